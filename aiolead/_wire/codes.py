@@ -1,0 +1,62 @@
+"""The numbers of the protocol (`ZooDefs.java`)."""
+
+from __future__ import annotations
+
+import enum
+
+PROTOCOL_VERSION = 0
+
+XID_EVENT = -1
+XID_PING = -2
+XID_AUTH = -4
+XID_SET_WATCHES = -8
+
+
+class OpCode(enum.IntEnum):
+    """What a request asks for."""
+
+    NOTIFICATION = 0
+    CREATE = 1
+    DELETE = 2
+    EXISTS = 3
+    GET_DATA = 4
+    SET_DATA = 5
+    GET_ACL = 6
+    SET_ACL = 7
+    GET_CHILDREN = 8
+    SYNC = 9
+    PING = 11
+    GET_CHILDREN2 = 12
+    CHECK = 13
+    MULTI = 14
+    CREATE2 = 15
+    RECONFIG = 16
+    CHECK_WATCHES = 17
+    REMOVE_WATCHES = 18
+    CREATE_CONTAINER = 19
+    DELETE_CONTAINER = 20
+    CREATE_TTL = 21
+    MULTI_READ = 22
+    AUTH = 100
+    SET_WATCHES = 101
+    SASL = 102
+    GET_EPHEMERALS = 103
+    GET_ALL_CHILDREN_NUMBER = 104
+    SET_WATCHES2 = 105
+    ADD_WATCH = 106
+    WHO_AM_I = 107
+    CREATE_SESSION = -10
+    CLOSE_SESSION = -11
+    ERROR = -1
+
+
+class WatcherType(enum.IntEnum):
+    """Which watches `REMOVE_WATCHES` removes."""
+
+    CHILDREN = 1
+    DATA = 2
+    ANY = 3
+
+
+KEEPER_STATE_CONNECTED = 3
+"""The `state` of every watch event that a server sends over a healthy connection."""

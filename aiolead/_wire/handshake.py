@@ -1,0 +1,64 @@
+"""What opens a connection: the session handshake, before any header."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .codes import PROTOCOL_VERSION
+from .jute import Reader, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRequest:
+    """Asks for a session: a new one where `session_id` is 0."""
+
+    last_zxid_seen: int
+    timeout_ms: int
+    session_id: int
+    password: bytes = field(repr=False)
+    read_only: bool = False
+    protocol_version: int = PROTOCOL_VERSION
+
+    def write(self, w: Writer) -> None:
+        w.i32(self.protocol_version)
+        w.i64(self.last_zxid_seen)
+        w.i32(self.timeout_ms)
+        w.i64(self.session_id)
+        w.blob(self.password)
+        w.flag(self.read_only)
+
+    @classmethod
+    def read(cls, r: Reader) -> ConnectRequest:
+        version, zxid, timeout, session = r.i32(), r.i64(), r.i32(), r.i64()
+        password = r.blob()
+        # Clients older than 3.4 end here.
+        read_only = r.flag() if r.remaining else False
+        return cls(zxid, timeout, session, password, read_only, version)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectResponse:
+    """Grants a session, with the timeout that the server chose.
+
+    A session that is over is refused with a timeout of 0 and the id 0.
+    """
+
+    timeout_ms: int
+    session_id: int
+    password: bytes = field(repr=False)
+    read_only: bool = False
+    protocol_version: int = PROTOCOL_VERSION
+
+    def write(self, w: Writer) -> None:
+        w.i32(self.protocol_version)
+        w.i32(self.timeout_ms)
+        w.i64(self.session_id)
+        w.blob(self.password)
+        w.flag(self.read_only)
+
+    @classmethod
+    def read(cls, r: Reader) -> ConnectResponse:
+        version, timeout, session = r.i32(), r.i32(), r.i64()
+        password = r.blob()
+        read_only = r.flag() if r.remaining else False
+        return cls(timeout, session, password, read_only, version)

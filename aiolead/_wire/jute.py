@@ -1,0 +1,165 @@
+"""Jute, the serialisation of ZooKeeper: big-endian integers, and lengths before everything else."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from ..errors import LocalWireError, RemoteWireError
+from ..model import ACL, Permission, Stat
+
+T = TypeVar("T")
+
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+_STAT = struct.Struct(">qqqqiiiqiiq")
+
+
+class Writer:
+    """Appends values to `buffer`."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+    def i32(self, value: int) -> None:
+        try:
+            self.buffer += _INT.pack(value)
+        except struct.error:
+            raise LocalWireError(f"{value!r} does not fit in 32 bits with a sign") from None
+
+    def i64(self, value: int) -> None:
+        try:
+            self.buffer += _LONG.pack(value)
+        except struct.error:
+            raise LocalWireError(f"{value!r} does not fit in 64 bits with a sign") from None
+
+    def flag(self, value: bool) -> None:
+        self.buffer.append(1 if value else 0)
+
+    def blob(self, value: bytes) -> None:
+        self.buffer += _INT.pack(len(value))
+        self.buffer += value
+
+    def text(self, value: str) -> None:
+        try:
+            self.blob(value.encode())
+        except UnicodeEncodeError:
+            raise LocalWireError(f"{value!r} cannot be encoded as UTF-8") from None
+
+    def texts(self, values: Iterable[str]) -> None:
+        items = list(values)
+        self.i32(len(items))
+        for item in items:
+            self.text(item)
+
+    def acls(self, acls: Iterable[ACL]) -> None:
+        items = list(acls)
+        self.i32(len(items))
+        for acl in items:
+            self.i32(acl.permissions)
+            self.text(acl.scheme)
+            self.text(acl.id)
+
+    def stat(self, stat: Stat) -> None:
+        self.buffer += _STAT.pack(
+            stat.czxid,
+            stat.mzxid,
+            stat.ctime,
+            stat.mtime,
+            stat.version,
+            stat.cversion,
+            stat.aversion,
+            stat.ephemeral_owner,
+            stat.data_length,
+            stat.num_children,
+            stat.pzxid,
+        )
+
+
+class Reader:
+    """Takes values off the front of a frame.
+
+    Every length is checked against what is left before anything is allocated, so that no frame can
+    make us use more memory than its own size.
+
+    Raises:
+        RemoteWireError: from every method, if the frame is too short or a length makes no sense.
+    """
+
+    __slots__ = ("_data", "_end", "_pos")
+
+    def __init__(self, data: bytes, pos: int = 0) -> None:
+        self._data = data
+        self._pos = pos
+        self._end = len(data)
+
+    def _take(self, size: int) -> int:
+        pos = self._pos
+        if size > self._end - pos:
+            raise RemoteWireError(
+                f"a value of {size} bytes where {self._end - pos} are left", offset=pos
+            )
+        self._pos = pos + size
+        return pos
+
+    @property
+    def remaining(self) -> int:
+        """How many bytes are left."""
+        return self._end - self._pos
+
+    def i32(self) -> int:
+        value: int = _INT.unpack_from(self._data, self._take(4))[0]
+        return value
+
+    def i64(self) -> int:
+        value: int = _LONG.unpack_from(self._data, self._take(8))[0]
+        return value
+
+    def flag(self) -> bool:
+        return self._data[self._take(1)] != 0
+
+    def blob(self) -> bytes:
+        """A byte string; null, which Java distinguishes from empty, comes as empty."""
+        size = self._length()
+        pos = self._take(size)
+        return self._data[pos : pos + size]
+
+    def text(self) -> str:
+        """A string; null comes as empty."""
+        pos = self._pos
+        try:
+            return self.blob().decode()
+        except UnicodeDecodeError as error:
+            raise RemoteWireError(
+                f"a string that is not UTF-8: {error.reason}", offset=pos
+            ) from None
+
+    def texts(self) -> list[str]:
+        return self.vector(4, Reader.text)
+
+    def acls(self) -> tuple[ACL, ...]:
+        return tuple(self.vector(12, Reader._acl))
+
+    def _acl(self) -> ACL:
+        return ACL(Permission(self.i32() & Permission.ALL), self.text(), self.text())
+
+    def vector(self, least: int, read: Callable[[Reader], T]) -> list[T]:
+        """A counted list; `least` is the size in bytes that an element has at least."""
+        pos = self._pos
+        count = self._length()
+        if count * least > self._end - self._pos:
+            raise RemoteWireError(f"a list of {count} elements in a frame too short", offset=pos)
+        return [read(self) for _ in range(count)]
+
+    def stat(self) -> Stat:
+        return Stat(*_STAT.unpack_from(self._data, self._take(_STAT.size)))
+
+    def _length(self) -> int:
+        pos = self._pos
+        size = self.i32()
+        if size < -1:
+            raise RemoteWireError(f"the negative length {size}", offset=pos)
+        return 0 if size == -1 else size

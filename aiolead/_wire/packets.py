@@ -1,0 +1,49 @@
+"""Whole packets: header and body, framed."""
+
+from __future__ import annotations
+
+import struct
+from typing import Protocol
+
+from .codes import XID_PING, OpCode
+from .framing import frame
+from .jute import Writer
+from .replies import ReplyHeader
+from .requests import Request
+
+_REQUEST_HEADER = struct.Struct(">iii")
+
+
+class Record(Protocol):
+    def write(self, w: Writer) -> None: ...
+
+
+def encode_body(request: Request) -> bytes:
+    """A request without its header: what can be made before the xid is known."""
+    w = Writer()
+    request.write(w)
+    return bytes(w.buffer)
+
+
+def encode_request(xid: int, op: int, body: bytes = b"") -> bytes:
+    """A framed request."""
+    return _REQUEST_HEADER.pack(len(body) + 8, xid, op) + body
+
+
+def encode_reply(header: ReplyHeader, body: Record | None = None) -> bytes:
+    """A framed reply; one with an error code has no body."""
+    w = Writer()
+    header.write(w)
+    if body is not None:
+        body.write(w)
+    return frame(w.buffer)
+
+
+def encode_record(record: Record) -> bytes:
+    """A framed record without a header, such as those of the handshake."""
+    w = Writer()
+    record.write(w)
+    return frame(w.buffer)
+
+
+PING = encode_request(XID_PING, OpCode.PING)

@@ -1,0 +1,216 @@
+"""What a server answers, after a `ReplyHeader`; and what it says unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..errors import RemoteWireError
+from ..model import ACL, Stat
+from .codes import KEEPER_STATE_CONNECTED, OpCode
+from .jute import Reader, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyHeader:
+    xid: int
+    zxid: int
+    err: int
+
+    def write(self, w: Writer) -> None:
+        w.i32(self.xid)
+        w.i64(self.zxid)
+        w.i32(self.err)
+
+    @classmethod
+    def read(cls, r: Reader) -> ReplyHeader:
+        return cls(r.i32(), r.i64(), r.i32())
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherEvent:
+    """A watch fired. Its header has the xid -1, and from 3.9 the zxid of the change."""
+
+    type: int
+    path: str
+    state: int = KEEPER_STATE_CONNECTED
+
+    def write(self, w: Writer) -> None:
+        w.i32(self.type)
+        w.i32(self.state)
+        w.text(self.path)
+
+    @classmethod
+    def read(cls, r: Reader) -> WatcherEvent:
+        type_, state = r.i32(), r.i32()
+        return cls(type_, r.text(), state)
+
+
+@dataclass(frozen=True, slots=True)
+class PathReply:
+    """To `CREATE` and `SYNC`."""
+
+    path: str
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+
+    @classmethod
+    def read(cls, r: Reader) -> PathReply:
+        return cls(r.text())
+
+
+@dataclass(frozen=True, slots=True)
+class CreateReply:
+    """To `CREATE2`, `CREATE_CONTAINER` and `CREATE_TTL`."""
+
+    path: str
+    stat: Stat
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.stat(self.stat)
+
+    @classmethod
+    def read(cls, r: Reader) -> CreateReply:
+        return cls(r.text(), r.stat())
+
+
+@dataclass(frozen=True, slots=True)
+class StatReply:
+    """To `EXISTS`, `SET_DATA` and `SET_ACL`."""
+
+    stat: Stat
+
+    def write(self, w: Writer) -> None:
+        w.stat(self.stat)
+
+    @classmethod
+    def read(cls, r: Reader) -> StatReply:
+        return cls(r.stat())
+
+
+@dataclass(frozen=True, slots=True)
+class DataReply:
+    """To `GET_DATA`."""
+
+    data: bytes = field(repr=False)
+    stat: Stat
+
+    def write(self, w: Writer) -> None:
+        w.blob(self.data)
+        w.stat(self.stat)
+
+    @classmethod
+    def read(cls, r: Reader) -> DataReply:
+        return cls(r.blob(), r.stat())
+
+
+@dataclass(frozen=True, slots=True)
+class ACLReply:
+    """To `GET_ACL`."""
+
+    acl: tuple[ACL, ...]
+    stat: Stat
+
+    def write(self, w: Writer) -> None:
+        w.acls(self.acl)
+        w.stat(self.stat)
+
+    @classmethod
+    def read(cls, r: Reader) -> ACLReply:
+        return cls(r.acls(), r.stat())
+
+
+@dataclass(frozen=True, slots=True)
+class NamesReply:
+    """To `GET_CHILDREN` and `GET_EPHEMERALS`."""
+
+    names: Sequence[str]
+
+    def write(self, w: Writer) -> None:
+        w.texts(self.names)
+
+    @classmethod
+    def read(cls, r: Reader) -> NamesReply:
+        return cls(r.texts())
+
+
+@dataclass(frozen=True, slots=True)
+class ChildrenReply:
+    """To `GET_CHILDREN2`."""
+
+    names: Sequence[str]
+    stat: Stat
+
+    def write(self, w: Writer) -> None:
+        w.texts(self.names)
+        w.stat(self.stat)
+
+    @classmethod
+    def read(cls, r: Reader) -> ChildrenReply:
+        return cls(r.texts(), r.stat())
+
+
+@dataclass(frozen=True, slots=True)
+class DoneResult:
+    """In a transaction: a `CHECK` or `DELETE` that worked."""
+
+    op: OpCode
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorResult:
+    """In a transaction that failed: the code of each operation; 0 for one that was undone."""
+
+    code: int
+
+
+MultiResult = DoneResult | ErrorResult | PathReply | CreateReply | StatReply
+
+
+@dataclass(frozen=True, slots=True)
+class MultiReply:
+    """To `MULTI`: one result per operation, in order, each with the operation it answers."""
+
+    results: tuple[tuple[OpCode, MultiResult], ...]
+
+    def write(self, w: Writer) -> None:
+        for op, result in self.results:
+            w.i32(op)
+            w.flag(False)
+            match result:
+                case ErrorResult(code):
+                    w.i32(code)
+                    w.i32(code)
+                case DoneResult():
+                    w.i32(0)
+                case _:
+                    w.i32(0)
+                    result.write(w)
+        w.i32(-1)
+        w.flag(True)
+        w.i32(-1)
+
+    @classmethod
+    def read(cls, r: Reader) -> MultiReply:
+        results: list[tuple[OpCode, MultiResult]] = []
+        while True:
+            code, done, _ = r.i32(), r.flag(), r.i32()
+            if done:
+                return cls(tuple(results))
+            result: MultiResult
+            match code:
+                case OpCode.ERROR:
+                    result = ErrorResult(r.i32())
+                case OpCode.CREATE:
+                    result = PathReply.read(r)
+                case OpCode.CREATE2 | OpCode.CREATE_CONTAINER | OpCode.CREATE_TTL:
+                    result = CreateReply.read(r)
+                case OpCode.SET_DATA:
+                    result = StatReply.read(r)
+                case OpCode.CHECK | OpCode.DELETE:
+                    result = DoneResult(OpCode(code))
+                case _:
+                    raise RemoteWireError(f"operation {code} in a transaction's results")
+            results.append((OpCode(code), result))

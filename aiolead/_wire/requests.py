@@ -1,0 +1,348 @@
+"""What a client asks, after a `RequestHeader`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from ..errors import RemoteWireError
+from ..model import ACL
+from .codes import OpCode
+from .jute import Reader, Writer
+
+
+class Request(Protocol):
+    """A request's body: its operation, and how it is written."""
+
+    @property
+    def op(self) -> OpCode: ...
+
+    def write(self, w: Writer) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    xid: int
+    op: int
+
+    def write(self, w: Writer) -> None:
+        w.i32(self.xid)
+        w.i32(self.op)
+
+    @classmethod
+    def read(cls, r: Reader) -> RequestHeader:
+        return cls(r.i32(), r.i32())
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A create in any mode: the operation on the wire follows from flags and ttl.
+
+    Always of the kind that is answered with the new znode's Stat, except as `CREATE`, which old
+    clients and transactions use.
+    """
+
+    path: str
+    data: bytes = field(repr=False)
+    acl: tuple[ACL, ...]
+    flags: int
+    ttl_ms: int = -1
+    op: OpCode = OpCode.CREATE2
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.blob(self.data)
+        w.acls(self.acl)
+        w.i32(self.flags)
+        if self.op is OpCode.CREATE_TTL:
+            w.i64(self.ttl_ms)
+
+    @classmethod
+    def read(cls, r: Reader, op: OpCode) -> Create:
+        path, data, acl, flags = r.text(), r.blob(), r.acls(), r.i32()
+        return cls(path, data, acl, flags, r.i64() if op is OpCode.CREATE_TTL else -1, op)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    op: ClassVar[OpCode] = OpCode.DELETE
+    path: str
+    version: int
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.i32(self.version)
+
+    @classmethod
+    def read(cls, r: Reader) -> Delete:
+        return cls(r.text(), r.i32())
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    op: ClassVar[OpCode] = OpCode.EXISTS
+    path: str
+    watch: bool = False
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.flag(self.watch)
+
+    @classmethod
+    def read(cls, r: Reader) -> Exists:
+        return cls(r.text(), r.flag())
+
+
+@dataclass(frozen=True, slots=True)
+class GetData:
+    op: ClassVar[OpCode] = OpCode.GET_DATA
+    path: str
+    watch: bool = False
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.flag(self.watch)
+
+    @classmethod
+    def read(cls, r: Reader) -> GetData:
+        return cls(r.text(), r.flag())
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    op: ClassVar[OpCode] = OpCode.SET_DATA
+    path: str
+    data: bytes = field(repr=False)
+    version: int
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.blob(self.data)
+        w.i32(self.version)
+
+    @classmethod
+    def read(cls, r: Reader) -> SetData:
+        return cls(r.text(), r.blob(), r.i32())
+
+
+@dataclass(frozen=True, slots=True)
+class GetACL:
+    op: ClassVar[OpCode] = OpCode.GET_ACL
+    path: str
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+
+    @classmethod
+    def read(cls, r: Reader) -> GetACL:
+        return cls(r.text())
+
+
+@dataclass(frozen=True, slots=True)
+class SetACL:
+    op: ClassVar[OpCode] = OpCode.SET_ACL
+    path: str
+    acl: tuple[ACL, ...]
+    version: int
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.acls(self.acl)
+        w.i32(self.version)
+
+    @classmethod
+    def read(cls, r: Reader) -> SetACL:
+        return cls(r.text(), r.acls(), r.i32())
+
+
+@dataclass(frozen=True, slots=True)
+class GetChildren:
+    """The names of the children, with the parent's Stat where `op` is `GET_CHILDREN2`."""
+
+    path: str
+    watch: bool = False
+    op: OpCode = OpCode.GET_CHILDREN2
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.flag(self.watch)
+
+    @classmethod
+    def read(cls, r: Reader, op: OpCode) -> GetChildren:
+        return cls(r.text(), r.flag(), op)
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    op: ClassVar[OpCode] = OpCode.SYNC
+    path: str
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+
+    @classmethod
+    def read(cls, r: Reader) -> Sync:
+        return cls(r.text())
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Only within a transaction."""
+
+    op: ClassVar[OpCode] = OpCode.CHECK
+    path: str
+    version: int
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.i32(self.version)
+
+    @classmethod
+    def read(cls, r: Reader) -> Check:
+        return cls(r.text(), r.i32())
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveWatches:
+    op: ClassVar[OpCode] = OpCode.REMOVE_WATCHES
+    path: str
+    type: int
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.i32(self.type)
+
+    @classmethod
+    def read(cls, r: Reader) -> RemoveWatches:
+        return cls(r.text(), r.i32())
+
+
+@dataclass(frozen=True, slots=True)
+class SetWatches:
+    """Re-arms the watches of an earlier connection, relative to what that one had seen.
+
+    `persistent` and `recursive` need `SET_WATCHES2` (3.6); without them the older `SET_WATCHES`,
+    which every server knows, says the same.
+    """
+
+    relative_zxid: int
+    data: tuple[str, ...] = ()
+    exist: tuple[str, ...] = ()
+    child: tuple[str, ...] = ()
+    persistent: tuple[str, ...] = ()
+    recursive: tuple[str, ...] = ()
+    op: OpCode = OpCode.SET_WATCHES
+
+    def write(self, w: Writer) -> None:
+        w.i64(self.relative_zxid)
+        w.texts(self.data)
+        w.texts(self.exist)
+        w.texts(self.child)
+        if self.op is OpCode.SET_WATCHES2:
+            w.texts(self.persistent)
+            w.texts(self.recursive)
+
+    @classmethod
+    def read(cls, r: Reader, op: OpCode) -> SetWatches:
+        zxid, data, exist, child = r.i64(), r.texts(), r.texts(), r.texts()
+        newer = op is OpCode.SET_WATCHES2
+        persistent, recursive = (r.texts(), r.texts()) if newer else ((), ())
+        return cls(
+            zxid,
+            tuple(data),
+            tuple(exist),
+            tuple(child),
+            tuple(persistent),
+            tuple(recursive),
+            op,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    op: ClassVar[OpCode] = OpCode.PING
+
+    def write(self, w: Writer) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    op: ClassVar[OpCode] = OpCode.CLOSE_SESSION
+
+    def write(self, w: Writer) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class AuthPacket:
+    op: ClassVar[OpCode] = OpCode.AUTH
+    scheme: str
+    credential: bytes = field(repr=False)
+
+    def write(self, w: Writer) -> None:
+        w.i32(0)
+        w.text(self.scheme)
+        w.blob(self.credential)
+
+    @classmethod
+    def read(cls, r: Reader) -> AuthPacket:
+        r.i32()
+        return cls(r.text(), r.blob())
+
+
+@dataclass(frozen=True, slots=True)
+class GetEphemerals:
+    """The paths of the session's ephemeral znodes that start with a prefix (3.6)."""
+
+    op: ClassVar[OpCode] = OpCode.GET_EPHEMERALS
+    prefix: str
+
+    def write(self, w: Writer) -> None:
+        w.text(self.prefix)
+
+    @classmethod
+    def read(cls, r: Reader) -> GetEphemerals:
+        return cls(r.text())
+
+
+MultiOp = Create | Delete | SetData | Check
+
+
+@dataclass(frozen=True, slots=True)
+class Multi:
+    """A transaction: all of the operations are applied, or none is."""
+
+    op: ClassVar[OpCode] = OpCode.MULTI
+    ops: tuple[MultiOp, ...]
+
+    def write(self, w: Writer) -> None:
+        for op in self.ops:
+            _multi_header(w, op.op, done=False)
+            op.write(w)
+        _multi_header(w, -1, done=True)
+
+    @classmethod
+    def read(cls, r: Reader) -> Multi:
+        ops: list[MultiOp] = []
+        while True:
+            code, done, _ = r.i32(), r.flag(), r.i32()
+            if done:
+                return cls(tuple(ops))
+            match code:
+                case OpCode.CREATE | OpCode.CREATE2 | OpCode.CREATE_CONTAINER | OpCode.CREATE_TTL:
+                    ops.append(Create.read(r, OpCode(code)))
+                case OpCode.DELETE:
+                    ops.append(Delete.read(r))
+                case OpCode.SET_DATA:
+                    ops.append(SetData.read(r))
+                case OpCode.CHECK:
+                    ops.append(Check.read(r))
+                case _:
+                    raise RemoteWireError(f"operation {code} in a transaction")
+
+
+def _multi_header(w: Writer, op: int, *, done: bool) -> None:
+    w.i32(op)
+    w.flag(done)
+    w.i32(-1)

@@ -1,0 +1,242 @@
+"""The seam: what a recipe needs from a client, and what a client for aiolead must therefore offer.
+
+`aiolead.Client` is the usual implementation; an adapter around somebody else's client is another one.
+Recipes are written against this module alone.
+
+Everything here belongs to one event loop and is not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from .errors import AioleadError, LossReason
+from .model import ACL, Created, CreateMode, SessionState, Stat, WatchEvent
+
+__all__ = ["CoordinationClient", "FencedClient", "Hold", "Lease", "Reply", "Watch"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Reply(Protocol[T_co]):
+    """The answer to a request that was already handed to the client, in the order of the calls.
+
+    `await reply` waits for it; several may be awaited in any order, and each any number of times.
+    """
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        """Waits for the answer.
+
+        Cancellation: abandons the answer, not the request, which may still be applied.
+
+        On connection loss: a read is sent again over the next connection; a write that was sent
+        raises `ConnectionLossError` with the outcome `UNKNOWN` and is not sent again.
+        """
+        ...
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the answer, or the error, is there."""
+        ...
+
+    def result(self) -> T_co:
+        """The answer, or raises the error. Only once `is_done`."""
+        ...
+
+    def error(self) -> AioleadError | None:
+        """The error, None for an answer. Only once `is_done`."""
+        ...
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        """Has the callback called, synchronously, as soon as the answer or error is there.
+
+        At once, if it is there already. The callback runs in the client's task: it must be quick
+        and must not raise.
+        """
+        ...
+
+
+class Watch(Protocol):
+    """A one-shot watch: made by a client, armed by passing it to a read.
+
+    It survives reconnects: the client re-arms it, relative to what it had seen. It fires at most
+    once per arming; reading again with the same object arms it again. A watch that can no longer
+    fire, since its session is over, reports an event of the type `NONE`.
+    """
+
+    @property
+    def event(self) -> WatchEvent | None:
+        """The event that fired, or None while nothing happened that the servers told us of."""
+        ...
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether a server watches for us now.
+
+        False before the read is answered, after the event, and while the link is down: "nothing
+        happened" is known only while this is true.
+        """
+        ...
+
+    async def wait(self) -> WatchEvent:
+        """Waits for the event. Cancellation: leaves the watch armed."""
+        ...
+
+    def close(self) -> None:
+        """Takes the watch back, also on the server if nobody else here watches the same."""
+        ...
+
+
+class Hold(Protocol):
+    """One znode that is held under the lease. See `Lease.hold`."""
+
+    def release(self) -> None:
+        """Ends the hold: its znode is no longer confirmed, `lost` is no longer called."""
+        ...
+
+
+class Lease(Protocol):
+    """Our own, pessimistic reading of how long the session surely lasts.
+
+    While anything is held it is renewed through the quorum, one transaction per session however
+    many znodes are held. All times are seconds on the lease's own clock, which is monotonic.
+    """
+
+    @property
+    def deadline(self) -> float:
+        """When holders must have begun to stop: the proven end, less drift and wind-down time."""
+        ...
+
+    def remaining(self) -> float:
+        """Seconds until `deadline`, from the clock, at this very call; never below 0."""
+        ...
+
+    def hold(
+        self,
+        path: str,
+        lost: Callable[[LossReason], None],
+        *,
+        urgent: bool,
+        surrender: bool,
+    ) -> Hold:
+        """Registers a held znode.
+
+        Args:
+            path: the znode; the lease's renewals check that it exists.
+            lost: called once, synchronously, when the hold is over without its holder's doing.
+            urgent: whether the first renewal leaves at once, rather than with the next beat.
+            surrender: whether a lost link ends the hold, rather than the end of the lease.
+        """
+        ...
+
+
+class FencedClient(Protocol):
+    """Writes that the server applies only while the guarding znode exists.
+
+    Each raises `Fenced` if it does not, and otherwise what the same call of the client raises.
+    """
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+    ) -> str:
+        """Creates a znode and returns its path."""
+        ...
+
+    async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:
+        """Sets a znode's data."""
+        ...
+
+    async def delete(self, path: str, *, version: int = -1) -> None:
+        """Deletes a znode."""
+        ...
+
+
+class CoordinationClient(Protocol):
+    """A session with an ensemble.
+
+    Requests go out in the order of the calls, and are answered in that order; the call itself hands
+    the request over, so that several calls without an await between them leave in one segment. A
+    request made while the link is down waits for it, at most for the session timeout.
+    """
+
+    @property
+    def session_id(self) -> int:
+        """The current session; 0 before the first one."""
+        ...
+
+    @property
+    def session_timeout(self) -> float:
+        """What the server granted, in seconds; before the first session, what was asked for."""
+        ...
+
+    @property
+    def state(self) -> SessionState: ...
+
+    @property
+    def lease(self) -> Lease: ...
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
+    ) -> Reply[Created]: ...
+
+    def delete(self, path: str, *, version: int = -1) -> Reply[None]: ...
+
+    def exists(self, path: str, *, watch: Watch | None = None) -> Reply[Stat | None]: ...
+
+    def get(self, path: str, *, watch: Watch | None = None) -> Reply[tuple[bytes, Stat]]: ...
+
+    def set(self, path: str, data: bytes, *, version: int = -1) -> Reply[Stat]: ...
+
+    def get_children(self, path: str, *, watch: Watch | None = None) -> Reply[list[str]]: ...
+
+    def sync(self, path: str = "/") -> Reply[None]: ...
+
+    def check(self, path: str, *, version: int = -1) -> Reply[None]:
+        """Asks the quorum, as a transaction, whether a znode exists (and has that version)."""
+        ...
+
+    def fenced(self, guard: str) -> FencedClient:
+        """Writes that are applied only while the znode `guard` exists."""
+        ...
+
+    def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
+        """A watch that is not armed yet.
+
+        Args:
+            on_event: called synchronously, in the client's task, as the event comes in.
+        """
+        ...
+
+    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
+        """Has every change of state reported, in order, with the session id it speaks of.
+
+        Called synchronously, in the client's task. Returns what ends the subscription.
+        """
+        ...
+
+    async def ready(self) -> None:
+        """Waits until the session is connected.
+
+        Raises:
+            SessionError: the client was closed, or its credentials were refused.
+        """
+        ...
+
+    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
+        """Runs a job in the client's own task group: work that must outlive its caller.
+
+        The job ends with the client at the latest; an `AioleadError` that it raises is logged.
+        """
+        ...

@@ -1,0 +1,229 @@
+"""The values that aiolead and its callers exchange: frozen, slotted, comparable."""
+
+from __future__ import annotations
+
+import base64
+import enum
+import hashlib
+from dataclasses import dataclass, field
+
+from .errors import ConfigurationError
+
+__all__ = [
+    "ACL",
+    "ANYONE",
+    "CREATOR_ALL_ACL",
+    "OPEN_ACL_UNSAFE",
+    "READ_ACL_UNSAFE",
+    "Auth",
+    "CreateMode",
+    "Created",
+    "EventType",
+    "Participant",
+    "Permission",
+    "SessionState",
+    "Stat",
+    "WatchEvent",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What a server knows about a znode, beside its data.
+
+    Transaction ids (`czxid`, `mzxid`, `pzxid`) rise with every change of the whole ensemble; the
+    times are the leader's wall clock, in milliseconds since 1970.
+    """
+
+    czxid: int
+    """Transaction that created the znode; never used twice, so it serves as the fencing token."""
+    mzxid: int
+    """Transaction that last set its data."""
+    ctime: int
+    mtime: int
+    version: int
+    """How often its data was set."""
+    cversion: int
+    """How often its list of children changed."""
+    aversion: int
+    """How often its ACL was set."""
+    ephemeral_owner: int
+    """Session id of the owner of an ephemeral znode; 0 for a plain one."""
+    data_length: int
+    num_children: int
+    pzxid: int
+    """Transaction that last changed the list of children."""
+
+
+class CreateMode(enum.IntEnum):
+    """How a znode lives and how it is named; the values are those on the wire."""
+
+    PERSISTENT = 0
+    EPHEMERAL = 1
+    """Deleted by the server when the session ends."""
+    PERSISTENT_SEQUENTIAL = 2
+    """The server appends ten digits that rise with every create under the parent."""
+    EPHEMERAL_SEQUENTIAL = 3
+    CONTAINER = 4
+    """Deleted by the server some time after its last child is gone."""
+    PERSISTENT_WITH_TTL = 5
+    """Deleted by the server if it has no child and was not changed for its time to live."""
+    PERSISTENT_SEQUENTIAL_WITH_TTL = 6
+
+    @property
+    def is_ephemeral(self) -> bool:
+        return self in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
+
+    @property
+    def is_sequential(self) -> bool:
+        return self in (
+            CreateMode.PERSISTENT_SEQUENTIAL,
+            CreateMode.EPHEMERAL_SEQUENTIAL,
+            CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
+        )
+
+    @property
+    def has_ttl(self) -> bool:
+        return self in (
+            CreateMode.PERSISTENT_WITH_TTL,
+            CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
+        )
+
+
+class Permission(enum.IntFlag):
+    """What an ACL entry allows."""
+
+    READ = 1
+    WRITE = 2
+    CREATE = 4
+    DELETE = 8
+    ADMIN = 16
+    ALL = 31
+
+
+@dataclass(frozen=True, slots=True)
+class ACL:
+    """One entry of an access control list: who (`scheme:id`) may do what."""
+
+    permissions: Permission
+    scheme: str
+    id: str
+
+
+ANYONE = ("world", "anyone")
+
+OPEN_ACL_UNSAFE = (ACL(Permission.ALL, *ANYONE),)
+"""Everybody may do everything: ZooKeeper's usual default."""
+
+READ_ACL_UNSAFE = (ACL(Permission.READ, *ANYONE),)
+"""Everybody may read, nobody may change."""
+
+CREATOR_ALL_ACL = (ACL(Permission.ALL, "auth", ""),)
+"""Whoever creates the znode may do everything, by the credentials of the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Auth:
+    """Credentials that a session presents. The secret never shows in a repr."""
+
+    scheme: str
+    credential: bytes = field(repr=False)
+
+    @classmethod
+    def digest(cls, user: str, password: str) -> Auth:
+        """A user name and a password, for ACL entries of the scheme `digest`.
+
+        The password travels in the clear: use TLS where the network is not trusted.
+
+        Raises:
+            ConfigurationError: the user is empty or has a colon in it.
+        """
+        if not user or ":" in user:
+            raise ConfigurationError(f"user: must be neither empty nor contain ':', not {user!r}")
+        return cls("digest", f"{user}:{password}".encode())
+
+    def acl(self, permissions: Permission = Permission.ALL) -> ACL:
+        """The entry that allows these digest credentials the given permissions."""
+        if self.scheme != "digest":
+            raise ConfigurationError(f"scheme: only digest has an ACL id, not {self.scheme!r}")
+        user = self.credential.split(b":", 1)[0].decode()
+        # The hash is what ZooKeeper's DigestAuthenticationProvider stores; its strength is theirs.
+        digest = base64.b64encode(hashlib.sha1(self.credential, usedforsecurity=False).digest())
+        return ACL(permissions, "digest", f"{user}:{digest.decode()}")
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The answer to a create: the path with its sequence number, and the new znode's `Stat`."""
+
+    path: str
+    stat: Stat
+
+
+class EventType(enum.IntEnum):
+    """What happened to a watched znode; the values are those on the wire."""
+
+    NONE = -1
+    """Nothing to the znode: the session ended, and the watch with it. See `WatchEvent.state`."""
+    CREATED = 1
+    DELETED = 2
+    DATA_CHANGED = 3
+    CHILDREN_CHANGED = 4
+    DATA_WATCH_REMOVED = 5
+    CHILD_WATCH_REMOVED = 6
+
+
+class SessionState(enum.Enum):
+    """Where a session stands, as its client sees it."""
+
+    CONNECTING = "connecting"
+    """No session yet, or a new one after the old one expired."""
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    """The link is gone; the session may live on, and its ephemerals with it."""
+    READ_ONLY = "read-only"
+    """Connected to a server that is cut off from the quorum and only answers reads."""
+    EXPIRED = "expired"
+    """The session is over. A new one follows by itself, with a new id."""
+    AUTH_FAILED = "auth failed"
+    """The credentials were refused. Final."""
+    CLOSED = "closed"
+    """The client was closed. Final."""
+
+    @property
+    def is_final(self) -> bool:
+        return self in (SessionState.AUTH_FAILED, SessionState.CLOSED)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """What a watch reports.
+
+    Attributes:
+        type: what happened.
+        path: to which znode, as the watcher named it.
+        zxid: the transaction that did it, where the server tells (3.9 and newer); else -1.
+    """
+
+    type: EventType
+    path: str
+    zxid: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """A contender, as others see it.
+
+    Attributes:
+        identity: what it calls itself: the data of its znode.
+        path: its znode.
+        token: the fencing token that it has, or will have, as a holder (the znode's czxid).
+        session_id: the session that owns the znode.
+        is_holder: whether it leads, or holds the lock.
+    """
+
+    identity: str
+    path: str
+    token: int
+    session_id: int
+    is_holder: bool

@@ -1,0 +1,144 @@
+"""ZooKeeper paths and connect strings: checking, joining, parsing. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .errors import InvalidConnectStringError, InvalidPathError
+
+__all__ = [
+    "ConnectString",
+    "basename",
+    "join",
+    "parent",
+    "parse_connect_string",
+    "sequence_of",
+    "validate",
+]
+
+DEFAULT_PORT = 2181
+
+# Characters that PathUtils.validatePath of ZooKeeper refuses: the C0 and C1 controls, the
+# surrogates with the private use area behind them, and the specials at the end of the plane.
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+
+# Servers format the counter, a signed 32-bit integer, with `%010d`: ten digits; from the wrap on, a
+# sign with nine digits or ten. A single dash before ten digits is the separator that most clients
+# put there, not a sign.
+_SUFFIX = re.compile(r"(?:(?<=-)-\d{10}|(?<!\d)-\d{9}|\d{10})$", re.ASCII)
+
+
+def validate(path: object, *, name: str = "path") -> str:
+    """Returns the path if a server would accept it.
+
+    Args:
+        path: an absolute path, such as `/app/leader`.
+        name: what the error calls it.
+
+    Raises:
+        InvalidPathError: it is no `str`, not absolute, ends in a slash, or has an empty, `.` or
+            `..` component or a character that ZooKeeper refuses.
+    """
+    if not isinstance(path, str):
+        raise InvalidPathError(f"{name}: must be a str, not {type(path).__name__}")
+    if not path.startswith("/"):
+        raise InvalidPathError(f"{name}: must start with '/', not {path!r}")
+    if path == "/":
+        return path
+    if path.endswith("/"):
+        raise InvalidPathError(f"{name}: must not end with '/': {path!r}")
+    for component in path[1:].split("/"):
+        if component in ("", ".", ".."):
+            raise InvalidPathError(f"{name}: has the component {component!r}: {path!r}")
+    if bad := _FORBIDDEN.search(path):
+        raise InvalidPathError(
+            f"{name}: the character {bad.group()!r} at {bad.start()} is not allowed: {path!r}"
+        )
+    return path
+
+
+def join(base: str, child: str) -> str:
+    """`/a` and `b` give `/a/b`; the root, `/`, adds no slash of its own."""
+    return f"/{child}" if base == "/" else f"{base}/{child}"
+
+
+def parent(path: str) -> str:
+    """The path above; the root is its own parent."""
+    return path.rpartition("/")[0] or "/"
+
+
+def basename(path: str) -> str:
+    """What follows the last slash."""
+    return path.rpartition("/")[2]
+
+
+def sequence_of(name: str) -> int | None:
+    """The sequence number at the end of a znode's name, or None if it has none.
+
+    Numbers beyond the end of the 31-bit range are negative, as servers write them.
+    """
+    match = _SUFFIX.search(name)
+    return int(match.group()) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectString:
+    """A parsed connect string.
+
+    Attributes:
+        hosts: names or addresses with their ports, in the order given.
+        chroot: the path under which the client lives; empty for the whole tree.
+    """
+
+    hosts: tuple[tuple[str, int], ...]
+    chroot: str = ""
+
+    def __str__(self) -> str:
+        return ",".join(format_host(host, port) for host, port in self.hosts) + self.chroot
+
+
+def format_host(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
+    """Parses `host[:port][,host[:port]...][/chroot]`; IPv6 addresses stand in brackets.
+
+    Raises:
+        InvalidConnectStringError: with the part that is wrong and what is allowed.
+        InvalidPathError: the chroot is no valid path.
+    """
+    if not isinstance(text, str):
+        raise InvalidConnectStringError(f"{name}: must be a str, not {type(text).__name__}")
+    servers, slash, rest = text.partition("/")
+    if slash and "," in rest:
+        raise InvalidConnectStringError(
+            f"{name}: the chroot stands once, after the last server: {text!r}"
+        )
+    chroot = validate("/" + rest, name=f"{name} (chroot)") if slash else ""
+    hosts = tuple(_parse_host(part.strip(), text, name) for part in servers.split(","))
+    return ConnectString(hosts, "" if chroot == "/" else chroot)
+
+
+_HOST = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\[\]:/@]+))(?::(?P<port>[^:]*))?"
+)
+
+
+def _parse_host(part: str, text: str, name: str) -> tuple[str, int]:
+    match = _HOST.fullmatch(part)
+    if match is None:
+        hint = "write IPv6 addresses as [::1]:2181" if part.count(":") > 1 else "expected host:port"
+        raise InvalidConnectStringError(f"{name}: {part!r} is no server ({hint}): {text!r}")
+    port_text = match["port"]
+    if port_text is None:
+        port = DEFAULT_PORT
+    else:
+        port = int(port_text) if port_text.isascii() and port_text.isdigit() else 0
+        if not 0 < port < 65536:
+            raise InvalidConnectStringError(
+                f"{name}: {port_text!r} is no port (1 to 65535): {text!r}"
+            )
+    return match["v6"] or match["host"], port
