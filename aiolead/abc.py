@@ -1,6 +1,6 @@
 """The seam: what a recipe needs from a client, and what a client for aiolead must therefore offer.
 
-`aiolead.Client` is the usual implementation; an adapter around somebody else's client is another one.
+`aiolead.Client` is the usual implementation; an adapter around somebody else's client is another.
 Recipes are written against this module alone.
 
 Everything here belongs to one event loop and is not thread-safe.
