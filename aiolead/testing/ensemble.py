@@ -1,0 +1,292 @@
+"""Real ZooKeeper ensembles, for tests."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from .launch import LOOPBACK, LaunchError, free_ports, wait_until
+from .servers import BlockingServer, ZooKeeperServer, in_thread
+
+__all__ = ["BlockingEnsemble", "Ensemble"]
+
+_START_TIMEOUT = 60.0
+
+_GLANCE = 1.0
+"""How long a server that may be down or paused is waited for, in seconds."""
+
+
+class BlockingEnsemble:
+    """Real ZooKeeper servers that form an ensemble, for code without an event loop.
+
+    The same as `Ensemble`, with plain methods in the place of coroutines. A context manager, too.
+
+    Args:
+        size: how many servers; a quorum is more than half of them.
+        partitionable: whether `isolate` works.
+        tick_time: see `BlockingServer`, in seconds.
+        init_limit: see `BlockingServer`, in ticks.
+        sync_limit: see `BlockingServer`, in ticks. A server that is cut off from its peers goes on
+            serving its clients for this long.
+        force_sync: see `BlockingServer`.
+        extra: more lines for every server's configuration file.
+        java_options: more options for the Java runtimes.
+
+    Raises:
+        ZooKeeperNotFoundError: ZooKeeper or Java is not installed; says what to install.
+    """
+
+    def __init__(
+        self,
+        size: int = 3,
+        *,
+        partitionable: bool = False,
+        tick_time: float = 0.5,
+        init_limit: int = 20,
+        sync_limit: int = 4,
+        force_sync: bool = False,
+        extra: Mapping[str, object] | None = None,
+        java_options: Sequence[str] = (),
+    ) -> None:
+        ports = free_ports(3 * size)
+        client_ports, quorum_ports, election_ports = ports[::3], ports[1::3], ports[2::3]
+        view = {
+            f"server.{n}": f"{LOOPBACK}:{quorum}:{election}"
+            for n, (quorum, election) in enumerate(
+                zip(quorum_ports, election_ports, strict=True), start=1
+            )
+        }
+        self.servers = tuple(
+            BlockingServer(
+                tick_time=tick_time,
+                init_limit=init_limit,
+                sync_limit=sync_limit,
+                force_sync=force_sync,
+                extra=extra,
+                port=client_ports[i],
+                java_options=java_options,
+                peers=view,
+                server_id=i + 1,
+            )
+            for i in range(size)
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def connect_string(self) -> str:
+        """All servers."""
+        return ",".join(server.connect_string for server in self.servers)
+
+    def start(self, timeout: float = _START_TIMEOUT) -> None:
+        """Starts the servers that do not run, all at once, and waits until all serve.
+
+        Args:
+            timeout: in seconds.
+
+        Raises:
+            LaunchError: they do not serve in time. Its message has a log's tail.
+        """
+        for server in self.servers:
+            if not server.is_running:
+                server.launch()
+        self.wait_serving(timeout)
+
+    def wait_serving(self, timeout: float = _START_TIMEOUT) -> None:
+        """Waits until every server serves clients; see `start`."""
+        deadline = time.monotonic() + timeout
+        for server in self.servers:
+            server.wait_serving(max(deadline - time.monotonic(), 0.0))
+
+    def ensure_serving(self, timeout: float = _START_TIMEOUT) -> None:
+        """Whatever was done to the servers, brings all of them back to where they serve."""
+        for server in self.servers:
+            if server.is_running:
+                server.resume()
+        self.start(timeout)
+
+    def close(self) -> None:
+        """Kills the servers and deletes their files. Takes a few milliseconds."""
+        for server in self.servers:
+            server.signal_kill()
+        for server in self.servers:
+            server.discard()
+
+    def leader(self, timeout: float = _START_TIMEOUT) -> BlockingServer:
+        """The server that leads; waits for an election to end.
+
+        A leader that is paused or cut off does not know that it was replaced. So where several say
+        that they lead, the one of the latest epoch is meant.
+
+        Args:
+            timeout: in seconds.
+
+        Raises:
+            LaunchError: no server leads within this time.
+        """
+        leaders: list[BlockingServer] = []
+
+        def look() -> bool:
+            roles = [(_role(server), server) for server in self.servers]
+            leading = [(zxid, server) for (mode, zxid), server in roles if mode == "leader"]
+            leaders[:] = [server for _, server in sorted(leading, key=lambda pair: pair[0])]
+            return bool(leaders)
+
+        if not wait_until(look, timeout):
+            raise LaunchError(f"no server leads after {timeout} s")
+        return leaders[-1]
+
+    def followers(self) -> tuple[BlockingServer, ...]:
+        """The servers that follow a leader at this moment."""
+        return tuple(server for server in self.servers if _role(server)[0] == "follower")
+
+    def connected_server(self, session_id: int) -> BlockingServer | None:
+        """The server that a session's client is connected to; None if no server knows of it."""
+        mark = re.compile(rf"\bsid=0x{session_id & _LONG:x}\b")
+        for server in self.servers:
+            if mark.search(_ask(server, "cons")):
+                return server
+        return None
+
+
+_LONG = (1 << 64) - 1
+"""Session ids are signed here and on the wire, and unsigned where servers print them."""
+
+
+def _role(server: BlockingServer) -> tuple[str, int]:
+    """What a server says it is, and the last transaction that it knows; ("", -1) if it is silent.
+
+    A leader's first transaction id has the new epoch in its upper half.
+    """
+    lines = (line.partition(": ") for line in _ask(server, "srvr").splitlines())
+    said = {name: value for name, _, value in lines}
+    return said.get("Mode", ""), int(said.get("Zxid", "-1"), 0)
+
+
+def _ask(server: BlockingServer, word: str) -> str:
+    """A server's answer; empty where it is down, or paused."""
+    try:
+        return server.four_letter(word, timeout=_GLANCE)
+    except OSError:
+        return ""
+
+
+class Ensemble:
+    """A real ZooKeeper ensemble as child processes on loopback.
+
+    An async context manager that starts the servers and, at the end, kills them:
+
+        async with Ensemble(3) as ensemble:
+            async with aiolead.connect(ensemble.connect_string) as client:
+                ...
+                leader = await ensemble.leader()
+                await leader.kill()
+
+    Three servers take about two seconds to start. The arguments are those of `BlockingEnsemble`,
+    which is this ensemble's other face: `blocking` has the same verbs for code without an event
+    loop.
+
+    Attributes:
+        servers: each server, with the verbs of `ZooKeeperServer`.
+
+    Cancellation: as for `ZooKeeperServer`.
+    """
+
+    def __init__(
+        self,
+        size: int = 3,
+        *,
+        partitionable: bool = False,
+        tick_time: float = 0.5,
+        init_limit: int = 20,
+        sync_limit: int = 4,
+        force_sync: bool = False,
+        extra: Mapping[str, object] | None = None,
+        java_options: Sequence[str] = (),
+    ) -> None:
+        self._adopt(
+            BlockingEnsemble(
+                size,
+                partitionable=partitionable,
+                tick_time=tick_time,
+                init_limit=init_limit,
+                sync_limit=sync_limit,
+                force_sync=force_sync,
+                extra=extra,
+                java_options=java_options,
+            )
+        )
+
+    @classmethod
+    def over(cls, blocking: BlockingEnsemble) -> Self:
+        """The asynchronous face of an ensemble that somebody else owns."""
+        ensemble = cls.__new__(cls)
+        ensemble._adopt(blocking)
+        return ensemble
+
+    def _adopt(self, blocking: BlockingEnsemble) -> None:
+        self.blocking = blocking
+        self.servers = tuple(ZooKeeperServer.over(server) for server in blocking.servers)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            self.blocking.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # Not in a thread, since waiting for one is what a cancelled task cannot do.
+        self.blocking.close()
+
+    @property
+    def connect_string(self) -> str:
+        """All servers."""
+        return self.blocking.connect_string
+
+    async def start(self) -> None:
+        """Starts the servers that do not run and waits until all serve."""
+        await in_thread(self.blocking.start)
+
+    async def wait_serving(self) -> None:
+        """Waits until every server serves clients."""
+        await in_thread(self.blocking.wait_serving)
+
+    async def leader(self) -> ZooKeeperServer:
+        """The server that leads; see `BlockingEnsemble.leader`."""
+        return self._face(await in_thread(self.blocking.leader))
+
+    async def followers(self) -> tuple[ZooKeeperServer, ...]:
+        """The servers that follow a leader at this moment."""
+        return tuple(map(self._face, await in_thread(self.blocking.followers)))
+
+    async def connected_server(self, session_id: int) -> ZooKeeperServer | None:
+        """The server that a session's client is connected to; None if no server knows of it."""
+        found = await in_thread(lambda: self.blocking.connected_server(session_id))
+        return None if found is None else self._face(found)
+
+    def _face(self, blocking: BlockingServer) -> ZooKeeperServer:
+        return self.servers[self.blocking.servers.index(blocking)]

@@ -1,0 +1,136 @@
+"""Child processes on loopback that cannot outlive us: ports, logs, signals. No event loop."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..errors import TransportError
+
+__all__ = ["ChildProcess", "LaunchError", "free_ports", "wait_until"]
+
+LOOPBACK = "127.0.0.1"
+
+_POLL = 0.02
+"""How often `wait_until` looks, in seconds."""
+
+
+class LaunchError(TransportError):
+    """A server did not come up, or did not do in time what it was told. Shows the log's tail."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that nobody listens on.
+
+    They lie below the range from which systems choose the ports of outgoing connections, so that
+    none is taken while its server is down for a restart.
+    """
+    chosen: list[int] = []
+    source = random.SystemRandom()
+    while len(chosen) < count:
+        port = source.randrange(12_000, 30_000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError:
+                continue
+        if port not in chosen:
+            chosen.append(port)
+    return chosen
+
+
+def wait_until(condition: Callable[[], bool], timeout: float) -> bool:
+    """Polls a condition; whether it came true within `timeout` seconds (monotonic clock)."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL)
+    return True
+
+
+class ChildProcess:
+    """A running program; its output goes to a file.
+
+    A guard, a shell that waits on a pipe from us, kills the program when we are gone, however we
+    went: the kernel closes the pipe also after a SIGKILL. (Linux' parent-death signal would not
+    do: it fires when the *thread* that started the program ends.)
+
+    Args:
+        command: the program and its arguments.
+        log: the file that its output is appended to.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        # A session of their own, so that a terminal's Ctrl-C reaches only whoever runs the tests:
+        # the program must be there for as long as they clean up.
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", 'read -r _; kill -9 "$1"', "guard", str(self.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """None while it runs; as in `subprocess.Popen.returncode` afterwards."""
+        return self._process.poll()
+
+    def pause(self) -> None:
+        """Stops it where it stands (SIGSTOP); returns when it has stopped."""
+        self._process.send_signal(signal.SIGSTOP)
+        # SIGSTOP can be neither caught nor delayed, so this returns at once. WNOWAIT leaves an
+        # exit for `exit_status` to find.
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Lets it go on (SIGCONT)."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def terminate(self, timeout: float) -> None:
+        """Asks it to end (SIGTERM), kills it if it has not within `timeout` seconds."""
+        self._process.terminate()
+        self.resume()
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self.reap()
+
+    def kill(self) -> None:
+        """Ends it (SIGKILL); returns when it is gone."""
+        self._process.kill()
+        self.reap()
+
+    def signal_kill(self) -> None:
+        """Sends SIGKILL and returns at once; `reap` is to follow."""
+        self._process.kill()
+
+    def reap(self) -> None:
+        """Waits for the end of a process that was killed, and dismisses the guard."""
+        # The guard goes first: it names a pid, which is ours only until the process is reaped.
+        self._guard.kill()
+        self._guard.wait()
+        if self._guard.stdin is not None:
+            self._guard.stdin.close()
+        self._process.wait()

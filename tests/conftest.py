@@ -1,0 +1,195 @@
+"""The backends, the servers and the guards that all tests share.
+
+A coroutine test runs once for each event loop. One that takes `server` runs, in addition, once for
+each kind of server: the embedded one, a real ZooKeeper, a real ensemble of three.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import trio
+import uvloop
+from support.raw import RawClient
+
+from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
+from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
+from aiolead.testing.servers import BlockingServer, ZooKeeperServer
+
+# --- event loops -------------------------------------------------------------------------------
+
+
+def _eager_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - new in 3.12
+    return loop
+
+
+_BACKENDS = [
+    pytest.param(("asyncio", {"debug": True}), id="asyncio"),
+    pytest.param(("asyncio", {"loop_factory": uvloop.new_event_loop}), id="asyncio+uvloop"),
+    pytest.param(("trio", {}), id="trio"),
+]
+if sys.version_info >= (3, 12):
+    _BACKENDS.insert(
+        2, pytest.param(("asyncio", {"loop_factory": _eager_loop}), id="asyncio+eager")
+    )
+
+
+@pytest.fixture(scope="session", params=_BACKENDS)
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """The event loop that coroutine tests run on, one after the other."""
+    return request.param
+
+
+@pytest.fixture
+async def right_backend(anyio_backend: tuple[str, dict[str, Any]]) -> None:
+    """Fails a test that is about to run on another event loop than it says.
+
+    A fixture of a wider scope that is a coroutine, but does not name `anyio_backend`, keeps the
+    first event loop alive; then every later test silently runs on that one.
+    """
+    name, options = anyio_backend
+    if name == "trio":
+        assert trio.lowlevel.in_trio_run()
+        return
+    loop, wanted = asyncio.get_running_loop(), options.get("loop_factory")
+    assert isinstance(loop, uvloop.Loop) == (wanted is uvloop.new_event_loop), f"runs on {loop}"
+    assert (loop.get_task_factory() is not None) == (wanted is _eager_loop), f"runs on {loop}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: Any) -> None:
+    if collector.istestfunction(obj, name):
+        function = obj.hypothesis.inner_test if hasattr(obj, "hypothesis") else obj
+        if inspect.iscoroutinefunction(function):
+            pytest.mark.usefixtures("right_backend")(obj)
+
+
+# --- servers -----------------------------------------------------------------------------------
+
+_REAL = ("real_server", "real_ensemble")
+_REQUIRED = "AIOLEAD_REQUIRE_ZOOKEEPER"
+
+
+def _need_zookeeper() -> None:
+    try:
+        find_installation()
+    except ZooKeeperNotFoundError as missing:
+        if os.environ.get(_REQUIRED) == "1":
+            pytest.fail(f"{_REQUIRED}=1, but: {missing}", pytrace=False)
+        pytest.skip(f"needs a real ZooKeeper: {missing}")
+
+
+@pytest.fixture(scope="session")
+def real_server() -> Iterator[BlockingServer]:
+    """The standalone ZooKeeper of the whole run. Take `zookeeper` instead."""
+    _need_zookeeper()
+    with BlockingServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def real_ensemble() -> Iterator[BlockingEnsemble]:
+    """The ensemble of the whole run. Take `ensemble` instead."""
+    _need_zookeeper()
+    with BlockingEnsemble(3, partitionable=True) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def zookeeper(real_server: BlockingServer) -> Iterator[ZooKeeperServer]:
+    """A real standalone ZooKeeper that the test may stop, kill or pause."""
+    yield ZooKeeperServer.over(real_server)
+    real_server.ensure_serving()
+
+
+@pytest.fixture
+def ensemble(real_ensemble: BlockingEnsemble) -> Iterator[Ensemble]:
+    """A real ensemble of three, whose servers the test may stop, kill, pause or cut off."""
+    yield Ensemble.over(real_ensemble)
+    real_ensemble.ensure_serving()
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Iterator[str]:
+    """The connect string of an `EmbeddedServer` in a thread of its own."""
+    from aiolead.testing.embedded import EmbeddedServer
+
+    with EmbeddedServer.in_thread() as server:
+        yield server.connect_string
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUnderTest:
+    """Where a behaviour test connects.
+
+    Attributes:
+        kind: "embedded", "standalone" or "ensemble".
+        hosts: the servers, without a chroot.
+        chroot: an empty znode that no other test uses.
+    """
+
+    kind: str
+    hosts: str
+    chroot: str
+
+    @property
+    def connect_string(self) -> str:
+        return self.hosts + self.chroot
+
+
+@pytest.fixture
+def chroot() -> str:
+    """A path that no other test uses. It is not created here."""
+    return f"/test-{uuid.uuid4().hex}"
+
+
+@pytest.fixture(
+    params=[
+        "embedded",
+        pytest.param("standalone", marks=pytest.mark.real),
+        pytest.param("ensemble", marks=pytest.mark.real),
+    ]
+)
+def server(request: pytest.FixtureRequest, chroot: str) -> ServerUnderTest:
+    """A server of each kind in turn, with an empty chroot of the test's own."""
+    match request.param:
+        case "embedded":
+            hosts = request.getfixturevalue("embedded")
+        case "standalone":
+            hosts = request.getfixturevalue("zookeeper").connect_string
+        case _:
+            hosts = request.getfixturevalue("ensemble").connect_string
+    with RawClient(hosts) as client:
+        client.create(chroot)
+    return ServerUnderTest(request.param, hosts, chroot)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(name in getattr(item, "fixturenames", ()) for name in _REAL):
+            item.add_marker(pytest.mark.real)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    skipped = [
+        report
+        for report in terminalreporter.stats.get("skipped", ())
+        if "needs a real ZooKeeper" in str(report.longrepr)
+    ]
+    if skipped:
+        terminalreporter.section("NOT TESTED against a real ZooKeeper", red=True)
+        for report in skipped:
+            terminalreporter.line(report.nodeid)
+        terminalreporter.line(str(skipped[0].longrepr[2]))
+        terminalreporter.line(f"{len(skipped)} tests; {_REQUIRED}=1 turns this into a failure.")

@@ -1,0 +1,140 @@
+"""A bare ZooKeeper client: one socket, one request at a time, no event loop.
+
+It shares the records with the library and nothing else, so tests of the servers, the proxy and the
+client can look at a server through it whatever state the code under test is in.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from types import TracebackType
+from typing import Self
+
+from aiolead._wire.codes import XID_EVENT, OpCode
+from aiolead._wire.framing import FrameReader
+from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import Reader
+from aiolead._wire.packets import encode_body, encode_record, encode_request
+from aiolead._wire.replies import ReplyHeader
+from aiolead._wire.requests import (
+    CloseSession,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Request,
+    SetData,
+)
+from aiolead.errors import server_error
+from aiolead.model import OPEN_ACL_UNSAFE
+from aiolead.paths import parse_connect_string
+
+
+class RawClient:
+    """A session on the first server of a connect string; its chroot is put before every path.
+
+    Args:
+        connect_string: as everywhere.
+        session_timeout: in seconds.
+        timeout: for each answer, in seconds; a `TimeoutError` when it passes.
+        session: id and password of a session to take over.
+    """
+
+    def __init__(
+        self,
+        connect_string: str,
+        *,
+        session_timeout: float = 5.0,
+        timeout: float = 5.0,
+        session: tuple[int, bytes] = (0, bytes(16)),
+    ) -> None:
+        target = parse_connect_string(connect_string)
+        self._chroot = target.chroot
+        self._timeout = timeout
+        self._frames = FrameReader(1 << 24)
+        self._ready: list[bytes] = []
+        self._xid = 0
+        self.events: list[tuple[int, str]] = []
+        self.socket = socket.create_connection(target.hosts[0], timeout)
+        try:
+            hello = ConnectRequest(0, round(session_timeout * 1000), *session)
+            self.socket.sendall(encode_record(hello))
+            self.session = ConnectResponse.read(Reader(self._next_frame()))
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if exc is None:
+                self.call(CloseSession())
+        except (OSError, EOFError):
+            pass  # The server is gone, or the test cut us off: it says so itself if that matters.
+        finally:
+            self.socket.close()
+
+    def send(self, request: Request) -> int:
+        """Sends a request without waiting for the answer; returns its xid."""
+        self._xid += 1
+        self.socket.sendall(encode_request(self._xid, request.op, encode_body(request)))
+        return self._xid
+
+    def receive(self) -> tuple[ReplyHeader, Reader]:
+        """The next answer. Watch events that come before it are kept in `events`."""
+        while True:
+            reader = Reader(self._next_frame())
+            header = ReplyHeader.read(reader)
+            if header.xid != XID_EVENT:
+                return header, reader
+            kind, _, path = reader.i32(), reader.i32(), reader.text()
+            self.events.append((kind, path))
+
+    def call(self, request: Request) -> Reader:
+        """Sends a request and returns its answer; raises the server's error."""
+        xid = self.send(request)
+        header, reader = self.receive()
+        assert header.xid == xid
+        if header.err:
+            raise server_error(header.err)
+        return reader
+
+    def create(self, path: str, data: bytes = b"", *, flags: int = 0) -> str:
+        request = Create(self._chroot + path, data, OPEN_ACL_UNSAFE, flags, op=OpCode.CREATE)
+        return self.call(request).text().removeprefix(self._chroot)
+
+    def delete(self, path: str, version: int = -1) -> None:
+        self.call(Delete(self._chroot + path, version))
+
+    def get(self, path: str) -> bytes:
+        return self.call(GetData(self._chroot + path)).blob()
+
+    def set(self, path: str, data: bytes, version: int = -1) -> None:
+        self.call(SetData(self._chroot + path, data, version))
+
+    def exists(self, path: str) -> None:
+        """Raises `NoNodeError` if there is none."""
+        self.call(Exists(self._chroot + path))
+
+    def children(self, path: str) -> list[str]:
+        request = GetChildren(self._chroot + path, op=OpCode.GET_CHILDREN)
+        return sorted(self.call(request).texts())
+
+    def _next_frame(self) -> bytes:
+        deadline = time.monotonic() + self._timeout
+        while not self._ready:
+            self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            data = self.socket.recv(65536)
+            if not data:
+                raise EOFError("the server closed the connection")
+            self._ready.extend(self._frames.feed(data))
+        return self._ready.pop(0)
