@@ -7,7 +7,7 @@
     │   ├─ InvalidPathError
     │   └─ InvalidConnectStringError
     ├─ WireError                          bytes that are not ZooKeeper's protocol
-    │   ├─ LocalWireError                 ... that we were asked to send
+    │   ├─ LocalWireError(ValueError)     ... that we were asked to send
     │   └─ RemoteWireError                ... that the peer sent
     ├─ TransportError
     │   ├─ ConnectFailed(OSError)         no server could be reached in time: `attempts` says why
@@ -16,7 +16,7 @@
     │   ├─ SessionExpiredError
     │   ├─ SessionMovedError
     │   ├─ AuthFailedError
-    │   └─ ClientClosedError
+    │   └─ ClientClosedError(RuntimeError)
     ├─ ServerError                        the server's answer is an error code
     │   ├─ NoNodeError, NodeExistsError, BadVersionError, NoAuthError, ...
     │   ├─ TransactionError               one operation of a transaction failed, so none was applied
@@ -132,11 +132,27 @@ class LossReason(enum.Enum):
 
 
 class AioleadError(Exception):
-    """The root of the tree."""
+    """The root of the tree.
 
-    blame: ClassVar[Blame] = Blame.SERVER
-    session_over: ClassVar[bool] = False
+    Attributes:
+        blame: whose fault it is.
+        outcome: whether the write that failed may have been applied.
+        session_over: whether the session ended, and with it its ephemeral znodes.
+    """
+
+    blame: Blame = Blame.SERVER
     outcome: Outcome = Outcome.NOT_APPLIED
+    session_over: bool = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default passes the finished message to `__init__`, which wants what it is made from.
+        return _rebuild, (type(self), self.args), self.__dict__
+
+
+def _rebuild(cls: type[AioleadError], args: tuple[object, ...]) -> AioleadError:
+    error = cls.__new__(cls)
+    error.args = args
+    return error
 
 
 # --- the caller's mistakes ---------------------------------------------------------------------
@@ -424,6 +440,7 @@ class TransactionError(ServerError):
     def __init__(self, index: int, results: Sequence[ServerError]) -> None:
         cause = results[index]
         super().__init__(message=f"operation {index} of the transaction failed: {cause}")
+        self.blame = cause.blame
         self.code = cause.code
         self.path = cause.path
         self.index = index
@@ -444,20 +461,29 @@ class AcquireTimeout(CoordinationError, TimeoutError):
     """Our turn did not come within `wait` seconds. The place in line was given up."""
 
 
+_BLAME_FOR_LOSS = {
+    LossReason.EXPIRED: Blame.NETWORK,
+    LossReason.UNCONFIRMED: Blame.NETWORK,
+    LossReason.DELETED: Blame.RIVAL,
+    LossReason.CLOSED: Blame.CALLER,
+}
+
+
 class TenureLost(CoordinationError):
     """What was held is held no longer, although its holder did not let go.
 
     Attributes:
-        reason: why, a `LossReason`.
+        reason: why, a `LossReason`; `blame` and `session_over` follow from it.
         token: the fencing token of the tenure that ended.
     """
 
-    blame = Blame.NETWORK
     outcome = Outcome.UNKNOWN
     noun: ClassVar[str] = "tenure"
 
     def __init__(self, path: str, reason: LossReason, token: int) -> None:
         super().__init__(f"{self.noun} of {path} lost (token {token}): {reason.value}")
+        self.blame = _BLAME_FOR_LOSS[reason]
+        self.session_over = reason in (LossReason.EXPIRED, LossReason.CLOSED)
         self.path = path
         self.reason = reason
         self.token = token
@@ -540,6 +566,10 @@ def server_error(code: int, path: str | None = None) -> AioleadError:
             return AuthFailedError("the server refused the credentials")
         case -118:
             return SessionMovedError("the session was moved to another connection")
+        case -124:
+            return AuthFailedError(
+                "the server takes authenticated clients only, so it closed the session"
+            )
         case _:
             return UnknownServerError(code, path)
 

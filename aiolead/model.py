@@ -136,17 +136,32 @@ class Auth:
         The password travels in the clear: use TLS where the network is not trusted.
 
         Raises:
-            ConfigurationError: the user is empty or has a colon in it.
+            ConfigurationError: the user is empty or has a colon in it, or either cannot be
+                encoded as UTF-8.
         """
         if not user or ":" in user:
             raise ConfigurationError(f"user: must be neither empty nor contain ':', not {user!r}")
-        return cls("digest", f"{user}:{password}".encode())
+        try:
+            return cls("digest", f"{user}:{password}".encode())
+        except UnicodeEncodeError:
+            # Without its cause, which carries the password.
+            raise ConfigurationError(
+                "user, password: must be text that can be encoded as UTF-8"
+            ) from None
 
     def acl(self, permissions: Permission = Permission.ALL) -> ACL:
-        """The entry that allows these digest credentials the given permissions."""
+        """The entry that allows these digest credentials the given permissions.
+
+        Raises:
+            ConfigurationError: the scheme is another one, or the credential is not UTF-8, which
+                servers read it as.
+        """
         if self.scheme != "digest":
             raise ConfigurationError(f"scheme: only digest has an ACL id, not {self.scheme!r}")
-        user = self.credential.split(b":", 1)[0].decode()
+        try:
+            user = self.credential.decode().partition(":")[0]
+        except UnicodeDecodeError:
+            raise ConfigurationError("credential: must be UTF-8 for the scheme digest") from None
         # The hash is what ZooKeeper's DigestAuthenticationProvider stores; its strength is theirs.
         digest = base64.b64encode(hashlib.sha1(self.credential, usedforsecurity=False).digest())
         return ACL(permissions, "digest", f"{user}:{digest.decode()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 
@@ -20,13 +21,15 @@ __all__ = [
 DEFAULT_PORT = 2181
 
 # Characters that PathUtils.validatePath of ZooKeeper refuses: the C0 and C1 controls, the
-# surrogates with the private use area behind them, and the specials at the end of the plane.
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
+# surrogates with the private use area behind them, and the specials at the end of the plane. What
+# lies beyond the plane (emoji, for one) is a pair of surrogates to Java, so that goes with them.
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 
 # Servers format the counter, a signed 32-bit integer, with `%010d`: ten digits; from the wrap on, a
-# sign with nine digits or ten. A single dash before ten digits is the separator that most clients
-# put there, not a sign.
-_SUFFIX = re.compile(r"(?:(?<=-)-\d{10}|(?<!\d)-\d{9}|\d{10})$", re.ASCII)
+# sign with nine digits or ten, of which the first is then no zero. A dash between a letter or digit
+# and ten digits is the separator that most clients put there, not a sign (`lock-1234567890`); one
+# after another mark is a sign (`lock--1234567890`, `__lock__-1234567890`).
+_SUFFIX = re.compile(r"(?:(?<![^\W_])-[12][0-9]{9}|(?<![0-9])-[0-9]{9}|[0-9]{10})\Z")
 
 
 def validate(path: object, *, name: str = "path") -> str:
@@ -123,22 +126,32 @@ def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
 
 
 _HOST = re.compile(
-    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\[\]:/@]+))(?::(?P<port>[^:]*))?"
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\x00-\x1f\x7f\[\]:/@]+))"
+    r"(?::(?P<port>[^:]*))?"
 )
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 def _parse_host(part: str, text: str, name: str) -> tuple[str, int]:
     match = _HOST.fullmatch(part)
-    if match is None:
+    if match is None or (match["v6"] and not _is_ipv6(match["v6"])):
         hint = "write IPv6 addresses as [::1]:2181" if part.count(":") > 1 else "expected host:port"
         raise InvalidConnectStringError(f"{name}: {part!r} is no server ({hint}): {text!r}")
     port_text = match["port"]
     if port_text is None:
         port = DEFAULT_PORT
     else:
-        port = int(port_text) if port_text.isascii() and port_text.isdigit() else 0
+        port = int(port_text) if _PORT.fullmatch(port_text) else 0
         if not 0 < port < 65536:
             raise InvalidConnectStringError(
                 f"{name}: {port_text!r} is no port (1 to 65535): {text!r}"
             )
     return match["v6"] or match["host"], port
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ipaddress.AddressValueError:
+        return False
+    return True
