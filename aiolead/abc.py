@@ -92,7 +92,7 @@ class Hold(Protocol):
     """One znode that is held under the lease. See `Lease.hold`."""
 
     def release(self) -> None:
-        """Ends the hold: its znode is no longer confirmed, `lost` is no longer called."""
+        """Lets go: the znode is no longer confirmed, `lost` is no longer called."""
         ...
 
 
@@ -115,17 +115,23 @@ class Lease(Protocol):
     def hold(
         self,
         path: str,
-        lost: Callable[[LossReason], None],
+        lost: Callable[[LossReason], object],
         *,
-        urgent: bool,
-        surrender: bool,
+        settled: Callable[[], object] | None = None,
+        urgent: bool = False,
+        surrender: bool = False,
     ) -> Hold:
         """Registers a held znode.
+
+        The client gives up the session no sooner than everything lost was let go of: see
+        `Hold.release`.
 
         Args:
             path: the znode; the lease's renewals check that it exists.
             lost: called once, synchronously, when the hold is over without its holder's doing.
-            urgent: whether the first renewal leaves at once, rather than with the next beat.
+            settled: called once, synchronously, when the hold has lasted for a moment, and
+                before its first renewal.
+            urgent: whether it settles, and is renewed, at once.
             surrender: whether a lost link ends the hold, rather than the end of the lease.
         """
         ...
@@ -144,8 +150,8 @@ class FencedClient(Protocol):
         *,
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
-    ) -> str:
-        """Creates a znode and returns its path."""
+    ) -> Created:
+        """Creates a znode."""
         ...
 
     async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:

@@ -1,0 +1,12 @@
+"""The anyio shell around the session machine: sockets, tasks, and the client that users hold.
+
+    connect      opens and closes a client
+    client       the operations
+    core         what all views of one client share: the machine, its clock, its observers
+    supervisor   the tasks: connecting, reading, writing, keeping time
+    hosts        where to connect next
+    reply, watch, states, lease, transaction, fenced      what the client hands out
+    clock        the lease's clock
+
+Everything here runs on one event loop.
+"""

@@ -1,0 +1,258 @@
+"""The client: the operations of ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import final
+
+from .._session.transaction import multi_parser
+from .._wire.codes import OpCode
+from .._wire.jute import Reader
+from .._wire.packets import encode_body
+from .._wire.requests import Multi
+from ..abc import Watch
+from ..errors import TransactionError
+from ..model import ACL, Created, CreateMode, SessionState, Stat, WatchEvent
+from ..paths import validate
+from .core import Core, T
+from .fenced import Fence
+from .lease import ClientLease
+from .operations import Scope
+from .reply import PendingReply
+from .states import SessionStates
+from .transaction import Transaction
+from .watch import ClientWatch
+
+
+@final
+class Client:
+    """A session with a ZooKeeper ensemble. Made by `aiolead.connect`.
+
+    Every operation hands its request over at the call, and returns a `Reply` to await. Requests go
+    out in the order of the calls and are answered in that order, so
+
+        created = client.create("/a")
+        names = client.get_children("/")
+        await created, await names
+
+    takes one round trip, and the listing shows the new znode.
+
+    Errors: arguments are checked at the call (`ConfigurationError`, `LocalWireError`,
+    `UsageError`); what the server says (`ServerError`) and what becomes of the session comes with
+    the reply.
+
+    Cancellation: cancelling the wait for a reply abandons the answer, not the request.
+
+    On connection loss: what was not sent waits for the next connection, for the session timeout at
+    most; reads are sent again; writes that were sent raise `ConnectionLossError` with the outcome
+    `UNKNOWN`, since they may have been applied, and are never sent twice.
+
+    A client belongs to the event loop that it was made on, and is not thread-safe.
+    """
+
+    def __init__(self, core: Core, prefix: str) -> None:
+        self._core = core
+        self._scope = Scope(prefix)
+        self._lease = ClientLease(core, prefix)
+
+    def __repr__(self) -> str:
+        state = self._core.machine.state.value
+        return f"<Client session 0x{self.session_id:x} {state} chroot={self._scope.prefix or '/'}>"
+
+    # --- the session ---------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> int:
+        """The current session; 0 while there is none."""
+        return self._core.machine.session_id
+
+    @property
+    def session_timeout(self) -> float:
+        """What the server granted, in seconds."""
+        return self._core.machine.timing.session_timeout
+
+    @property
+    def state(self) -> SessionState:
+        """Where the session stands."""
+        return self._core.machine.state
+
+    @property
+    def lease(self) -> ClientLease:
+        """Our own reading of how long the session surely lives; renewed while anything is held."""
+        return self._lease
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest transaction that an answer to this client has shown."""
+        return self._core.machine.last_zxid
+
+    def observe(self) -> SessionStates:
+        """The states of the session, from the present one on, as an async iterator."""
+        return SessionStates(self._core)
+
+    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
+        """Has every change of state reported, synchronously; returns what ends that.
+
+        For recipes and adapters; applications are better served by `observe`.
+        """
+        return self._core.subscribe(on_state)
+
+    async def ready(self) -> None:
+        """Waits until the session is connected.
+
+        Raises:
+            SessionError: the client was closed, or its credentials were refused.
+        """
+        await self._core.ready()
+
+    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
+        """Runs a job in the client's own task group, at most until the client is closed.
+
+        An `AioleadError` that it raises is logged; any other exception ends the client. Without
+        effect on a closed client.
+        """
+        self._core.spawn(job)
+
+    def chroot(self, path: str) -> Client:
+        """A view of what lies under `path`, over the same session."""
+        return Client(self._core, self._scope.full(path) if path != "/" else self._scope.prefix)
+
+    # --- writes --------------------------------------------------------------------------------
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
+    ) -> PendingReply[Created]:
+        """Creates a znode.
+
+        Args:
+            path: where; in a sequential mode the server appends ten digits.
+            data: its content.
+            mode: how it lives and is named.
+            acl: who may do what; everybody everything by default.
+            ttl: for the modes with a time to live: that, in seconds.
+
+        Returns:
+            `Created`, with the path under which it was created.
+
+        Raises:
+            NodeExistsError: the path is taken.
+            NoNodeError: the parent is missing.
+            NoChildrenForEphemeralsError: the parent is ephemeral.
+            InvalidACLError, NoAuthError, UnimplementedError (a server without TTL znodes).
+        """
+        return self._submit(self._scope.create(path, data, mode, acl, ttl))
+
+    def delete(self, path: str, *, version: int = -1) -> PendingReply[None]:
+        """Deletes a znode without children, if it has the version (-1: any).
+
+        Raises:
+            NoNodeError, BadVersionError, NotEmptyError, NoAuthError.
+        """
+        return self._submit(self._scope.delete(path, version))
+
+    def set(self, path: str, data: bytes, *, version: int = -1) -> PendingReply[Stat]:
+        """Replaces a znode's data, if it has the version (-1: any); returns its new `Stat`.
+
+        Raises:
+            NoNodeError, BadVersionError, NoAuthError.
+        """
+        return self._submit(self._scope.set(path, data, version))
+
+    def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> PendingReply[Stat]:
+        """Replaces a znode's ACL, if its ACL has the version (-1: any); returns its new `Stat`.
+
+        Raises:
+            NoNodeError, BadVersionError, InvalidACLError, NoAuthError.
+        """
+        return self._submit(self._scope.set_acl(path, acl, version))
+
+    def transaction(self) -> Transaction:
+        """Several writes that are applied together or not at all."""
+        return Transaction(self._core, self._scope)
+
+    def check(self, path: str, *, version: int = -1) -> PendingReply[None]:
+        """Asks the quorum, as a transaction, whether a znode exists and has the version.
+
+        Unlike a read, this cannot be answered by a server that is cut off from the others.
+
+        Raises:
+            NoNodeError, BadVersionError, NoAuthError.
+        """
+        op = self._scope.check_request(path, version)
+        parse_multi = multi_parser([path])
+
+        def parse(r: Reader) -> None:
+            try:
+                parse_multi(r)
+            except TransactionError as error:
+                raise error.cause from None
+
+        body = encode_body(Multi((op,)))
+        return self._submit(
+            PendingReply(OpCode.MULTI, body, parse, path=path, is_write=True, is_proof=True)
+        )
+
+    def fenced(self, guard: str) -> Fence:
+        """Writes that are applied only while the znode `guard` exists."""
+        return Fence(self._core, self._scope, validate(guard, name="guard"))
+
+    # --- reads ---------------------------------------------------------------------------------
+
+    def exists(self, path: str, *, watch: Watch | None = None) -> PendingReply[Stat | None]:
+        """A znode's `Stat`, or None if there is no such znode.
+
+        A watch fires when the znode is created, deleted, or its data set.
+        """
+        return self._submit(self._scope.exists(self._core, path, watch))
+
+    def get(self, path: str, *, watch: Watch | None = None) -> PendingReply[tuple[bytes, Stat]]:
+        """A znode's data and `Stat`.
+
+        A watch fires when the znode is deleted or its data set; it is not armed if this fails.
+
+        Raises:
+            NoNodeError, NoAuthError.
+        """
+        return self._submit(self._scope.get(self._core, path, watch))
+
+    def get_children(self, path: str, *, watch: Watch | None = None) -> PendingReply[list[str]]:
+        """The names of a znode's children, in no particular order.
+
+        A watch fires when a child is created or deleted, or the znode itself is deleted; it is not
+        armed if this fails.
+
+        Raises:
+            NoNodeError, NoAuthError.
+        """
+        return self._submit(self._scope.get_children(self._core, path, watch))
+
+    def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
+        """A znode's ACL and `Stat`.
+
+        Raises:
+            NoNodeError, NoAuthError.
+        """
+        return self._submit(self._scope.get_acl(path))
+
+    def sync(self, path: str = "/") -> PendingReply[None]:
+        """Has the connected server catch up with the leader before it answers what comes after."""
+        return self._submit(self._scope.sync(path))
+
+    def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
+        """A one-shot watch, armed by passing it to a read of this client.
+
+        Args:
+            on_event: called synchronously, in the client's task, as the event comes in; it must be
+                quick and must not raise. Usually one awaits `watch.wait()` instead.
+        """
+        return ClientWatch(self._core.machine.watches, on_event)
+
+    def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
+        self._core.submit(reply)
+        return reply

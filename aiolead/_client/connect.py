@@ -1,0 +1,202 @@
+"""Opening and closing a client."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import final
+
+import anyio
+
+from .._session.backoff import Backoff
+from .._session.machine import SessionMachine
+from .._wire.framing import DEFAULT_MAX_FRAME
+from ..errors import ConfigurationError, ConnectFailed, LossReason, UsageError
+from ..model import Auth, SessionState
+from ..paths import parse_connect_string
+from .client import Client
+from .clock import lease_clock
+from .core import Core
+from .hosts import HostList
+from .operations import checked_duration
+from .supervisor import Dial, Supervisor, dial_tcp
+
+DEFAULT_MAX_REPLY = 64 * 1024 * 1024
+
+
+def connect(
+    hosts: str | None = None,
+    *,
+    session_timeout: float = 10.0,
+    connect_timeout: float | None = None,
+    auth: Sequence[Auth] = (),
+    wind_down: float | None = None,
+    tick_time: float | None = None,
+    max_request: int = DEFAULT_MAX_FRAME,
+    max_reply: int = DEFAULT_MAX_REPLY,
+    clock: Callable[[], float] | None = None,
+    rng: random.Random | None = None,
+    dial: Dial = dial_tcp,
+) -> Connection:
+    """A session with a ZooKeeper ensemble: `async with aiolead.connect(...) as client:`.
+
+    Entering waits for the session. Leaving closes it, so that its ephemeral znodes vanish at once;
+    whatever is still held then is lost first, and its holders are awaited for the wind-down time.
+    The client reconnects by itself, and opens a new session after one has expired.
+
+    Args:
+        hosts: a ZooKeeper connect string, `host[:port][,host[:port]...][/chroot]`; by default the
+            environment variable `AIOLEAD_HOSTS`.
+        session_timeout: how long the servers keep the session of a client that they do not hear
+            from, in seconds; servers have limits of their own and may grant another one.
+        connect_timeout: how long entering may take, in seconds; as long as the session timeout
+            unless given.
+        auth: credentials to present on every connection, such as `Auth.digest(user, password)`.
+        wind_down: how long before its surely proven end a lease ends for its holders, so that they
+            have time to stop, in seconds: at most a quarter of the session timeout; a tenth unless
+            given.
+        tick_time: the servers' `tickTime` in seconds, if it is more than half of the session
+            timeout, which servers refuse unless configured to. Knowing a shorter one makes leases
+            a little longer.
+        max_request: the largest request to send, in bytes: the servers' `jute.maxbuffer`.
+        max_reply: the largest frame to accept, in bytes.
+        clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
+        rng: the randomness of host order and back-off.
+        dial: opens a byte stream to an address and port: for tunnels and tests.
+
+    Raises (at the call):
+        ConfigurationError: an argument is malformed; nothing was sent.
+
+    Raises (on entering):
+        ConnectFailed: no server was reached in time; `attempts` says why for each.
+        AuthFailedError: the credentials were refused.
+
+    Cancellation: entering and leaving are bounded, and may be cancelled; nothing is left behind.
+    """
+    if hosts is None:
+        hosts = os.environ.get("AIOLEAD_HOSTS")
+        if hosts is None:
+            raise ConfigurationError("hosts: not given, and AIOLEAD_HOSTS is not set")
+    target = parse_connect_string(hosts)
+    session_timeout = checked_duration("session_timeout", session_timeout, least=0.1, most=86400)
+    if connect_timeout is None:
+        connect_timeout = session_timeout
+    else:
+        connect_timeout = checked_duration("connect_timeout", connect_timeout, least=0, most=86400)
+    if wind_down is not None:
+        checked_duration("wind_down", wind_down, least=0, most=session_timeout / 4)
+    if tick_time is not None:
+        checked_duration("tick_time", tick_time, least=0.001, most=session_timeout)
+    credentials = _checked_auth(auth)
+    _check_size("max_request", max_request)
+    _check_size("max_reply", max_reply)
+
+    def make_machine(core: Core) -> SessionMachine:
+        return SessionMachine(
+            session_timeout=session_timeout,
+            auth=credentials,
+            max_request=max_request,
+            max_reply=max_reply,
+            tick_time=tick_time,
+            wind_down=wind_down,
+            on_state=core.report,
+            on_output=lambda: core.on_output(),
+            on_due=core.due,
+        )
+
+    rng = rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
+    core = Core(make_machine, clock or lease_clock)
+    supervisor = Supervisor(core, HostList(target.hosts, rng), Backoff(rng), dial)
+    return Connection(core, supervisor, Client(core, target.chroot), str(target), connect_timeout)
+
+
+def _check_size(name: str, size: object) -> None:
+    if not isinstance(size, int) or not 1024 <= size <= 0x7FFF_FFFF:
+        raise ConfigurationError(f"{name}: must be 1024 to 2^31 - 1 bytes, not {size!r}")
+
+
+def _checked_auth(auth: object) -> tuple[Auth, ...]:
+    if isinstance(auth, (list, tuple)) and all(isinstance(entry, Auth) for entry in auth):
+        return tuple(auth)
+    # The value may be, or hold, a password: it is not shown.
+    raise ConfigurationError("auth: must be a list of Auth, such as [Auth.digest(user, password)]")
+
+
+@final
+class Connection:
+    """The context manager that `connect` returns; it can be entered once."""
+
+    def __init__(
+        self,
+        core: Core,
+        supervisor: Supervisor,
+        client: Client,
+        target: str,
+        connect_timeout: float,
+    ) -> None:
+        self._core = core
+        self._supervisor = supervisor
+        self._client = client
+        self._target = target
+        self._connect_timeout = connect_timeout
+        self._entered = False
+
+    async def __aenter__(self) -> Client:
+        if self._entered:
+            raise UsageError("the connection was entered already: call connect() again")
+        self._entered = True
+        tasks = anyio.create_task_group()
+        await tasks.__aenter__()
+        self._tasks = self._core.tasks = tasks
+        try:
+            tasks.start_soon(self._supervisor.keep_time)
+            tasks.start_soon(self._supervisor.keep_connected)
+            with anyio.fail_after(self._connect_timeout):
+                await self._core.ready()
+        except TimeoutError:
+            await self._stop()
+            raise ConnectFailed(
+                f"no session with {self._target} within {self._connect_timeout:g} seconds",
+                list(self._supervisor.failures.items()),
+            ) from None
+        except BaseException:
+            await self._stop()
+            raise
+        return self._client
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # Whatever the body raised leaves bare: the task group never sees it.
+        try:
+            await self._close_session()
+        finally:
+            await self._stop()
+
+    async def _close_session(self) -> None:
+        core, machine = self._core, self._core.machine
+        machine.leases.lose_all(LossReason.CLOSED)
+        with anyio.move_on_after(machine.timing.wind_down, shield=True):
+            await core.holders_gone()
+        if machine.state is SessionState.CONNECTED:
+            with anyio.move_on_after(machine.timing.session_timeout / 3, shield=True):
+                goodbye = anyio.Event()
+                machine.close(core.clock()).add_done_callback(goodbye.set)
+                await goodbye.wait()
+
+    async def _stop(self) -> None:
+        self._core.tasks = None
+        self._core.machine.closed()
+        self._tasks.cancel_scope.cancel()
+        try:
+            await self._tasks.__aexit__(None, None, None)
+        except BaseExceptionGroup as group:
+            # A task of ours failed, which is a defect: shown as it is.
+            if len(group.exceptions) == 1:
+                raise group.exceptions[0] from None
+            raise

@@ -1,0 +1,114 @@
+"""What all views of one client share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from .._session.depot import Call
+from .._session.machine import SessionMachine
+from ..errors import AioleadError, AuthFailedError, ClientClosedError
+from ..model import SessionState
+
+T = TypeVar("T")
+
+logger = logging.getLogger("aiolead.client")
+
+
+class Core:
+    """The machine, its clock, and whoever listens to it.
+
+    Args:
+        make_machine: makes the session machine for this core.
+        clock: seconds on the lease's clock.
+    """
+
+    def __init__(
+        self, make_machine: Callable[[Core], SessionMachine], clock: Callable[[], float]
+    ) -> None:
+        self.clock = clock
+        self.tasks: TaskGroup | None = None
+        """The client's own task group, while it is open."""
+        self.on_output: Callable[[], None] = _ignore
+        """Set by the supervisor: there is something to send."""
+        self.on_due: Callable[[], None] = _ignore
+        """Set by the supervisor: something became due earlier than it was."""
+        self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
+        self._next_subscriber = 0
+        self._holders_gone = anyio.Event()
+        self.machine = make_machine(self)
+
+    def submit(self, call: Call[T]) -> None:
+        """Hands a call to the machine; see `SessionMachine.submit`."""
+        self.machine.submit(call, self.clock())
+
+    # --- states --------------------------------------------------------------------------------
+
+    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
+        key = self._next_subscriber
+        self._next_subscriber += 1
+        self._subscribers[key] = on_state
+
+        def unsubscribe() -> None:
+            self._subscribers.pop(key, None)
+
+        return unsubscribe
+
+    def report(self, state: SessionState, session_id: int) -> None:
+        """A change of state: everybody is told, in the order of subscription."""
+        logger.debug("session 0x%x: %s", session_id, state.value)
+        for on_state in list(self._subscribers.values()):
+            on_state(state, session_id)
+
+    async def ready(self) -> None:
+        """Waits until the session is connected; see `CoordinationClient.ready`."""
+        await anyio.lowlevel.checkpoint()
+        while self.machine.state is not SessionState.CONNECTED:
+            if self.machine.state is SessionState.AUTH_FAILED:
+                raise AuthFailedError("the server refused the credentials")
+            if self.machine.state is SessionState.CLOSED:
+                raise ClientClosedError("the client is closed")
+            await self._next_change()
+
+    async def _next_change(self) -> None:
+        changed = anyio.Event()
+        unsubscribe = self.subscribe(lambda _state, _session_id: changed.set())
+        try:
+            await changed.wait()
+        finally:
+            unsubscribe()
+
+    async def holders_gone(self) -> None:
+        """Waits until every holder that has lost its hold has let go of it."""
+        while self.machine.leases.is_winding:
+            self._holders_gone = anyio.Event()
+            await self._holders_gone.wait()
+
+    def due(self) -> None:
+        """Something may be due earlier: the timekeeper looks again."""
+        self.on_due()
+        if not self.machine.leases.is_winding:
+            self._holders_gone.set()
+
+    # --- jobs ----------------------------------------------------------------------------------
+
+    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
+        """Runs a job in the client's task group; see `CoordinationClient.spawn`."""
+        if self.tasks is not None:
+            self.tasks.start_soon(_run, job)
+
+
+async def _run(job: Callable[[], Awaitable[object]]) -> None:
+    try:
+        await job()
+    except AioleadError as error:
+        logger.warning("a background job of the client failed: %s", error)
+
+
+def _ignore() -> None:
+    pass

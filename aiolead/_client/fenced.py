@@ -1,0 +1,103 @@
+"""Writes that the server applies only while a znode of ours exists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from ..errors import Fenced, NoNodeError, TransactionError
+from ..model import ACL, Created, CreateMode, Stat
+from .core import Core
+from .operations import Scope
+from .transaction import Transaction, TransactionResult
+
+T = TypeVar("T")
+
+
+class Fence:
+    """See `aiolead.abc.FencedClient`.
+
+    Each write is a transaction that begins with a check of the guard, so the ensemble itself
+    refuses it once the guard is gone: no clock is involved.
+
+    Args:
+        core: the client.
+        scope: its view of the tree.
+        guard: the znode that must exist.
+    """
+
+    def __init__(self, core: Core, scope: Scope, guard: str) -> None:
+        self._core = core
+        self._scope = scope
+        self._guard = guard
+
+    def transaction(self) -> FencedTransaction:
+        """Several writes under one check; see `Client.transaction`."""
+        return FencedTransaction(self._core, self._scope, self._guard)
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+    ) -> Created:
+        """Creates a znode; see `Client.create`.
+
+        Raises:
+            Fenced: the guard is gone; nothing was applied.
+        """
+        result = await self._one(self.transaction().create(path, data, mode=mode, acl=acl))
+        assert isinstance(result, Created)
+        return result
+
+    async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:
+        """Sets a znode's data; see `Client.set`.
+
+        Raises:
+            Fenced: the guard is gone; nothing was applied.
+        """
+        result = await self._one(self.transaction().set(path, data, version=version))
+        assert isinstance(result, Stat)
+        return result
+
+    async def delete(self, path: str, *, version: int = -1) -> None:
+        """Deletes a znode; see `Client.delete`.
+
+        Raises:
+            Fenced: the guard is gone; nothing was applied.
+        """
+        await self._one(self.transaction().delete(path, version=version))
+
+    async def _one(self, transaction: FencedTransaction) -> TransactionResult:
+        try:
+            (result,) = await transaction.apply()
+        except TransactionError as error:
+            # The caller asked for one write, so it gets the error of that one.
+            raise error.cause from None
+        return result
+
+
+class FencedTransaction(Transaction):
+    """A transaction whose first operation is the check of the guard."""
+
+    def __init__(self, core: Core, scope: Scope, guard: str) -> None:
+        super().__init__(core, scope)
+        self._guard = guard
+        self.check(guard)
+
+    async def apply(self) -> list[TransactionResult]:
+        """Sends the transaction; the results are those of the operations after the check.
+
+        Raises:
+            Fenced: the guard is gone; nothing was applied.
+            TransactionError: another operation failed; its `index` does not count the check.
+        """
+        try:
+            results = await self.commit()
+        except TransactionError as error:
+            if error.index == 0 and isinstance(error.cause, NoNodeError):
+                raise Fenced(self._guard) from None
+            raise TransactionError(error.index - 1, error.results[1:]) from None
+        return results[1:]

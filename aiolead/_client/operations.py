@@ -1,0 +1,241 @@
+"""From the arguments of an operation to its call: checked, encoded, and with the chroot applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from .._session.watches import Arming, Kind, WatchSlot
+from .._wire.codes import OpCode
+from .._wire.jute import Reader
+from .._wire.packets import encode_body
+from .._wire.replies import (
+    ACLReply,
+    CreateReply,
+    DataReply,
+    NamesReply,
+    PathReply,
+    StatReply,
+)
+from .._wire.requests import (
+    Check,
+    Create,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetData,
+    SetACL,
+    SetData,
+    Sync,
+)
+from ..abc import Watch
+from ..errors import AioleadError, ConfigurationError, InvalidPathError, NoNodeError, UsageError
+from ..model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Stat
+from ..paths import validate
+from .core import Core
+from .reply import PendingReply
+from .watch import ClientWatch
+
+ANY_VERSION = -1
+MAX_TTL = 0xFF_FFFF_FFFF / 1000
+"""Longest time to live of a znode, in seconds: servers keep 40 bits of milliseconds."""
+
+
+class Scope:
+    """A view of the tree: the whole of it, or what lies under a chroot.
+
+    Args:
+        prefix: the chroot; empty for the whole tree.
+    """
+
+    __slots__ = ("prefix",)
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def full(self, path: str) -> str:
+        """The path on the server."""
+        validate(path)
+        return (self.prefix + path if path != "/" else self.prefix) or "/"
+
+    def strip(self, path: str) -> str:
+        """The path in this view, from that on the server."""
+        return path[len(self.prefix) :] or "/" if self.prefix else path
+
+    # --- writes --------------------------------------------------------------------------------
+
+    def create_request(
+        self,
+        path: str,
+        data: bytes,
+        mode: CreateMode,
+        acl: Sequence[ACL] | None,
+        ttl: float | None,
+    ) -> Create:
+        full = self._create_path(path, mode)
+        acl = _checked_acl(OPEN_ACL_UNSAFE if acl is None else acl)
+        data = _checked_data(data)
+        if mode.has_ttl:
+            if ttl is None or not 0 < ttl <= MAX_TTL:
+                raise ConfigurationError(
+                    f"ttl: {mode.name} needs a time to live in seconds, above 0 and at most "
+                    f"{MAX_TTL:.0f}, not {ttl!r}"
+                )
+            return Create(full, data, acl, mode, max(1, round(ttl * 1000)), OpCode.CREATE_TTL)
+        if ttl is not None:
+            raise ConfigurationError(f"ttl: only modes WITH_TTL take one, not {mode.name}")
+        op = OpCode.CREATE_CONTAINER if mode is CreateMode.CONTAINER else OpCode.CREATE2
+        return Create(full, data, acl, mode, op=op)
+
+    def _create_path(self, path: str, mode: CreateMode) -> str:
+        # The server appends the digits before it looks at the path, so that `/a/` is fine here.
+        if mode.is_sequential and path.endswith("/"):
+            return self.full(path + "0")[:-1]
+        if path == "/":
+            raise InvalidPathError("path: the root cannot be created")
+        return self.full(path)
+
+    def delete_request(self, path: str, version: int) -> Delete:
+        if path == "/":
+            raise InvalidPathError("path: the root cannot be deleted")
+        return Delete(self.full(path), _checked_version(version))
+
+    def set_request(self, path: str, data: bytes, version: int) -> SetData:
+        return SetData(self.full(path), _checked_data(data), _checked_version(version))
+
+    def check_request(self, path: str, version: int) -> Check:
+        return Check(self.full(path), _checked_version(version))
+
+    def create(
+        self,
+        path: str,
+        data: bytes,
+        mode: CreateMode,
+        acl: Sequence[ACL] | None,
+        ttl: float | None,
+    ) -> PendingReply[Created]:
+        request = self.create_request(path, data, mode, acl, ttl)
+
+        def parse(r: Reader) -> Created:
+            reply = CreateReply.read(r)
+            return Created(self.strip(reply.path), reply.stat)
+
+        return _write(request.op, request, parse, path)
+
+    def delete(self, path: str, version: int) -> PendingReply[None]:
+        return _write(OpCode.DELETE, self.delete_request(path, version), _nothing, path)
+
+    def set(self, path: str, data: bytes, version: int) -> PendingReply[Stat]:
+        return _write(OpCode.SET_DATA, self.set_request(path, data, version), _stat, path)
+
+    def set_acl(self, path: str, acl: Sequence[ACL], version: int) -> PendingReply[Stat]:
+        request = SetACL(self.full(path), _checked_acl(acl), _checked_version(version))
+        return _write(OpCode.SET_ACL, request, _stat, path)
+
+    # --- reads ---------------------------------------------------------------------------------
+
+    def exists(self, core: Core, path: str, watch: Watch | None) -> PendingReply[Stat | None]:
+        full = self.full(path)
+        body = encode_body(Exists(full, watch is not None))
+        arming = _arming(core, watch, full, path, Kind.DATA)
+
+        def on_error(error: AioleadError) -> Stat | AioleadError | None:
+            return None if isinstance(error, NoNodeError) else error
+
+        return PendingReply(OpCode.EXISTS, body, _stat, path=path, arming=arming, on_error=on_error)
+
+    def get(self, core: Core, path: str, watch: Watch | None) -> PendingReply[tuple[bytes, Stat]]:
+        full = self.full(path)
+        body = encode_body(GetData(full, watch is not None))
+        arming = _arming(core, watch, full, path, Kind.DATA)
+        return PendingReply(OpCode.GET_DATA, body, _data, path=path, arming=arming)
+
+    def get_children(self, core: Core, path: str, watch: Watch | None) -> PendingReply[list[str]]:
+        full = self.full(path)
+        body = encode_body(GetChildren(full, watch is not None, OpCode.GET_CHILDREN))
+        arming = _arming(core, watch, full, path, Kind.CHILD)
+        return PendingReply(OpCode.GET_CHILDREN, body, _names, path=path, arming=arming)
+
+    def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
+        return _read(OpCode.GET_ACL, GetACL(self.full(path)), _acl, path)
+
+    def sync(self, path: str) -> PendingReply[None]:
+        return _read(OpCode.SYNC, Sync(self.full(path)), _synced, path)
+
+
+def _write(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:
+    return PendingReply(op, encode_body(request), parse, path=path, is_write=True, is_proof=True)
+
+
+def _read(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:
+    return PendingReply(op, encode_body(request), parse, path=path)
+
+
+def _arming(core: Core, watch: Watch | None, full: str, path: str, kind: Kind) -> Arming | None:
+    if watch is None:
+        return None
+    if not isinstance(watch, ClientWatch) or not watch.belongs_to(core.machine.watches):
+        raise UsageError("watch: must be made by this client's make_watch()")
+    slot: WatchSlot = watch
+    return core.machine.watches.begin(slot, full, path, kind)
+
+
+def _nothing(_: Reader) -> None:
+    return None
+
+
+def _stat(r: Reader) -> Stat:
+    return StatReply.read(r).stat
+
+
+def _data(r: Reader) -> tuple[bytes, Stat]:
+    reply = DataReply.read(r)
+    return reply.data, reply.stat
+
+
+def _names(r: Reader) -> list[str]:
+    return list(NamesReply.read(r).names)
+
+
+def _acl(r: Reader) -> tuple[list[ACL], Stat]:
+    reply = ACLReply.read(r)
+    return list(reply.acl), reply.stat
+
+
+def _synced(r: Reader) -> None:
+    PathReply.read(r)
+
+
+def _checked_data(data: object) -> bytes:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
+    return bytes(data)
+
+
+def _checked_version(version: object) -> int:
+    if not isinstance(version, int) or not ANY_VERSION <= version <= 0x7FFF_FFFF:
+        raise ConfigurationError(f"version: must be -1 (any) to 2^31 - 1, not {version!r}")
+    return version
+
+
+def _checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
+    entries = tuple(acl)
+    if not entries or not all(isinstance(entry, ACL) for entry in entries):
+        raise ConfigurationError(f"acl: must be a sequence of at least one ACL, not {acl!r}")
+    return entries
+
+
+def checked_duration(name: str, value: Any, *, least: float, most: float) -> float:
+    """A duration in seconds within bounds.
+
+    Raises:
+        ConfigurationError: it is no number, or out of bounds.
+    """
+    good = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not good or not isfinite(value) or not least <= value <= most:
+        raise ConfigurationError(
+            f"{name}: must be a number of seconds from {least:g} to {most:g}, not {value!r}"
+        )
+    return float(value)

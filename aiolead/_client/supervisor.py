@@ -1,0 +1,250 @@
+"""The client's tasks: one that connects, and for each connection one reader and one writer; and one
+that keeps time.
+
+Only the writer touches the sending side of a stream: a caller that is cancelled in the middle of a
+send would leave half a frame behind (on trio it does).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from math import inf
+
+import anyio
+from anyio.abc import ByteStream
+
+from .._session.backoff import Backoff
+from ..errors import AioleadError, TransportError
+from ..model import SessionState
+from ..paths import format_host
+from .core import Core
+from .hosts import HostList
+
+logger = logging.getLogger("aiolead.connection")
+
+Dial = Callable[[str, int], Awaitable[ByteStream]]
+"""Opens a byte stream to an address and port."""
+
+READ_SIZE = 256 * 1024
+
+
+class LinkEnded(TransportError):
+    """Why a connection ended. Never leaves the client, except inside `ConnectFailed.attempts`."""
+
+
+async def dial_tcp(address: str, port: int) -> ByteStream:
+    """A TCP connection without Nagle's delay."""
+    return await anyio.connect_tcp(address, port)
+
+
+class Link:
+    """One connection, from the first byte to the last."""
+
+    __slots__ = ("ended", "opened", "scope", "stream")
+
+    def __init__(self, stream: ByteStream) -> None:
+        self.stream = stream
+        self.scope = anyio.CancelScope()
+        self.opened = anyio.Event()
+        self.ended: Exception | None = None
+
+    def end(self, why: Exception) -> None:
+        if self.ended is None:
+            self.ended = why
+        self.scope.cancel()
+
+
+class Supervisor:
+    """Keeps a client connected.
+
+    Args:
+        core: the client.
+        hosts: where to connect.
+        backoff: when to try again.
+        dial: how to open a byte stream.
+    """
+
+    def __init__(self, core: Core, hosts: HostList, backoff: Backoff, dial: Dial) -> None:
+        self._core = core
+        self._machine = core.machine
+        self._hosts = hosts
+        self._backoff = backoff
+        self._dial = dial
+        self._link: Link | None = None
+        self._output = anyio.Event()
+        self._due = anyio.Event()
+        self.failures: dict[str, Exception] = {}
+        """The last error of each address, since the last success."""
+        core.on_output = self._on_output
+        core.on_due = self._on_due
+
+    def _on_output(self) -> None:
+        self._output.set()
+
+    def _on_due(self) -> None:
+        self._due.set()
+
+    def _cut(self, why: Exception) -> None:
+        """Gives up the connection, at once as far as the machine is concerned."""
+        if self._link is not None:
+            self._machine.link_down(self._core.clock())
+            self._link.end(why)
+
+    # --- time ----------------------------------------------------------------------------------
+
+    async def keep_time(self) -> None:
+        """Calls the machine's `tick` whenever something is due."""
+        machine, clock = self._machine, self._core.clock
+        while True:
+            self._due = anyio.Event()
+            why = machine.tick(clock())
+            if why is not None:
+                self._cut(LinkEnded(why))
+            self._on_output()
+            due = machine.next_deadline()
+            if due == inf:
+                await self._due.wait()
+            else:
+                with anyio.move_on_after(max(0.0, due - clock())):
+                    await self._due.wait()
+
+    # --- connecting ----------------------------------------------------------------------------
+
+    async def keep_connected(self) -> None:
+        """Connects, again and again, until the client is closed or its credentials are refused."""
+        last: tuple[str, int] | None = None
+        while not self._machine.state.is_final:
+            delay = self._backoff.delay(self._machine.timing.session_timeout)
+            if delay:
+                await anyio.sleep(delay)
+            refused = True
+            for host, port in self._hosts.round(last):
+                outcome = await self._try_host(host, port)
+                refused = refused and outcome == "refused"
+                if outcome == "served":
+                    last = (host, port)
+                    refused = False
+                    break
+                if self._machine.state.is_final:
+                    return
+            if refused and self._session_is_hopeless():
+                logger.warning("every server refuses to resume session 0x%x", self._session_id)
+                self._machine.give_up_session()
+
+    @property
+    def _session_id(self) -> int:
+        return self._machine.session_id
+
+    def _session_is_hopeless(self) -> bool:
+        age = self._core.clock() - self._machine.last_contact
+        return self._session_id != 0 and age > self._machine.timing.session_timeout
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for one attempt: the session has to outlive a few dead servers."""
+        return self._machine.timing.session_timeout / (2 * max(2, len(self._hosts)))
+
+    async def _try_host(self, host: str, port: int) -> str:
+        """Tries the addresses of one server until one of them serves us."""
+        outcome = "failed"
+        try:
+            with anyio.fail_after(self._patience):
+                addresses = await self._hosts.resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            self._failed(host, port, _reason(error, "its name was not resolved in time"))
+            return outcome
+        self._machine.can_move = len(self._hosts) > 1 or len(addresses) > 1
+        for address in addresses:
+            outcome = await self._try_address(address, port, format_host(host, port))
+            if outcome == "served" or self._machine.state.is_final:
+                break
+        return outcome
+
+    def _failed(self, host: str, port: int, error: Exception) -> None:
+        logger.debug("%s: %s", format_host(host, port), error)
+        self.failures[format_host(host, port)] = error
+
+    async def _try_address(self, address: str, port: int, name: str) -> str:
+        """One attempt; returns when its connection, if there was one, has ended.
+
+        Returns:
+            `served` after a connection with a session, `refused` where the server accepted the
+            connection and then closed it without a word, `failed` otherwise.
+        """
+        try:
+            with anyio.fail_after(self._patience):
+                stream = await self._dial(address, port)
+        except (OSError, anyio.BrokenResourceError) as error:
+            self.failures[name] = _reason(error, "no connection in time")
+            logger.debug("%s (%s): %s", name, address, self.failures[name])
+            return "failed"
+        link = self._link = Link(stream)
+        clock = self._core.clock
+        opened_at = inf
+        try:
+            self._machine.link_up(clock())
+            with link.scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._read, link)
+                    tasks.start_soon(self._write, link)
+                    with anyio.move_on_after(self._patience):
+                        await link.opened.wait()
+                        opened_at = clock()
+                        logger.debug("%s (%s): session 0x%x", name, address, self._session_id)
+                    if not link.opened.is_set():
+                        link.end(LinkEnded("no answer to the handshake in time"))
+        finally:
+            self._machine.link_down(clock())
+            self._link = None
+            await anyio.aclose_forcefully(stream)
+        why = link.ended or LinkEnded("the connection ended")
+        logger.debug("%s (%s): %s", name, address, why)
+        if not link.opened.is_set():
+            self.failures[name] = why
+            return "refused" if isinstance(why, ServerHungUp) else "failed"
+        self.failures.clear()
+        if clock() - opened_at >= min(0.25, self._machine.timing.session_timeout / 20):
+            self._backoff.succeeded()
+        return "served"
+
+    async def _read(self, link: Link) -> None:
+        machine, clock, stream = self._machine, self._core.clock, link.stream
+        try:
+            while True:
+                data = await stream.receive(READ_SIZE)
+                machine.receive(data, clock())
+                if not link.opened.is_set() and machine.state is SessionState.CONNECTED:
+                    link.opened.set()
+                    self._on_due()
+                self._on_output()
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            link.end(ServerHungUp(_hang_up(error)))
+        except AioleadError as error:
+            # Not the protocol, or the end of the session: the machine has drawn its conclusions.
+            link.end(error)
+
+    async def _write(self, link: Link) -> None:
+        machine, clock, stream = self._machine, self._core.clock, link.stream
+        try:
+            while True:
+                self._output = anyio.Event()
+                while data := machine.data_to_send(clock()):
+                    await stream.send(data)
+                await self._output.wait()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            link.end(ServerHungUp(_hang_up(error)))
+
+
+class ServerHungUp(LinkEnded):
+    """The other end closed the connection."""
+
+
+def _hang_up(error: Exception) -> str:
+    if isinstance(error, anyio.EndOfStream):
+        return "the server closed the connection"
+    return f"the connection broke: {error.__cause__ or type(error).__name__}"
+
+
+def _reason(error: Exception, timed_out: str) -> Exception:
+    return LinkEnded(timed_out) if isinstance(error, TimeoutError) else error

@@ -1,0 +1,195 @@
+"""What is held under the lease, and when the lease is renewed.
+
+The lease is the ledger's proof, shortened by clock drift and wind-down time. Holds end when the
+clock passes its end: not when a task gets round to noticing.
+
+A hold is *fresh* at first: many a lock is held for a millisecond, and costs no renewal. It
+*settles* after a moment, or at once where it is urgent; settled holds are confirmed by the
+renewals. A hold that was lost *winds down* until its holder lets go of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from ..errors import LossReason
+from .ledger import Ledger
+from .timing import Timing
+
+
+class HeldZnode:
+    """One znode that is held. Made by `LeaseBook.hold`."""
+
+    __slots__ = ("_book", "_lost", "_settled", "path", "surrender")
+
+    def __init__(
+        self,
+        book: LeaseBook,
+        path: str,
+        lost: Callable[[LossReason], object],
+        settled: Callable[[], object] | None,
+        surrender: bool,
+    ) -> None:
+        self._book = book
+        self.path = path
+        self._lost: Callable[[LossReason], object] | None = lost
+        self._settled = settled
+        self.surrender = surrender
+
+    def release(self) -> None:
+        """Ends the hold: `lost` is no longer called."""
+        self._lost = self._settled = None
+        self._book.forget(self)
+
+    def settle(self) -> None:
+        settled, self._settled = self._settled, None
+        if settled is not None:
+            settled()
+
+    def lose(self, reason: LossReason) -> None:
+        """Ends the hold without its holder's doing. It winds down until it is released."""
+        lost, self._lost, self._settled = self._lost, None, None
+        if lost is not None:
+            self._book.wind_down(self)
+            lost(reason)
+
+
+class LeaseBook:
+    """All holds of a session, under one lease.
+
+    Args:
+        ledger: what proves the lease.
+        timing: the session's intervals; see `retime`.
+        changed: called when something became due earlier than it was.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_fresh",
+        "_ledger",
+        "_next_beat",
+        "_settled",
+        "_timing",
+        "_unanswered",
+        "_winding",
+    )
+
+    def __init__(self, ledger: Ledger, timing: Timing, changed: Callable[[], object]) -> None:
+        self._ledger = ledger
+        self._timing = timing
+        self._changed = changed
+        self._fresh: dict[HeldZnode, float] = {}  # when each settles, rising
+        self._settled: dict[HeldZnode, None] = {}  # in the order of their next confirmation
+        self._winding: dict[HeldZnode, None] = {}
+        self._unanswered = False
+        self._next_beat = -inf
+
+    def retime(self, timing: Timing) -> None:
+        """The session timeout was negotiated anew."""
+        self._timing = timing
+
+    @property
+    def deadline(self) -> float:
+        """When holders must have begun to stop."""
+        return self._ledger.proven_until - self._timing.margin
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self._settled or self._fresh)
+
+    @property
+    def is_winding(self) -> bool:
+        """Whether a holder that has lost its hold has not yet let go of it."""
+        return bool(self._winding)
+
+    def hold(
+        self,
+        path: str,
+        lost: Callable[[LossReason], object],
+        *,
+        settled: Callable[[], object] | None,
+        urgent: bool,
+        surrender: bool,
+        now: float,
+    ) -> HeldZnode:
+        """A znode is held from now on; see `aiolead.abc.Lease.hold`."""
+        held = HeldZnode(self, path, lost, settled, surrender)
+        if urgent:
+            self._settled[held] = None
+            held.settle()
+        else:
+            self._fresh[held] = now + self._timing.settle
+        self._changed()
+        return held
+
+    def forget(self, held: HeldZnode) -> None:
+        self._fresh.pop(held, None)
+        self._settled.pop(held, None)
+        if self._winding.pop(held, held) is None and not self._winding:
+            self._changed()
+
+    def wind_down(self, held: HeldZnode) -> None:
+        self.forget(held)
+        self._winding[held] = None
+
+    # --- renewing ------------------------------------------------------------------------------
+
+    def settle_due(self) -> float:
+        """When the next fresh hold settles."""
+        return next(iter(self._fresh.values()), inf)
+
+    def settle(self, now: float) -> None:
+        """Settles what has been held for long enough."""
+        for held in [held for held, due in self._fresh.items() if due <= now]:
+            del self._fresh[held]
+            self._settled[held] = None
+            held.settle()
+
+    def renewal_due(self) -> float:
+        """When to renew next, while the link is up; never, while a renewal is unanswered."""
+        return self._next_beat if self._settled and not self._unanswered else inf
+
+    def renewal(self, most: int) -> list[HeldZnode]:
+        """What to confirm with the renewal that leaves now: at most `most` holds, in turn."""
+        self._unanswered = True
+        chosen = list(self._settled)[:most]
+        for held in chosen:
+            self._settled[held] = self._settled.pop(held)
+        return chosen
+
+    def renewed(self, sent: float, now: float) -> None:
+        """The renewal was answered.
+
+        The next one leaves when it can prove something about this one: half a tick from now.
+        """
+        self._unanswered = False
+        self._next_beat = max(sent + self._timing.renew_every, now + self._timing.half_tick)
+        self._changed()
+
+    def refused(self, now: float, *, retry: bool) -> None:
+        """The renewal was refused: the next one leaves at once, or after a while."""
+        self._unanswered = False
+        self._next_beat = -inf if retry else now + self._timing.renew_every
+        self._changed()
+
+    def short_at(self) -> float:
+        """When an unanswered renewal means that our server should be given up; maybe never."""
+        return self.deadline - self._timing.short_lease if self._unanswered else inf
+
+    # --- losing --------------------------------------------------------------------------------
+
+    def expire(self, now: float) -> None:
+        """Ends every hold whose lease has run out."""
+        if self.is_held and now >= self.deadline:
+            self.lose_all(LossReason.UNCONFIRMED)
+
+    def lose_all(self, reason: LossReason) -> None:
+        for held in [*self._settled, *self._fresh]:
+            held.lose(reason)
+
+    def link_lost(self) -> None:
+        self._unanswered = False
+        self._next_beat = -inf
+        for held in [held for held in (*self._settled, *self._fresh) if held.surrender]:
+            held.lose(LossReason.UNCONFIRMED)

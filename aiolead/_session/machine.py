@@ -1,0 +1,435 @@
+"""The session machine: everything a client decides, without I/O.
+
+Its owner moves bytes and tells the time:
+
+    link_up(now)          a connection was opened; then send what `data_to_send` gives
+    receive(data, now)    bytes came in
+    data_to_send(now)     bytes to send now; call again after every other method
+    link_down(now)        the connection is gone
+    tick(now)             `next_deadline` has passed; the answer says whether to cut the connection
+
+All times are seconds on one monotonic clock of the owner's choice. Answers, events and state
+changes are delivered synchronously, from within these methods, and must not call back into them;
+they may make new calls.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import TypeVar
+
+from .._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode, WatcherType
+from .._wire.framing import FrameReader
+from .._wire.handshake import ConnectRequest, ConnectResponse
+from .._wire.jute import Reader
+from .._wire.packets import PING, encode_body, encode_record, encode_request
+from .._wire.replies import MultiResult, ReplyHeader, WatcherEvent
+from .._wire.requests import AuthPacket, Check, CloseSession, Multi, RemoveWatches
+from ..errors import (
+    AioleadError,
+    AuthFailedError,
+    ClientClosedError,
+    ConnectionLossError,
+    LocalWireError,
+    LossReason,
+    NoNodeError,
+    Outcome,
+    RemoteWireError,
+    SessionExpiredError,
+    TransactionError,
+)
+from ..model import Auth, EventType, SessionState
+from .depot import Call, Depot
+from .lease import HeldZnode, LeaseBook
+from .ledger import Ledger
+from .states import Trigger, after
+from .timing import Timing
+from .transaction import multi_call
+from .watches import WatchRegistry
+
+T = TypeVar("T")
+
+HEADER = 8
+"""Bytes of a request's header, which count towards the packet limit."""
+
+MOST_CHECKS = 256
+"""How many holds one renewal confirms; where there are more, they take turns."""
+
+
+class SessionMachine:
+    """One client's sessions, one after another, each over any number of connections.
+
+    Args:
+        session_timeout: what to ask for, in seconds.
+        auth: the credentials to present on every connection.
+        max_request: the largest request that the servers take, in bytes.
+        max_reply: the largest frame that is accepted from them, in bytes.
+        tick_time: the servers' tick time in seconds, where it is known; see `Timing`.
+        wind_down: how long before its end a lease ends for its holders; see `Timing`.
+        on_state: called with each change of state and the id of the session it speaks of.
+        on_output: called when there is something to send.
+        on_due: called when something became due earlier than `next_deadline` said, or may have.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_timeout: float,
+        auth: Sequence[Auth],
+        max_request: int,
+        max_reply: int,
+        tick_time: float | None,
+        wind_down: float | None,
+        on_state: Callable[[SessionState, int], object],
+        on_output: Callable[[], object],
+        on_due: Callable[[], object],
+    ) -> None:
+        self.state = SessionState.CONNECTING
+        self.session_id = 0
+        self.last_zxid = 0
+        self.last_contact = -inf
+        """When the servers were last heard of."""
+        self.can_move = False
+        """Whether there is another server to go to, so that it is worth giving one up."""
+        self._password = b""
+        self._asked_timeout = session_timeout
+        self._auth = tuple(auth)
+        self._max_request = max_request
+        self._max_reply = max_reply
+        self._tick_time = tick_time
+        self._wind_down = wind_down
+        self._on_state = on_state
+        self._on_output = on_output
+        self._on_due = on_due
+        self.timing = Timing.derive(session_timeout, tick_time=tick_time, wind_down=wind_down)
+        self._ledger = Ledger(self.timing)
+        self.leases = LeaseBook(self._ledger, self.timing, on_due)
+        self.watches = WatchRegistry(self._remove_watch)
+        self._depot = Depot()
+        self._reset_link()
+
+    def _reset_link(self) -> None:
+        self._out: list[bytes] = []
+        self._frames = FrameReader(self._max_reply)
+        self._linked = False
+        self._established = False
+        self._handshake_sent = inf
+        self._established_at = inf
+        self._last_sent = -inf
+        self._pings: deque[float] = deque()
+        self._auth_pending = 0
+        self._rearm_pending = 0
+
+    # --- calls ---------------------------------------------------------------------------------
+
+    def submit(self, call: Call[T], now: float) -> Call[T]:
+        """Queues a call; it leaves with the next `data_to_send`, in the order of submission.
+
+        Raises:
+            LocalWireError: it is longer than the servers accept.
+        """
+        size = len(call.body) + HEADER
+        if size > self._max_request:
+            if call.arming is not None:
+                call.arming.abandon()
+            raise LocalWireError(
+                f"the request has {size} bytes, the servers take at most {self._max_request}"
+            )
+        if self.state.is_final:
+            call.fail(self._ended())
+        else:
+            self._depot.enqueue(call, now)
+            if self._established:
+                self._on_output()
+            else:
+                self._on_due()
+        return call
+
+    def close(self, now: float) -> Call[None]:
+        """Ends the session: what is queued is still sent, then the server is told.
+
+        The answer to the returned call says that every ephemeral znode is gone.
+        """
+        return self.submit(_close_call(), now)
+
+    def closed(self) -> None:
+        """The client is closed: whatever is still open fails."""
+        if self.state is not SessionState.CLOSED:
+            self._move(Trigger.CLOSED)
+            self._end_session(LossReason.CLOSED)
+
+    def _ended(self) -> AioleadError:
+        error: AioleadError
+        match self.state:
+            case SessionState.AUTH_FAILED:
+                error = AuthFailedError("the server refused the credentials")
+            case SessionState.CLOSED:
+                error = ClientClosedError("the client is closed")
+            case _:
+                error = SessionExpiredError("the session has expired")
+        return error
+
+    # --- the link ------------------------------------------------------------------------------
+
+    def link_up(self, now: float) -> None:
+        """A connection was opened: the handshake goes out first."""
+        self._reset_link()
+        self._linked = True
+        self._handshake_sent = now
+        request = ConnectRequest(
+            self.last_zxid, round(self._asked_timeout * 1000), self.session_id, self._password
+        )
+        self._out.append(encode_record(request))
+
+    def link_down(self, now: float) -> None:
+        """The connection is gone, for whatever reason."""
+        if not self._linked:
+            return
+        self._reset_link()
+        self._ledger.closed()
+        self.watches.is_live = False
+        self._depot.link_lost(now)
+        if self.state is SessionState.CONNECTED:
+            self._move(Trigger.LINK_LOST)
+        self.leases.link_lost()
+        self._on_due()
+
+    def give_up_session(self) -> None:
+        """Every server refuses to resume the session: it is taken for expired.
+
+        Servers that lost their data (or were replaced by others) close the connection of a client
+        that has seen more than they have, without a word; the next session starts from nothing.
+        """
+        self.last_zxid = 0
+        self._expired()
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Takes bytes from the server.
+
+        Raises:
+            RemoteWireError: they are not ZooKeeper's protocol: the link must be cut.
+            AuthFailedError: the credentials were refused, for good: the link must be cut.
+            SessionExpiredError: the session is over: the link must be cut.
+        """
+        if not self._linked:
+            return  # bytes of a connection that was given up while they were on their way
+        self.last_contact = now
+        for frame in self._frames.feed(data):
+            if self._established:
+                self._packet(frame, now)
+            else:
+                self._shake_hands(Reader(frame), now)
+
+    def data_to_send(self, now: float) -> bytes:
+        """What to send next; empty if there is nothing, or no link."""
+        if not self._linked:
+            return b""
+        if self._out:
+            out = b"".join(self._out)
+            self._out.clear()
+        elif self._established:
+            out = self._depot.take(now)
+        else:
+            out = b""
+        if out:
+            self._last_sent = now
+        return out
+
+    def _shake_hands(self, r: Reader, now: float) -> None:
+        response = ConnectResponse.read(r)
+        if response.timeout_ms <= 0 or response.session_id == 0:
+            self._expired()
+            raise SessionExpiredError("the server says that the session expired")
+        created = self.session_id != response.session_id
+        if created and self.session_id != 0:
+            # A server that cannot resume must say so. One that quietly hands out another session
+            # (ClickHouse Keeper does) would make its client believe that its ephemerals live on.
+            self._expired()
+        self.session_id = response.session_id
+        self._password = response.password
+        self.timing = Timing.derive(
+            response.timeout_ms / 1000, tick_time=self._tick_time, wind_down=self._wind_down
+        )
+        self._ledger.opened(self.timing, self._handshake_sent, created=created)
+        self.leases.retime(self.timing)
+        self._established = True
+        self._established_at = now
+        # Credentials go before watches: what they may see depends on them.
+        for auth in self._auth:
+            body = encode_body(AuthPacket(auth.scheme, auth.credential))
+            self._out.append(encode_request(XID_AUTH, OpCode.AUTH, body))
+        self._auth_pending = len(self._auth)
+        for request in self.watches.rearm(self.last_zxid):
+            body = encode_body(request)
+            self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
+            self._rearm_pending += 1
+        self.watches.is_live = self._rearm_pending == 0
+        if not self._auth_pending:
+            self._move(Trigger.ESTABLISHED)
+        self._on_output()
+        self._on_due()
+
+    def _packet(self, frame: bytes, now: float) -> None:
+        r = Reader(frame)
+        header = ReplyHeader.read(r)
+        xid = header.xid
+        if xid > 0:
+            self._answer(header, r, now)
+        elif xid == XID_EVENT:
+            self._event(WatcherEvent.read(r), header.zxid)
+        elif xid == XID_PING and self._pings:
+            self._ledger.answered(self._pings.popleft(), now, proof=False)
+        elif xid == XID_SET_WATCHES and self._rearm_pending:
+            self._rearm_pending -= 1
+            self.watches.is_live = self._rearm_pending == 0
+        elif xid == XID_AUTH and self._auth_pending:
+            self._authenticated(header.err)
+        else:
+            raise RemoteWireError(f"an answer with the unexpected xid {xid}")
+
+    def _answer(self, header: ReplyHeader, r: Reader, now: float) -> None:
+        self.last_zxid = max(self.last_zxid, header.zxid)
+        call = self._depot.answered(header.xid)
+        try:
+            answer = call.read(header.err, r)
+        except RemoteWireError as error:
+            call.fail(error)
+            raise
+        worked = not isinstance(answer, AioleadError)
+        self._ledger.answered(call.sent_at, now, proof=call.is_proof and worked)
+        call.settle(answer, missing=header.err != 0)
+
+    def _event(self, event: WatcherEvent, zxid: int) -> None:
+        try:
+            type_ = EventType(event.type)
+        except ValueError:
+            return  # of a kind of watch that we do not set
+        if not self._rearm_pending:
+            # While watches are being re-armed, the server reports what it finds in its own tree;
+            # only after that does an event mean a change that was committed just now.
+            self._ledger.event()
+        self.watches.fire(type_, event.path, zxid)
+
+    def _authenticated(self, err: int) -> None:
+        self._auth_pending -= 1
+        if err:
+            self._move(Trigger.AUTH_REFUSED)
+            self._end_session(LossReason.EXPIRED)
+            raise AuthFailedError("the server refused the credentials")
+        if not self._auth_pending:
+            self._move(Trigger.ESTABLISHED)
+
+    def _remove_watch(self, path: str, type_: WatcherType) -> None:
+        if self._established:
+            body = encode_body(RemoveWatches(path, type_))
+            # Nobody waits for it, and it is of no use on another connection.
+            call: Call[None] = Call(OpCode.REMOVE_WATCHES, body, _nothing, is_write=True)
+            self._depot.enqueue(call, self.last_contact)
+            self._on_output()
+
+    # --- the session ---------------------------------------------------------------------------
+
+    def _move(self, trigger: Trigger) -> None:
+        before, self.state = self.state, after(self.state, trigger)
+        if self.state is not before:
+            self._on_state(self.state, self.session_id)
+
+    def _expired(self) -> None:
+        self._move(Trigger.EXPIRED)
+        self._end_session(LossReason.EXPIRED)
+        self.session_id = 0
+        self._password = b""
+        self._move(Trigger.RETRY)
+
+    def _end_session(self, reason: LossReason) -> None:
+        self.leases.lose_all(reason)
+        self._depot.fail_all(self._ended)
+        self.watches.session_over()
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """When `tick` has something to do next, if nothing happens before."""
+        due = min(
+            self.leases.deadline if self.leases.is_held else inf,
+            self.leases.settle_due(),
+        )
+        if self._established:
+            return min(
+                due,
+                self._ping_due(),
+                self._silent_due(),
+                self._cut_due(),
+                self.leases.renewal_due(),
+            )
+        queued_at = self._depot.oldest_queued_at
+        return due if queued_at is None else min(due, queued_at + self.timing.session_timeout)
+
+    def _ping_due(self) -> float:
+        return self._last_sent + self.timing.ping_after
+
+    def _silent_due(self) -> float:
+        return self.last_contact + self.timing.silent_after
+
+    def _cut_due(self) -> float:
+        if not self.can_move:
+            return inf
+        # Not before the connection has had its chance.
+        return max(self.leases.short_at(), self._established_at + self.timing.renew_every)
+
+    def tick(self, now: float) -> str | None:
+        """Does what is due.
+
+        Returns:
+            Why the link must be cut, if it must.
+        """
+        self.leases.expire(now)
+        self.leases.settle(now)
+        if not self._established:
+            self._depot.fail_older_than(now - self.timing.session_timeout, self._waited_too_long)
+            return None
+        if now >= self._silent_due():
+            return f"nothing came from the server for {self.timing.silent_after:g} seconds"
+        if now >= self._cut_due():
+            return "the server does not confirm the lease"
+        if now >= self.leases.renewal_due():
+            self._renew(now)
+        if now >= self._ping_due():
+            self._out.append(PING)
+            self._pings.append(now)
+            self._last_sent = now
+        return None
+
+    def _waited_too_long(self) -> AioleadError:
+        return ConnectionLossError(
+            f"no server was reached for {self.timing.session_timeout:g} seconds",
+            outcome=Outcome.NOT_APPLIED,
+        )
+
+    def _renew(self, now: float) -> None:
+        holds = self.leases.renewal(MOST_CHECKS)
+        checks = Multi(tuple(Check(held.path, -1) for held in holds))
+        call = multi_call(checks, [held.path for held in holds])
+        call.add_done_callback(lambda: self._renewed(call, holds))
+        self._depot.enqueue(call, now)
+        self._on_output()
+
+    def _renewed(self, call: Call[list[MultiResult]], holds: list[HeldZnode]) -> None:
+        error = call.error()
+        if error is None:
+            self.leases.renewed(call.sent_at, self.last_contact)
+            return
+        gone = isinstance(error, TransactionError) and isinstance(error.cause, NoNodeError)
+        self.leases.refused(self.last_contact, retry=gone)
+        if isinstance(error, TransactionError) and gone:
+            holds[error.index].lose(LossReason.DELETED)
+
+
+def _nothing(_: Reader) -> None:
+    return None
+
+
+def _close_call() -> Call[None]:
+    return Call(OpCode.CLOSE_SESSION, encode_body(CloseSession()), _nothing, is_write=True)

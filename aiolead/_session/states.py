@@ -1,0 +1,55 @@
+"""The states of a session, as a table.
+
+    CONNECTING ──established──> CONNECTED ──link lost──> SUSPENDED ──established──> CONNECTED
+        ^  │                        │                      │
+        │  └───────expired─────┐    └──────expired─────┐   └──expired──┐
+        │                      v                       v               v
+        └──────retry──────── EXPIRED <─────────────────┴───────────────┘
+
+Every state leads to AUTH_FAILED and CLOSED, which are final. `EXPIRED` is passed through: it is
+reported before anything of the next session, so that nobody can mistake one session for another.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from ..model import SessionState
+
+S = SessionState
+
+
+class Trigger(enum.Enum):
+    """What moves a session from one state to another."""
+
+    ESTABLISHED = "the handshake succeeded"
+    LINK_LOST = "the link was lost"
+    EXPIRED = "the session is over"
+    RETRY = "a new session is asked for"
+    AUTH_REFUSED = "the credentials were refused"
+    CLOSED = "the client was closed"
+
+
+TRANSITIONS: dict[tuple[SessionState, Trigger], SessionState] = {
+    (S.CONNECTING, Trigger.ESTABLISHED): S.CONNECTED,
+    (S.CONNECTING, Trigger.EXPIRED): S.EXPIRED,
+    (S.CONNECTED, Trigger.LINK_LOST): S.SUSPENDED,
+    (S.CONNECTED, Trigger.EXPIRED): S.EXPIRED,
+    (S.SUSPENDED, Trigger.ESTABLISHED): S.CONNECTED,
+    (S.SUSPENDED, Trigger.EXPIRED): S.EXPIRED,
+    (S.EXPIRED, Trigger.RETRY): S.CONNECTING,
+    **{(s, Trigger.AUTH_REFUSED): S.AUTH_FAILED for s in S if not s.is_final},
+    **{(s, Trigger.CLOSED): S.CLOSED for s in S if s is not S.CLOSED},
+}
+
+
+def after(state: SessionState, trigger: Trigger) -> SessionState:
+    """The state that a trigger leads to.
+
+    Raises:
+        RuntimeError: the table has no such transition; the caller's state is left as it was.
+    """
+    try:
+        return TRANSITIONS[state, trigger]
+    except KeyError:
+        raise RuntimeError(f"no transition from {state.name} when {trigger.value}") from None

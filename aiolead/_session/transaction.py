@@ -1,0 +1,69 @@
+"""Transactions: the call that carries one, and the one error that a failed one becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .._wire.codes import OpCode
+from .._wire.jute import Reader
+from .._wire.packets import encode_body
+from .._wire.replies import ErrorResult, MultiReply, MultiResult
+from .._wire.requests import Multi
+from ..errors import (
+    RemoteWireError,
+    RolledBackError,
+    RuntimeInconsistencyError,
+    ServerError,
+    TransactionError,
+    UnknownServerError,
+    server_error,
+)
+from .depot import Call
+
+
+def multi_call(multi: Multi, paths: Sequence[str]) -> Call[list[MultiResult]]:
+    """The call for a transaction; it fails with a `TransactionError` if one operation does.
+
+    Args:
+        multi: the operations, with full paths.
+        paths: what errors call their subjects.
+    """
+    body = encode_body(multi)
+    parse = multi_parser(paths)
+    return Call(OpCode.MULTI, body, parse, path=paths[0], is_write=True, is_proof=True)
+
+
+def multi_parser(paths: Sequence[str]) -> Callable[[Reader], list[MultiResult]]:
+    """Reads the results of a transaction.
+
+    Raises (from what it returns):
+        TransactionError: one of the operations failed.
+    """
+
+    def parse(r: Reader) -> list[MultiResult]:
+        results = [result for _, result in MultiReply.read(r).results]
+        if len(results) != len(paths):
+            raise RemoteWireError(
+                f"{len(results)} results for a transaction of {len(paths)} operations"
+            )
+        codes = [result.code if isinstance(result, ErrorResult) else 0 for result in results]
+        if any(isinstance(result, ErrorResult) for result in results):
+            raise _failure(codes, paths)
+        return results
+
+    return parse
+
+
+def _failure(codes: list[int], paths: Sequence[str]) -> TransactionError:
+    """A server marks operations before the one that failed with 0, those after it with -2."""
+    guilty = [i for i, code in enumerate(codes) if code not in (0, RuntimeInconsistencyError.code)]
+    if not guilty:
+        raise RemoteWireError(f"a transaction failed, but no operation of it did: {codes}")
+    return TransactionError(guilty[0], [_error(c, p) for c, p in zip(codes, paths, strict=True)])
+
+
+def _error(code: int, path: str) -> ServerError:
+    if code == 0:
+        return RolledBackError(path)
+    error = server_error(code, path)
+    return error if isinstance(error, ServerError) else UnknownServerError(code, path)
