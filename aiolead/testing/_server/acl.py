@@ -1,0 +1,108 @@
+"""Who may do what: the schemes world, auth, digest and ip."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+from collections.abc import Iterable
+
+from ...errors import InvalidACLError, NoAuthError
+from ...model import ACL, ANYONE, Permission
+
+Identity = tuple[str, str]
+"""A scheme and an id that a connection has shown to be its own."""
+
+
+def authenticate(scheme: str, credential: bytes, address: str) -> Identity | None:
+    """The identity that a credential proves, or None if the server does not accept it."""
+    match scheme:
+        case "digest":
+            text = credential.decode(errors="replace")
+            # The protocol's choice of hash, not ours.
+            digest = hashlib.sha1(text.encode(), usedforsecurity=False).digest()
+            return "digest", f"{text.split(':', 1)[0]}:{base64.b64encode(digest).decode()}"
+        case "ip":
+            return "ip", address
+        case _:
+            return None
+
+
+def expand(acls: Iterable[ACL], identities: Iterable[Identity], path: str) -> tuple[ACL, ...]:
+    """The list as it is stored: without doubles, `auth` replaced by who the caller is.
+
+    Raises:
+        InvalidACLError: it is empty, names an unknown scheme or a malformed id, or says `auth`
+            where the caller has authenticated as nobody.
+    """
+    expanded: list[ACL] = []
+    for acl in dict.fromkeys(acls):
+        if (acl.scheme, acl.id) == ANYONE:
+            expanded.append(acl)
+        elif acl.scheme == "auth":
+            # An address is no authentication: everybody has one.
+            own = [ACL(acl.permissions, *who) for who in identities if who[0] == "digest"]
+            if not own:
+                raise InvalidACLError(path)
+            expanded += own
+        elif _is_valid(acl.scheme, acl.id):
+            expanded.append(acl)
+        else:
+            raise InvalidACLError(path)
+    if not expanded:
+        raise InvalidACLError(path)
+    return tuple(expanded)
+
+
+def check(
+    acls: tuple[ACL, ...], wanted: Permission, identities: Iterable[Identity], path: str
+) -> None:
+    """Raises `NoAuthError` unless an entry allows one of the identities one of the permissions."""
+    if not acls:
+        return
+    for acl in acls:
+        if acl.permissions & wanted:
+            if (acl.scheme, acl.id) == ANYONE:
+                return
+            if any(scheme == acl.scheme and _matches(acl, id_) for scheme, id_ in identities):
+                return
+    raise NoAuthError(path)
+
+
+def masked(acls: tuple[ACL, ...]) -> tuple[ACL, ...]:
+    """The list for a reader who may not change it: the digests are struck out."""
+    return tuple(
+        ACL(acl.permissions, acl.scheme, acl.id.split(":", 1)[0] + ":x")
+        if acl.scheme == "digest" and ":" in acl.id
+        else acl
+        for acl in acls
+    )
+
+
+def _is_valid(scheme: str, id_: str) -> bool:
+    match scheme:
+        case "digest":
+            # Exactly one colon with something behind it.
+            return id_.count(":") == 1 and not id_.endswith(":")
+        case "ip":
+            return _network(id_) is not None
+        case _:
+            return False
+
+
+def _matches(acl: ACL, id_: str) -> bool:
+    if acl.scheme == "ip":
+        network, address = _network(acl.id), _network(id_)
+        return network is not None and address is not None and address.subnet_of(network)
+    return acl.id == id_
+
+
+def _network(text: str) -> ipaddress.IPv4Network | None:
+    """`a.b.c.d` or `a.b.c.d/bits`; servers know no IPv6 here."""
+    address, slash, bits = text.partition("/")
+    if slash and not (bits.isascii() and bits.isdigit()):
+        return None
+    try:
+        return ipaddress.IPv4Network(f"{address}/{bits or 32}", strict=False)
+    except ValueError:
+        return None

@@ -1,0 +1,116 @@
+"""One connection as the core sees it: what it has shown to be, and what is to be sent to it."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, deque
+from collections.abc import Iterator
+
+from ..._wire.framing import FrameReader
+from .acl import Identity
+
+HIGH_WATER = 1024 * 1024
+"""With this many bytes unsent, no more requests of the connection are answered."""
+
+MAX_UNSENT = 16 * 1024 * 1024
+"""With this many bytes unsent, a connection that is sent more is given up: it does not read."""
+
+
+class Closing(enum.Enum):
+    """What becomes of a connection once the core is done with it."""
+
+    NO = enum.auto()
+    FLUSH = enum.auto()
+    """To be closed after what is queued has been sent."""
+    NOW = enum.auto()
+    """To be closed whatever is queued."""
+
+
+class Connection:
+    """State of one connection. The core writes it, the shell takes what is to be sent.
+
+    Attributes:
+        address: of the client, as text.
+        session_id: 0 until the handshake is done.
+        closing: whether, and how, the shell is to close it.
+    """
+
+    def __init__(
+        self, address: str, max_frame: int, woken: dict[Connection, None], sent: Traffic
+    ) -> None:
+        self.address = address
+        self.session_id = 0
+        self.timeout_ms = 0
+        self.identities: list[Identity] = [("ip", address)]
+        self.closing = Closing.NO
+        self.reader = FrameReader(max_frame)
+        self.frames: Iterator[bytes] = iter(())
+        self.opening = b""
+        self.has_opened = False
+        self.packets_in = 0
+        self.packets_out = 0
+        self.last_op = "NA"
+        self._unsent: deque[bytes] = deque()
+        self._unsent_bytes = 0
+        self._woken = woken
+        self._traffic = sent
+
+    @property
+    def is_established(self) -> bool:
+        return self.session_id != 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client has to read before it gets more answers."""
+        return self._unsent_bytes > HIGH_WATER
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._unsent_bytes
+
+    def queue(self, data: bytes) -> None:
+        """Adds to what is to be sent; the first word too many closes the connection instead."""
+        if self.closing is not Closing.NO:
+            return
+        if self._unsent_bytes > MAX_UNSENT:
+            self.close_now()
+            return
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+        self.packets_out += 1
+        self._traffic.packets_out += 1
+        self._woken[self] = None
+
+    def take(self) -> bytes:
+        """What is to be sent now, in one piece."""
+        data = b"".join(self._unsent)
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._traffic.bytes_out += len(data)
+        return data
+
+    def close_after_flush(self) -> None:
+        if self.closing is Closing.NO:
+            self.closing = Closing.FLUSH
+            self._woken[self] = None
+
+    def close_now(self) -> None:
+        self.closing = Closing.NOW
+        self._unsent.clear()
+        self._unsent_bytes = 0
+        self._woken[self] = None
+
+
+class Traffic:
+    """What went through a server, in all of its life.
+
+    Attributes:
+        requests: how often each operation was asked for, by the name of its `OpCode`.
+    """
+
+    def __init__(self) -> None:
+        self.requests: Counter[str] = Counter()
+        self.packets_in = 0
+        self.packets_out = 0
+        self.bytes_in = 0
+        self.bytes_out = 0

@@ -1,0 +1,326 @@
+"""The server as a whole: connections, the handshake, sessions, and the order of it all.
+
+The contract with the shell: call `connect` for each connection, `receive` with its bytes, `lost`
+when it is gone, and `tick` when `next_deadline` has come. After each call, see to every connection
+in `take_woken`: send what its `take` returns, and close it as its `closing` says.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from ... import paths
+from ..._wire.codes import XID_PING, OpCode
+from ..._wire.framing import frame
+from ..._wire.handshake import ConnectRequest, ConnectResponse
+from ..._wire.jute import Reader, Writer
+from ..._wire.packets import Record, encode_reply
+from ..._wire.replies import ReplyHeader
+from ..._wire.requests import AuthPacket, RequestHeader
+from ...errors import (
+    MarshallingError,
+    NoNodeError,
+    RemoteWireError,
+    ServerError,
+    UnimplementedError,
+)
+from . import acl, fourletter
+from .connection import Closing, Connection, Traffic
+from .processor import NO_ZXID, Processor
+from .records import NoTokenReply
+from .sessions import PASSWORD_SIZE, Session, Sessions
+from .settings import Settings, milliseconds
+
+AUTH_FAILED = -115
+
+OLD_CONNECT_SIZE = 28
+"""Bytes of a ConnectRequest without its password and its read-only flag."""
+
+MAX_IDENTITIES = 256
+"""How many identities a connection may prove: more than anybody has, and an end."""
+
+# What only servers ask of each other, or of themselves.
+_NOT_FOR_CLIENTS = {
+    OpCode.NOTIFICATION,
+    OpCode.CREATE_SESSION,
+    OpCode.DELETE_CONTAINER,
+    OpCode.ERROR,
+}
+
+
+class Core:
+    """One standalone server.
+
+    Args:
+        settings: what is fixed for its life.
+        rng: where session ids and passwords come from.
+    """
+
+    def __init__(self, settings: Settings, rng: random.Random) -> None:
+        self.settings = settings
+        self.traffic = Traffic()
+        self.processor = Processor(event_zxids=settings.event_zxids)
+        # As real ids: the highest byte is the number of the server, the lowest two count.
+        first_id = rng.getrandbits(39) << 16 | 1
+        secret = rng.getrandbits(128).to_bytes(16, "big")
+        self.sessions = Sessions(settings.tick_ms, first_id, secret)
+        self.connections: dict[Connection, None] = {}
+        self.dropped_requests: Counter[OpCode] = Counter()
+        self.dropped_replies: Counter[OpCode] = Counter()
+        self._woken: dict[Connection, None] = {}
+        self._attached: dict[int, Connection] = {}
+        self._next_reaping_ms: int | None = None
+
+    # --- what the shell calls ------------------------------------------------------------------
+
+    def connect(self, address: str) -> Connection | None:
+        """Takes a connection up; None where there are too many."""
+        if 0 < self.settings.max_connections <= len(self.connections):
+            return None
+        connection = Connection(address, self.settings.max_frame, self._woken, self.traffic)
+        self.connections[connection] = None
+        return connection
+
+    def lost(self, connection: Connection) -> None:
+        """The connection is gone. Its session lives on, its watches do not."""
+        if connection.closing is not Closing.NOW:
+            connection.close_now()
+        self.connections.pop(connection, None)
+        self._woken.pop(connection, None)
+        self.processor.watches.forget(connection)
+        if self._attached.get(connection.session_id) is connection:
+            del self._attached[connection.session_id]
+
+    def receive(self, connection: Connection, data: bytes, now: float) -> bool:
+        """Takes bytes from a client and answers the requests that are complete with them.
+
+        Returns:
+            False if the client has to read first: call `resume` after the next send, and
+            `receive` not before that has returned True.
+        """
+        self.traffic.bytes_in += len(data)
+        if not connection.has_opened:
+            data = connection.opening = connection.opening + data
+            if len(data) < 4:
+                return True
+            connection.has_opened, connection.opening = True, b""
+            if (word := data[:4].decode("latin-1")) in fourletter.WORDS:
+                self.traffic.packets_in += 1
+                connection.queue(fourletter.answer(word, self))
+                connection.close_after_flush()
+                return True
+        connection.frames = connection.reader.feed(data)
+        return self.resume(connection, now)
+
+    def resume(self, connection: Connection, now: float) -> bool:
+        """Goes on with what `receive` left."""
+        now_ms = milliseconds(now)
+        while connection.closing is Closing.NO:
+            if connection.is_full:
+                return False
+            try:
+                packet = next(connection.frames, None)
+                if packet is None:
+                    return True
+                connection.packets_in += 1
+                self.traffic.packets_in += 1
+                if connection.is_established:
+                    self._request(connection, Reader(packet), now_ms)
+                else:
+                    self._handshake(connection, packet, now_ms)
+            except RemoteWireError:
+                # What no client of the protocol sends: there is nobody to answer.
+                self._close(connection)
+        return True
+
+    def tick(self, now: float) -> None:
+        """Ends the sessions whose time is up, and reaps what has outlived itself."""
+        now_ms = milliseconds(now)
+        for session in self.sessions.overdue(now_ms):
+            self.expire(session.id, now)
+        if self._next_reaping_ms is not None and self._next_reaping_ms <= now_ms:
+            self.processor.reap(self._time_ms(now_ms))
+            self._next_reaping_ms = None
+
+    def next_deadline(self, now: float) -> float | None:
+        """When to call `tick` next; None if nothing can happen before the next request."""
+        if not self.processor.tree.has_mortals:
+            self._next_reaping_ms = None
+        elif self._next_reaping_ms is None:
+            self._next_reaping_ms = milliseconds(now) + self.settings.container_interval_ms
+        times = (self.sessions.next_expiry_ms(), self._next_reaping_ms)
+        return min((time / 1000 for time in times if time is not None), default=None)
+
+    def take_woken(self) -> list[Connection]:
+        """The connections that have something to be sent, or are to be closed."""
+        woken = list(self._woken)
+        self._woken.clear()
+        return woken
+
+    # --- what tests call -----------------------------------------------------------------------
+
+    def expire(self, session_id: int, now: float) -> bool:
+        """Ends a session as if its time were up; False if there is no such session."""
+        if self.sessions.get(session_id) is None:
+            return False
+        self.sessions.remove(session_id)
+        self.processor.end_session(session_id, self._time_ms(milliseconds(now)))
+        if connection := self._attached.get(session_id):
+            self.lost(connection)
+            self._woken[connection] = None
+        return True
+
+    def restarted(self, now: float) -> None:
+        """The server was down until now: every session has its full timeout again."""
+        self.sessions.touch_all(milliseconds(now))
+
+    def is_attached(self, session_id: int) -> bool:
+        return session_id in self._attached
+
+    def connection_of(self, session_id: int) -> Connection | None:
+        return self._attached.get(session_id)
+
+    def set_sequence(self, path: str, value: int) -> None:
+        """Makes `value` the number that the next sequential child gets.
+
+        Raises:
+            NoNodeError: there is no such path.
+        """
+        paths.validate(path)
+        node = self.processor.tree.get(path)
+        if node is None:
+            raise NoNodeError(path)
+        node.creates = value
+
+    # --- the protocol --------------------------------------------------------------------------
+
+    def _handshake(self, connection: Connection, packet: bytes, now_ms: int) -> None:
+        request = ConnectRequest.read(Reader(packet))
+        # Clients before 3.4 know no read-only mode: they neither send the flag nor expect it.
+        is_old = len(packet) == OLD_CONNECT_SIZE + len(request.password)
+        if self._take_fault(self.dropped_requests, OpCode.CREATE_SESSION):
+            connection.close_after_flush()
+            return
+        if request.last_zxid_seen > self.processor.zxid:
+            # The client has seen the future; another server may know it.
+            self._close(connection)
+            return
+        settings = self.settings
+        timeout = min(max(request.timeout_ms, settings.min_session_ms), settings.max_session_ms)
+        session = self._attach(request, timeout, now_ms)
+        is_new = request.session_id == 0
+        if session is None:
+            connection.queue(_encode(ConnectResponse(0, 0, bytes(PASSWORD_SIZE)), is_old))
+            connection.close_after_flush()
+            return
+        if is_new:
+            self.processor.zxid += 1
+        connection.session_id, connection.timeout_ms = session.id, timeout
+        self._attached[session.id] = connection
+        if self._take_fault(self.dropped_replies, OpCode.CREATE_SESSION):
+            connection.close_after_flush()
+            return
+        response = ConnectResponse(timeout, session.id, self.sessions.password(session.id))
+        connection.queue(_encode(response, is_old))
+
+    def _attach(self, request: ConnectRequest, timeout: int, now_ms: int) -> Session | None:
+        """The session that the client asks for: a new one, its own, or none at all."""
+        if request.session_id == 0:
+            return self.sessions.create(timeout, now_ms)
+        # A server closes the old connection before it looks at the password.
+        if previous := self._attached.get(request.session_id):
+            self._close(previous)
+        session = self.sessions.get(request.session_id)
+        if session is None or request.password != self.sessions.password(session.id):
+            return None
+        self.sessions.touch(session.id, timeout, now_ms)
+        return session
+
+    def _request(self, connection: Connection, r: Reader, now_ms: int) -> None:
+        header = RequestHeader.read(r)
+        op = _OPS.get(header.op)
+        self.traffic.requests[op.name if op is not None else "UNKNOWN"] += 1
+        connection.last_op = op.name if op is not None else "NA"
+        if op is OpCode.AUTH:
+            # Answered before the queue of requests: it does not touch the session.
+            self._auth(connection, header.xid, AuthPacket.read(r))
+            return
+        self.sessions.touch(connection.session_id, connection.timeout_ms, now_ms)
+        if op is None or op in _NOT_FOR_CLIENTS:
+            _reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
+            connection.close_after_flush()
+            return
+        if self._take_fault(self.dropped_requests, op):
+            connection.close_after_flush()
+            return
+        drops_reply = self._take_fault(self.dropped_replies, op)
+        body, error = self._execute(connection, op, r, now_ms)
+        if drops_reply:
+            connection.close_after_flush()
+            return
+        xid = XID_PING if op is OpCode.PING else header.xid
+        zxid = 0 if op is OpCode.SASL else self.processor.zxid
+        _reply(connection, xid, zxid, body, error=error)
+        if op is OpCode.CLOSE_SESSION:
+            connection.close_after_flush()
+
+    def _execute(
+        self, connection: Connection, op: OpCode, r: Reader, now_ms: int
+    ) -> tuple[Record | None, int]:
+        time_ms = self._time_ms(now_ms)
+        match op:
+            case OpCode.PING:
+                return None, 0
+            case OpCode.SASL:
+                return NoTokenReply(), 0
+            case OpCode.CLOSE_SESSION:
+                self.sessions.remove(connection.session_id)
+                self.processor.end_session(connection.session_id, time_ms)
+                return None, 0
+        try:
+            return self.processor.execute(connection, op, r, time_ms), 0
+        except RemoteWireError:
+            return None, MarshallingError.code
+        except ServerError as error:
+            return None, error.code
+
+    def _auth(self, connection: Connection, xid: int, packet: AuthPacket) -> None:
+        identity = acl.authenticate(packet.scheme, packet.credential, connection.address)
+        known = connection.identities
+        if identity is None or len(known) >= MAX_IDENTITIES:
+            _reply(connection, xid, 0, error=AUTH_FAILED)
+            connection.close_after_flush()
+            return
+        if identity not in known:
+            known.append(identity)
+        _reply(connection, xid, 0)
+
+    def _close(self, connection: Connection) -> None:
+        self.lost(connection)
+        self._woken[connection] = None
+
+    def _time_ms(self, now_ms: int) -> int:
+        return milliseconds(self.settings.epoch) + now_ms
+
+    @staticmethod
+    def _take_fault(faults: Counter[OpCode], op: OpCode) -> bool:
+        if faults[op] <= 0:
+            return False
+        faults[op] -= 1
+        return True
+
+
+_OPS = {int(op): op for op in OpCode}
+
+
+def _reply(
+    connection: Connection, xid: int, zxid: int, body: Record | None = None, *, error: int = 0
+) -> None:
+    connection.queue(encode_reply(ReplyHeader(xid, zxid, error), body))
+
+
+def _encode(response: ConnectResponse, is_old: bool) -> bytes:
+    w = Writer()
+    response.write(w)
+    return frame(w.buffer[:-1] if is_old else w.buffer)

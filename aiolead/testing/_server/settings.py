@@ -1,0 +1,44 @@
+"""What can be set on an embedded server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..._wire.framing import DEFAULT_MAX_FRAME
+
+VERSION = "3.8.0"
+"""The version of ZooKeeper whose behaviour the server shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Fixed for the life of a server.
+
+    Attributes:
+        tick_ms: the unit of time: sessions expire at multiples of it.
+        min_session_ms: the shortest session timeout that is granted.
+        max_session_ms: the longest.
+        max_frame: the largest request, in bytes.
+        max_connections: how many connections there may be at a time; 0 sets no limit.
+        container_interval_ms: how often empty containers and outlived TTL znodes are reaped.
+        epoch: seconds since 1970 at which the clock read 0, for the times in a Stat.
+        event_zxids: whether watch events carry the zxid of the change, as from 3.9 on.
+    """
+
+    tick_ms: int = 500
+    min_session_ms: int = 1000
+    max_session_ms: int = 10_000
+    max_frame: int = DEFAULT_MAX_FRAME
+    max_connections: int = 0
+    container_interval_ms: int = 60_000
+    epoch: float = 0.0
+    event_zxids: bool = False
+
+
+def milliseconds(seconds: float) -> int:
+    """Whole milliseconds, as the server counts them.
+
+    What a float lacks to the next millisecond by less than a microsecond is rounding: without the
+    allowance, a timer that sleeps until a deadline would find that it is not there yet.
+    """
+    return int(seconds * 1000 + 1e-3)

@@ -1,0 +1,185 @@
+"""The znodes, and what a server remembers about each."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+from ... import paths
+from ...model import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, Stat
+
+
+def wrap32(value: int) -> int:
+    """The value as Java's int holds it."""
+    return (value + 0x8000_0000) % 0x1_0000_0000 - 0x8000_0000
+
+
+class Lifetime(enum.Enum):
+    """What ends a znode, beside a delete."""
+
+    PERSISTENT = enum.auto()
+    EPHEMERAL = enum.auto()
+    CONTAINER = enum.auto()
+    TTL = enum.auto()
+
+
+class Znode:
+    """One znode. `creates` counts the children ever created; sequence numbers come from it."""
+
+    __slots__ = (
+        "acl",
+        "aversion",
+        "children",
+        "creates",
+        "ctime",
+        "czxid",
+        "data",
+        "lifetime",
+        "mtime",
+        "mzxid",
+        "owner",
+        "pzxid",
+        "ttl_ms",
+        "version",
+    )
+
+    def __init__(
+        self,
+        data: bytes,
+        acl: tuple[ACL, ...],
+        zxid: int,
+        time_ms: int,
+        *,
+        lifetime: Lifetime = Lifetime.PERSISTENT,
+        owner: int = 0,
+        ttl_ms: int = 0,
+    ) -> None:
+        self.data = data
+        self.acl = acl
+        self.lifetime = lifetime
+        self.owner = owner
+        self.ttl_ms = ttl_ms
+        self.czxid = self.mzxid = self.pzxid = zxid
+        self.ctime = self.mtime = time_ms
+        self.version = self.creates = self.aversion = 0
+        # A dict for its order: the newest last, without ever sorting.
+        self.children: dict[str, None] = {}
+
+    def stat(self) -> Stat:
+        """What clients see of it.
+
+        Clients know `cversion` as the number of changes to the list of children: each create, and
+        each delete, which are the creates less the children that are left.
+        """
+        count = len(self.children)
+        return Stat(
+            self.czxid,
+            self.mzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            wrap32(2 * self.creates - count),
+            self.aversion,
+            self.owner,
+            len(self.data),
+            count,
+            self.pzxid,
+        )
+
+
+class Tree:
+    """All znodes by path, with indices of those that do not live for ever."""
+
+    def __init__(self) -> None:
+        root = Znode(b"", OPEN_ACL_UNSAFE, 0, 0)
+        # Servers know the root by two names; clients may use either.
+        self._nodes: dict[str, Znode] = {"/": root, "": root}
+        self._ephemerals: dict[int, dict[str, None]] = {}
+        self._mortal: dict[str, Znode] = {}
+        self._bytes = 0
+        for path in ("/zookeeper", "/zookeeper/config", "/zookeeper/quota"):
+            self.insert(path, Znode(b"", OPEN_ACL_UNSAFE, 0, 0))
+        config = self._nodes["/zookeeper/config"]
+        config.acl, config.aversion = READ_ACL_UNSAFE, -1
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def get(self, path: str) -> Znode | None:
+        return self._nodes.get(path)
+
+    def paths(self) -> Iterator[str]:
+        """Every path but those of the server itself."""
+        return (path for path in self._nodes if path not in ("", "/") and not is_own(path))
+
+    def insert(self, path: str, node: Znode) -> None:
+        """Puts a znode under its parent, which must exist; the parent's counts stay as they are."""
+        self._nodes[path] = node
+        self._nodes[paths.parent(path)].children[paths.basename(path)] = None
+        self._bytes += len(path) + len(node.data)
+        if node.lifetime is Lifetime.EPHEMERAL:
+            self._ephemerals.setdefault(node.owner, {})[path] = None
+        elif node.lifetime is not Lifetime.PERSISTENT:
+            self._mortal[path] = node
+
+    def remove(self, path: str) -> Znode:
+        """Takes a znode away; the parent's counts stay as they are."""
+        node = self._nodes.pop(path)
+        del self._nodes[paths.parent(path)].children[paths.basename(path)]
+        self._bytes -= len(path) + len(node.data)
+        if node.lifetime is Lifetime.EPHEMERAL:
+            owned = self._ephemerals[node.owner]
+            del owned[path]
+            if not owned:
+                del self._ephemerals[node.owner]
+        elif node.lifetime is not Lifetime.PERSISTENT:
+            del self._mortal[path]
+        return node
+
+    def set_data(self, node: Znode, data: bytes) -> None:
+        self._bytes += len(data) - len(node.data)
+        node.data = data
+
+    def ephemerals(self, session_id: int) -> list[str]:
+        """The paths that a session owns, in the order of their creation."""
+        return list(self._ephemerals.get(session_id, ()))
+
+    def descendants(self, path: str) -> int:
+        """How many znodes there are below a path."""
+        if path == "/":
+            return len(self._nodes) - 2
+        return sum(name.startswith(path + "/") for name in self._nodes)
+
+    @property
+    def has_mortals(self) -> bool:
+        """Whether there are containers or znodes with a TTL."""
+        return bool(self._mortal)
+
+    def outlived(self, time_ms: int) -> list[str]:
+        """Containers that lost their last child, and childless znodes past their TTL.
+
+        A container that never had a child stays, or it could go before its first one comes.
+        """
+        return [
+            path
+            for path, node in self._mortal.items()
+            if not node.children
+            and (
+                node.creates > 0
+                if node.lifetime is Lifetime.CONTAINER
+                else time_ms - node.mtime > node.ttl_ms
+            )
+        ]
+
+    @property
+    def ephemeral_count(self) -> int:
+        return sum(map(len, self._ephemerals.values()))
+
+    @property
+    def approximate_bytes(self) -> int:
+        return self._bytes
+
+
+def is_own(path: str) -> bool:
+    """Whether the path is the server's own, below `/zookeeper`."""
+    return path == "/zookeeper" or path.startswith("/zookeeper/")

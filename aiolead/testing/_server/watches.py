@@ -1,0 +1,153 @@
+"""Which connection waits for news of which path."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from ..._wire.codes import WatcherType
+from ...model import EventType
+
+W = TypeVar("W")
+"""Who watches: anything hashable. The server uses its connections."""
+
+
+class Mode(enum.Enum):
+    """How long a watch lasts, and how far it sees."""
+
+    ONCE = enum.auto()
+    PERSISTENT = enum.auto()
+    RECURSIVE = enum.auto()
+
+
+class _Table(Generic[W]):
+    """Watches of one kind, by path and by watcher; one per watcher and path."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[str, dict[W, Mode]] = {}
+        self.by_watcher: dict[W, dict[str, None]] = {}
+        self._recursive = 0
+
+    def add(self, path: str, watcher: W, mode: Mode) -> None:
+        watchers = self.by_path.setdefault(path, {})
+        self._recursive += (mode is Mode.RECURSIVE) - (watchers.get(watcher) is Mode.RECURSIVE)
+        watchers[watcher] = mode
+        self.by_watcher.setdefault(watcher, {})[path] = None
+
+    def discard(self, path: str, watcher: W) -> bool:
+        watchers = self.by_path.get(path)
+        if watchers is None or watcher not in watchers:
+            return False
+        self._recursive -= watchers.pop(watcher) is Mode.RECURSIVE
+        if not watchers:
+            del self.by_path[path]
+        own = self.by_watcher[watcher]
+        del own[path]
+        if not own:
+            del self.by_watcher[watcher]
+        return True
+
+    def holds(self, path: str, watcher: W) -> bool:
+        return watcher in self.by_path.get(path, ())
+
+    def forget(self, watcher: W) -> None:
+        for path in list(self.by_watcher.get(watcher, ())):
+            self.discard(path, watcher)
+
+    def trigger(self, path: str, type_: EventType) -> list[W]:
+        """Who is to be told; watches that last once are gone after it."""
+        told = dict.fromkeys(self.by_path.get(path, ()))
+        for watcher in list(told):
+            mode = self.by_path[path][watcher]
+            if mode is Mode.ONCE:
+                self.discard(path, watcher)
+            elif mode is Mode.RECURSIVE and type_ is EventType.CHILDREN_CHANGED:
+                # It hears of the child itself.
+                del told[watcher]
+        if self._recursive and type_ is not EventType.CHILDREN_CHANGED:
+            for above in _ancestors(path):
+                for watcher, mode in self.by_path.get(above, {}).items():
+                    if mode is Mode.RECURSIVE:
+                        told[watcher] = None
+        return list(told)
+
+
+class Watches(Generic[W]):
+    """The two kinds of watches: on a znode's existence and data, and on its list of children."""
+
+    def __init__(self) -> None:
+        self._data: _Table[W] = _Table()
+        self._child: _Table[W] = _Table()
+
+    def __len__(self) -> int:
+        return sum(len(w) for t in (self._data, self._child) for w in t.by_path.values())
+
+    def add_data(self, path: str, watcher: W) -> None:
+        """For `GET_DATA` and `EXISTS`, which a server does not tell apart."""
+        self._data.add(path, watcher, Mode.ONCE)
+
+    def add_child(self, path: str, watcher: W) -> None:
+        """For `GET_CHILDREN`."""
+        self._child.add(path, watcher, Mode.ONCE)
+
+    def add_lasting(self, path: str, watcher: W, mode: Mode) -> None:
+        """For `ADD_WATCH`: sees both kinds of change."""
+        self._data.add(path, watcher, mode)
+        self._child.add(path, watcher, mode)
+
+    def remove(self, path: str, watcher: W, type_: WatcherType) -> bool:
+        """False if there was none."""
+        removed = [table.discard(path, watcher) for table in self._tables(type_)]
+        return any(removed)
+
+    def holds(self, path: str, watcher: W, type_: WatcherType) -> bool:
+        return any(table.holds(path, watcher) for table in self._tables(type_))
+
+    def forget(self, watcher: W) -> None:
+        """Drops all watches of one watcher: they end with its connection."""
+        self._data.forget(watcher)
+        self._child.forget(watcher)
+
+    def trigger(self, type_: EventType, path: str) -> list[W]:
+        """Who is to be told of an event, each once.
+
+        A deletion ends watches of both kinds, and who has both hears of it once.
+        """
+        match type_:
+            case EventType.CHILDREN_CHANGED:
+                return self._child.trigger(path, type_)
+            case EventType.DELETED:
+                told = dict.fromkeys(self._data.trigger(path, type_))
+                return list(told | dict.fromkeys(self._child.trigger(path, type_)))
+            case _:
+                return self._data.trigger(path, type_)
+
+    def by_path(self) -> dict[str, set[W]]:
+        """Who watches each path, in whichever way."""
+        report: dict[str, set[W]] = {}
+        for table in (self._data, self._child):
+            for path, watchers in table.by_path.items():
+                report.setdefault(path, set()).update(watchers)
+        return report
+
+    def summary(self) -> tuple[int, int, int]:
+        """Watchers, paths and watches, of the data kind alone: what `wchs` reports."""
+        table = self._data
+        total = sum(len(paths) for paths in table.by_watcher.values())
+        return len(table.by_watcher), len(table.by_path), total
+
+    def _tables(self, type_: WatcherType) -> Iterable[_Table[W]]:
+        match type_:
+            case WatcherType.CHILDREN:
+                return (self._child,)
+            case WatcherType.DATA:
+                return (self._data,)
+            case WatcherType.ANY:
+                return (self._child, self._data)
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    while path not in ("", "/"):
+        path = path.rpartition("/")[0] or "/"
+        yield path

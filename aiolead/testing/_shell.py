@@ -1,0 +1,167 @@
+"""The embedded server's tasks: listening, serving connections, and keeping time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from ._link import Gate, Link, Transport
+from ._server.connection import Connection
+from ._server.core import Core
+from ._sockets import Listener
+
+_LOGGER = logging.getLogger(__name__)
+
+ACCEPT_PAUSE = 0.1
+"""Seconds to wait when no connection can be accepted, for want of descriptors."""
+
+
+class Shell:
+    """Runs a core. Its tasks never raise: what goes wrong is kept in `failures`, and logged.
+
+    A task that raised would cancel the task group, and with it whoever holds it open across a
+    test: there the error would be lost, or the test would hang.
+    """
+
+    def __init__(self, core: Core, clock: Callable[[], float], host: str, port: int) -> None:
+        self.core = core
+        self.now = clock
+        self.port = port
+        self.failures: list[Exception] = []
+        self._host = host
+        self._tasks = anyio.create_task_group()
+        self._gate = Gate()
+        self._links: dict[Connection, Link] = {}
+        self._run_tasks: TaskGroup | None = None
+        self._run_ended = anyio.Event()
+        self._rescheduled = anyio.Event()
+        self._timer_until: float | None = None
+
+    async def open(self) -> None:
+        await self._tasks.__aenter__()
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        self._tasks.cancel_scope.cancel()
+        # Told of no exception, the task group has none to wrap into a group of its own.
+        await self._tasks.__aexit__(None, None, None)
+
+    async def start(self) -> None:
+        if self._run_tasks is not None:
+            return
+        listener = await Listener.open(self._host, self.port)
+        self.port = listener.port
+        self.core.restarted(self.now())
+        self._run_ended = anyio.Event()
+        await self._tasks.start(self._run, listener)
+
+    async def stop(self) -> None:
+        if self._run_tasks is not None:
+            self._run_tasks.cancel_scope.cancel()
+            await self._run_ended.wait()
+
+    def pause(self) -> None:
+        self._gate.close()
+
+    def resume(self) -> None:
+        if not self._gate.is_open:
+            self.core.tick(self.now())
+            self._gate.open()
+            self.deliver()
+
+    def disconnect(self, session_id: int | None, *, reset: bool) -> None:
+        for connection, link in list(self._links.items()):
+            if session_id is None or connection.session_id == session_id:
+                link.cut(reset=reset)
+
+    def adopt(self, transport: Transport, address: str) -> None:
+        """Serves a new connection, unless there are too many.
+
+        Raises:
+            ConnectionRefusedError: the server is stopped.
+        """
+        if self._run_tasks is None:
+            raise ConnectionRefusedError("the embedded server is stopped")
+        connection = self.core.connect(address)
+        if connection is None:
+            transport.close()
+            return
+        link = Link(
+            self.core,
+            connection,
+            transport,
+            self._gate,
+            self.now,
+            self.deliver,
+            self._fail,
+        )
+        self._links[connection] = link
+        self._run_tasks.start_soon(self._serve, connection, link)
+
+    def deliver(self) -> None:
+        """Wakes the links, and the timer, that the core has something for."""
+        for connection in self.core.take_woken():
+            if link := self._links.get(connection):
+                link.wake()
+        deadline = self.core.next_deadline(self.now())
+        if deadline is not None and (self._timer_until is None or deadline < self._timer_until):
+            self._rescheduled.set()
+
+    async def _run(self, listener: Listener, *, task_status: TaskStatus[None]) -> None:
+        """From one start to the next stop."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._run_tasks = tasks
+                tasks.start_soon(self._guard, self._keep_time)
+                tasks.start_soon(self._guard, self._accept, listener)
+                task_status.started()
+        finally:
+            self._run_tasks = None
+            listener.close()
+            self._run_ended.set()
+
+    async def _serve(self, connection: Connection, link: Link) -> None:
+        try:
+            await link.serve()
+        finally:
+            del self._links[connection]
+
+    async def _accept(self, listener: Listener) -> None:
+        while True:
+            await self._gate.wait()
+            try:
+                transport, address = await listener.accept()
+            except OSError as error:
+                _LOGGER.warning("cannot accept a connection: %s", error)
+                await anyio.sleep(ACCEPT_PAUSE)
+            else:
+                self.adopt(transport, address)
+
+    async def _keep_time(self) -> None:
+        while True:
+            now = self.now()
+            self._rescheduled = anyio.Event()
+            self._timer_until = self.core.next_deadline(now)
+            until = float("inf") if self._timer_until is None else self._timer_until
+            with anyio.move_on_after(max(0.0, until - now)):
+                await self._rescheduled.wait()
+            await self._gate.wait()
+            self.core.tick(self.now())
+            self.deliver()
+
+    async def _guard(self, loop: Callable[..., Awaitable[None]], *args: object) -> None:
+        try:
+            await loop(*args)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        _LOGGER.error("the embedded server failed", exc_info=error)
+        self.failures.append(error)

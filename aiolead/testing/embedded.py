@@ -1,0 +1,325 @@
+"""A ZooKeeper server in this process, for demos, development and tests."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from .._wire.codes import OpCode
+from .._wire.framing import DEFAULT_MAX_FRAME
+from ..errors import ConfigurationError, UsageError
+from ..paths import format_host
+from ._server.core import Core
+from ._server.settings import Settings, milliseconds
+from ._shell import Shell
+from .streams import MemoryStream, memory_stream_pair
+from .threaded import ThreadedServer
+
+__all__ = ["EmbeddedServer", "SessionInfo"]
+
+MAX_SEQUENCE = 0x7FFF_FFFF
+
+MEMORY_ADDRESS = "127.0.0.1"
+"""What the scheme `ip` sees of a connection in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What a server knows about a session.
+
+    Attributes:
+        timeout: as negotiated, in seconds.
+        is_connected: whether it has a connection now.
+    """
+
+    timeout: float
+    is_connected: bool
+
+
+class EmbeddedServer:
+    """A standalone ZooKeeper server that speaks the wire protocol, in memory and over TCP.
+
+        async with EmbeddedServer() as server:
+            async with aiolead.connect(server.connect_string) as client:
+                ...
+
+    It behaves as ZooKeeper 3.8 does, expiry included, but keeps everything in memory, and its
+    control methods make happen at will what is hard to provoke in a real server. It lives in the
+    task group of its context manager; what goes wrong in it is raised when that is left.
+
+    Args:
+        host: the address to listen on.
+        port: the port to listen on; 0 takes a free one.
+        tick_time: the unit of time, in seconds: sessions end at multiples of it.
+        min_session_timeout: the shortest session timeout that is granted, in seconds; two ticks
+            by default.
+        max_session_timeout: the longest; twenty ticks by default.
+        max_frame: the largest request, in bytes. Who sends a larger one is cut off.
+        max_connections: how many connections there may be at a time; 0 sets no limit.
+        container_interval: how often empty containers and outlived TTL znodes are looked for, in
+            seconds.
+        event_zxids: whether watch events carry the zxid of the change, as from ZooKeeper 3.9 on.
+        clock: tells the time in seconds; it must go with `anyio.sleep`. By default the clock of
+            the event loop.
+        rng: where session ids and passwords come from. A seeded one makes them repeatable.
+
+    Raises:
+        ConfigurationError: an argument makes no sense.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tick_time: float = 0.5,
+        min_session_timeout: float | None = None,
+        max_session_timeout: float | None = None,
+        max_frame: int = DEFAULT_MAX_FRAME,
+        max_connections: int = 0,
+        container_interval: float = 60.0,
+        event_zxids: bool = False,
+        clock: Callable[[], float] | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        if tick_time < 0.001:
+            raise ConfigurationError(f"tick_time: must be at least 0.001 s, not {tick_time}")
+        if container_interval < 0.001:
+            raise ConfigurationError(
+                f"container_interval: must be at least 0.001 s, not {container_interval}"
+            )
+        shortest = 2 * tick_time if min_session_timeout is None else min_session_timeout
+        longest = 20 * tick_time if max_session_timeout is None else max_session_timeout
+        if not 0 < shortest <= longest:
+            raise ConfigurationError(
+                "min_session_timeout: must be above 0 and not above max_session_timeout, "
+                f"not {shortest} and {longest}"
+            )
+        if max_frame < 1:
+            raise ConfigurationError(f"max_frame: must be at least 1 byte, not {max_frame}")
+        self._host = host
+        self._port = port
+        self._clock = clock
+        self._rng = rng or random.SystemRandom()
+        self._options: dict[str, Any] = {
+            "tick_ms": milliseconds(tick_time),
+            "min_session_ms": milliseconds(shortest),
+            "max_session_ms": milliseconds(longest),
+            "max_frame": max_frame,
+            "max_connections": max_connections,
+            "container_interval_ms": milliseconds(container_interval),
+            "event_zxids": event_zxids,
+        }
+        self._shell: Shell | None = None
+
+    @classmethod
+    def in_thread(cls, **options: Any) -> ThreadedServer:
+        """The same server in a thread of its own, for programs without an event loop.
+
+            with EmbeddedServer.in_thread() as server:
+                client = kazoo.client.KazooClient(server.connect_string)
+
+        Args:
+            **options: as for the class itself.
+        """
+        return ThreadedServer(cls(**options))
+
+    async def __aenter__(self) -> Self:
+        if self._shell is not None:
+            raise UsageError("an EmbeddedServer can be entered only once")
+        clock = self._clock or anyio.current_time
+        # A clock that was passed in is all the time there is; the times in a Stat follow it.
+        epoch = time.time() - clock() if self._clock is None else 0.0
+        core = Core(Settings(epoch=epoch, **self._options), self._rng)
+        self._shell = Shell(core, clock, self._host, self._port)
+        await self._shell.open()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._running.close()
+        failures = self._running.failures
+        if not failures:
+            return
+        if exc is None:
+            raise (
+                failures[0]
+                if len(failures) == 1
+                else ExceptionGroup("the embedded server failed", failures)
+            )
+        # The body's own exception goes first, bare, as callers expect it.
+        for failure in failures:
+            exc.add_note(f"the embedded server failed, too: {failure!r}")
+
+    # --- where it is ---------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        """Where it listens; the same again after `stop` and `start`."""
+        return self._running.port
+
+    @property
+    def connect_string(self) -> str:
+        return format_host(self._host, self.port)
+
+    async def connect_stream(self) -> MemoryStream:
+        """A new connection in memory: the client's end.
+
+        Raises:
+            ConnectionRefusedError: the server is stopped.
+        """
+        await checkpoint()
+        client, server = memory_stream_pair()
+        self._running.adopt(server, MEMORY_ADDRESS)
+        return client
+
+    # --- making things happen ------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Stops listening and drops every connection; the tree and the sessions are kept.
+
+        No session ends while the server is stopped. Stopping twice does nothing.
+        """
+        await self._running.stop()
+
+    async def start(self) -> None:
+        """Starts again after `stop`, on the same port.
+
+        Every session has its full timeout from now on, as after a restart of a real server.
+        Starting twice does nothing.
+
+        Raises:
+            OSError: somebody else has taken the port.
+        """
+        await self._running.start()
+
+    def pause(self) -> None:
+        """Behaves as a stopped process (SIGSTOP): nothing is read, answered or accepted.
+
+        Connections stay open, and clients can open new ones.
+        """
+        self._running.pause()
+
+    def resume(self) -> None:
+        """Goes on after `pause`.
+
+        As in a real server that comes back, time has passed: the sessions that ran out are ended
+        before anything that their clients have sent meanwhile is read.
+        """
+        self._running.resume()
+
+    def expire_session(self, session_id: int) -> None:
+        """Ends a session now, as if nothing had been heard from it for its timeout.
+
+        Raises:
+            UsageError: there is no such session.
+        """
+        running = self._running
+        if not running.core.expire(session_id, running.now()):
+            raise UsageError(f"no session {session_id:#x}")
+        running.deliver()
+
+    def disconnect(self, session_id: int | None = None, *, reset: bool = False) -> None:
+        """Closes a session's connection, or all there are. The sessions live on.
+
+        Args:
+            session_id: whose connection; None means all, also those without a session.
+            reset: close with RST, which the client sees as an error, rather than with FIN.
+        """
+        self._running.disconnect(session_id, reset=reset)
+
+    def drop_reply(self, op: OpCode, count: int = 1) -> None:
+        """Applies the next requests of a kind, but closes the connection instead of answering.
+
+        Args:
+            op: which kind. `OpCode.CREATE_SESSION` stands for the handshake.
+            count: how many requests.
+        """
+        self._running.core.dropped_replies[op] += count
+
+    def drop_request(self, op: OpCode, count: int = 1) -> None:
+        """Closes the connection on the next requests of a kind, without applying them."""
+        self._running.core.dropped_requests[op] += count
+
+    def set_sequence(self, path: str, value: int) -> None:
+        """Makes `value` the number of the next sequential child of a znode.
+
+        Raises:
+            ConfigurationError: it does not fit in 31 bits.
+            NoNodeError: there is no such znode.
+        """
+        if not 0 <= value <= MAX_SEQUENCE:
+            raise ConfigurationError(f"value: must be 0 to {MAX_SEQUENCE}, not {value}")
+        self._running.core.set_sequence(path, value)
+
+    # --- looking inside ------------------------------------------------------------------------
+
+    @property
+    def requests(self) -> Counter[str]:
+        """How often each operation was asked for, by the name of its `OpCode`; pings, too."""
+        return self._running.core.traffic.requests
+
+    @property
+    def packets_in(self) -> int:
+        """How many packets have come in, handshakes included."""
+        return self._running.core.traffic.packets_in
+
+    @property
+    def packets_out(self) -> int:
+        """How many packets were sent, watch events included."""
+        return self._running.core.traffic.packets_out
+
+    @property
+    def bytes_in(self) -> int:
+        return self._running.core.traffic.bytes_in
+
+    @property
+    def bytes_out(self) -> int:
+        return self._running.core.traffic.bytes_out
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are, with a session or without."""
+        return len(self._running.core.connections)
+
+    @property
+    def zxid(self) -> int:
+        """The transaction id of the last change."""
+        return self._running.core.processor.zxid
+
+    def znodes(self) -> list[str]:
+        """Every path, sorted, but for the server's own below `/zookeeper`."""
+        return sorted(self._running.core.processor.tree.paths())
+
+    def sessions(self) -> dict[int, SessionInfo]:
+        """The sessions that have not ended, by id."""
+        core = self._running.core
+        return {
+            session.id: SessionInfo(session.timeout_ms / 1000, core.is_attached(session.id))
+            for session in core.sessions.all()
+        }
+
+    def watches(self) -> dict[str, set[int]]:
+        """Which sessions watch each path, in whichever way."""
+        return {
+            path: {connection.session_id for connection in watchers}
+            for path, watchers in self._running.core.processor.watches.by_path().items()
+        }
+
+    @property
+    def _running(self) -> Shell:
+        if self._shell is None:
+            raise UsageError("the EmbeddedServer was not entered: use `async with`")
+        return self._shell
