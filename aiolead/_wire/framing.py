@@ -28,16 +28,17 @@ class FrameReader:
             as its length is read, so that nobody can make us buffer more than this.
     """
 
-    __slots__ = ("_buffer", "_max_frame")
+    __slots__ = ("_kept", "_max_frame", "_needed")
 
     def __init__(self, max_frame: int) -> None:
-        self._buffer = b""
+        self._kept = bytearray()
         self._max_frame = max_frame
+        self._needed = 4
 
     @property
     def buffered(self) -> int:
         """How many bytes of an unfinished frame are held."""
-        return len(self._buffer)
+        return len(self._kept)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yields each frame that is complete now; to be exhausted before the next call.
@@ -45,20 +46,28 @@ class FrameReader:
         Raises:
             RemoteWireError: a length is negative or above the limit. The stream is beyond repair.
         """
-        buffer = self._buffer + data if self._buffer else data
+        if self._kept:
+            # Grows in place and is looked at only when there is enough: else a long frame that
+            # arrives in small pieces would be copied once for each of them.
+            self._kept += data
+            if len(self._kept) < self._needed:
+                return
+            data = bytes(self._kept)
         # Kept also if the consumer stops early or raises: what was yielded is never yielded again.
-        pos, size = 0, len(buffer)
+        pos, size, needed = 0, len(data), 4
         try:
             while size - pos >= 4:
-                (length,) = _LENGTH.unpack_from(buffer, pos)
+                (length,) = _LENGTH.unpack_from(data, pos)
                 if not 0 <= length <= self._max_frame:
                     raise RemoteWireError(
                         f"a frame of {length} bytes, where 0 to {self._max_frame} are allowed"
                     )
                 end = pos + 4 + length
                 if end > size:
+                    needed = end - pos
                     break
                 start, pos = pos + 4, end
-                yield buffer[start:end]
+                yield data[start:end]
         finally:
-            self._buffer = buffer[pos:]
+            self._kept = bytearray(data[pos:])
+            self._needed = needed

@@ -64,26 +64,29 @@ class Writer:
             self.text(acl.id)
 
     def stat(self, stat: Stat) -> None:
-        self.buffer += _STAT.pack(
-            stat.czxid,
-            stat.mzxid,
-            stat.ctime,
-            stat.mtime,
-            stat.version,
-            stat.cversion,
-            stat.aversion,
-            stat.ephemeral_owner,
-            stat.data_length,
-            stat.num_children,
-            stat.pzxid,
-        )
+        try:
+            self.buffer += _STAT.pack(
+                stat.czxid,
+                stat.mzxid,
+                stat.ctime,
+                stat.mtime,
+                stat.version,
+                stat.cversion,
+                stat.aversion,
+                stat.ephemeral_owner,
+                stat.data_length,
+                stat.num_children,
+                stat.pzxid,
+            )
+        except struct.error as error:
+            raise LocalWireError(f"{stat!r} does not fit: {error}") from None
 
 
 class Reader:
     """Takes values off the front of a frame.
 
-    Every length is checked against what is left before anything is allocated, so that no frame can
-    make us use more memory than its own size.
+    Every length is checked against what is left before anything is allocated, so that the memory
+    which a frame can make us use is bounded by its own size.
 
     Raises:
         RemoteWireError: from every method, if the frame is too short or a length makes no sense.

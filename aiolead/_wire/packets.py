@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Protocol
 
+from ..errors import LocalWireError
 from .codes import XID_PING, OpCode
 from .framing import frame
 from .jute import Writer
@@ -27,7 +28,10 @@ def encode_body(request: Request) -> bytes:
 
 def encode_request(xid: int, op: int, body: bytes = b"") -> bytes:
     """A framed request."""
-    return _REQUEST_HEADER.pack(len(body) + 8, xid, op) + body
+    try:
+        return _REQUEST_HEADER.pack(len(body) + 8, xid, op) + body
+    except struct.error:
+        raise LocalWireError(f"xid {xid!r} or operation {op!r} does not fit in 32 bits") from None
 
 
 def encode_reply(header: ReplyHeader, body: Record | None = None) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from ..errors import RemoteWireError
+from ..errors import LocalWireError, RemoteWireError
 from ..model import ACL
 from .codes import OpCode
 from .jute import Reader, Writer
@@ -56,6 +56,8 @@ class Create:
         w.i32(self.flags)
         if self.op is OpCode.CREATE_TTL:
             w.i64(self.ttl_ms)
+        elif self.ttl_ms != -1:
+            raise LocalWireError("a time to live needs CREATE_TTL")
 
     @classmethod
     def read(cls, r: Reader, op: OpCode) -> Create:
@@ -241,6 +243,9 @@ class SetWatches:
         if self.op is OpCode.SET_WATCHES2:
             w.texts(self.persistent)
             w.texts(self.recursive)
+        elif self.persistent or self.recursive:
+            # Left out in silence, these watches would never fire again.
+            raise LocalWireError("persistent watches need SET_WATCHES2")
 
     @classmethod
     def read(cls, r: Reader, op: OpCode) -> SetWatches:

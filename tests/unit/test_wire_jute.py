@@ -1,0 +1,253 @@
+"""The primitives of the wire: what they accept, and that no length is believed unchecked."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiolead._wire.jute import Reader, Writer
+from aiolead.errors import LocalWireError, RemoteWireError
+from aiolead.model import ACL, Permission, Stat
+
+I32 = st.integers(-(2**31), 2**31 - 1)
+I64 = st.integers(-(2**63), 2**63 - 1)
+
+READS: dict[str, Callable[[Reader], object]] = {
+    "i32": Reader.i32,
+    "i64": Reader.i64,
+    "flag": Reader.flag,
+    "blob": Reader.blob,
+    "text": Reader.text,
+    "texts": Reader.texts,
+    "acls": Reader.acls,
+    "stat": Reader.stat,
+}
+
+
+def written(method: str, value: object) -> bytes:
+    w = Writer()
+    getattr(w, method)(value)
+    return bytes(w.buffer)
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "data"),
+    [
+        ("i32", 0, "00000000"),
+        ("i32", 2**31 - 1, "7fffffff"),
+        ("i32", -(2**31), "80000000"),
+        ("i32", -1, "ffffffff"),
+        ("i64", 2**63 - 1, "7fffffffffffffff"),
+        ("i64", -(2**63), "8000000000000000"),
+        ("flag", True, "01"),
+        ("flag", False, "00"),
+        ("blob", b"", "00000000"),
+        ("blob", b"\x00\xff", "0000000200ff"),
+        ("text", "", "00000000"),
+        ("text", "aé", "0000000361c3a9"),
+        ("text", "\x00", "0000000100"),
+        ("text", "😀", "00000004f09f9880"),
+        ("texts", (), "00000000"),
+        ("texts", ["", "a"], "00000002000000000000000161"),
+        ("texts", iter(["a"]), "000000010000000161"),
+        ("acls", (), "00000000"),
+        ("acls", [ACL(Permission.READ, "s", "")], "0000000100000001000000017300000000"),
+    ],
+)
+def test_layout(method: str, value: object, data: str) -> None:
+    assert written(method, value).hex() == data
+
+
+def test_the_layout_of_stat() -> None:
+    values = (2**40, -2, 3, 4, -5, 6, 7, -(2**60), 9, 10, 11)
+    assert written("stat", Stat(*values)) == struct.pack(">qqqqiiiqiiq", *values)
+    assert len(written("stat", Stat(*values))) == 68
+
+
+@pytest.mark.parametrize(
+    ("method", "value"),
+    [
+        ("i32", 2**31),
+        ("i32", -(2**31) - 1),
+        ("i32", 2**200),
+        ("i32", "1"),
+        ("i32", None),
+        ("i32", 1.5),
+        ("i64", 2**63),
+        ("i64", -(2**63) - 1),
+        ("text", "a\ud800"),
+        ("texts", ["a", "\udfff"]),
+        ("acls", [ACL(Permission(2**40), "world", "anyone")]),
+        ("acls", [ACL(Permission.ALL, "\ud800", "anyone")]),
+        ("acls", [ACL(Permission.ALL, "world", "\ud800")]),
+    ],
+    ids=ascii,
+)
+def test_what_does_not_fit_is_refused(method: str, value: object) -> None:
+    with pytest.raises(LocalWireError):
+        written(method, value)
+
+
+@pytest.mark.parametrize("position", range(11))
+def test_each_field_of_stat_must_fit(position: int) -> None:
+    values = [0] * 11
+    values[position] = 2**63
+    with pytest.raises(LocalWireError, match=f"{2**63}"):
+        written("stat", Stat(*values))
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def test_values_are_taken_in_order() -> None:
+    data = b"\x00\x00\x00\x07" + b"\x01" + b"\x00\x00\x00\x01a" + b"\xff" * 8 + b"rest"
+    r = Reader(data)
+    assert (r.i32(), r.flag(), r.text(), r.i64()) == (7, True, "a", -1)
+    assert r.remaining == 4
+
+
+def test_reading_starts_where_it_is_told() -> None:
+    r = Reader(b"\xff\xff\x00\x00\x00\x07", 2)
+    assert r.i32() == 7
+    assert r.remaining == 0
+
+
+@pytest.mark.parametrize(("byte", "flag"), [(0, False), (1, True), (2, True), (255, True)])
+def test_any_byte_but_zero_is_true(byte: int, flag: bool) -> None:
+    assert Reader(bytes([byte])).flag() is flag
+
+
+@pytest.mark.parametrize(
+    ("method", "empty"), [("blob", b""), ("text", ""), ("texts", []), ("acls", ())]
+)
+def test_null_comes_as_empty(method: str, empty: object) -> None:
+    r = Reader(b"\xff\xff\xff\xff\x00")
+    assert READS[method](r) == empty
+    assert r.remaining == 1
+
+
+def test_unknown_permissions_are_left_out() -> None:
+    """A later version may have more of them; what we cannot name we do not claim."""
+    data = b"\x00\x00\x00\x01" + b"\x7f\xff\xff\xe1" + b"\x00\x00\x00\x00" * 2
+    assert Reader(data).acls() == (ACL(Permission.READ, "", ""),)
+    everything = b"\x00\x00\x00\x01" + b"\xff\xff\xff\xff" + b"\x00\x00\x00\x00" * 2
+    assert Reader(everything).acls() == (ACL(Permission.ALL, "", ""),)
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "said"),
+    [
+        ("i32", "000000", "a value of 4 bytes where 3 are left (at byte 0)"),
+        ("i64", "", "a value of 8 bytes where 0 are left (at byte 0)"),
+        ("flag", "", "a value of 1 bytes where 0 are left (at byte 0)"),
+        ("blob", "00000003aabb", "a value of 3 bytes where 2 are left (at byte 4)"),
+        ("blob", "7fffffff", "a value of 2147483647 bytes where 0 are left (at byte 4)"),
+        ("blob", "fffffffe", "the negative length -2 (at byte 0)"),
+        ("text", "80000000", "the negative length -2147483648 (at byte 0)"),
+        ("text", "00000001ff", "a string that is not UTF-8: invalid start byte (at byte 0)"),
+        ("text", "00000003eda080", "a string that is not UTF-8: invalid continuation byte"),
+        ("text", "00000002c080", "a string that is not UTF-8: invalid start byte"),
+        ("text", "00000001c3", "a string that is not UTF-8: unexpected end of data"),
+        ("texts", "7fffffff00000000", "a list of 2147483647 elements in a frame too short"),
+        ("texts", "0000000200000000", "a list of 2 elements in a frame too short (at byte 0)"),
+        ("texts", "fffffffe", "the negative length -2 (at byte 0)"),
+        ("texts", "000000010000000561", "a value of 5 bytes where 1 are left (at byte 8)"),
+        ("acls", "2aaaaaab" + "00" * 24, "a list of 715827883 elements in a frame too short"),
+        ("acls", "00000001" + "00" * 11, "a list of 1 elements in a frame too short"),
+        ("stat", "00" * 67, "a value of 68 bytes where 67 are left (at byte 0)"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(method: str, data: str, said: str) -> None:
+    with pytest.raises(RemoteWireError) as caught:
+        READS[method](Reader(bytes.fromhex(data)))
+    assert said in str(caught.value)
+    assert caught.value.offset is not None
+
+
+@pytest.mark.parametrize("method", ["blob", "text", "texts", "acls"])
+@pytest.mark.parametrize("size", [1000, 2**24, 2**31 - 1, -2, -(2**31)])
+def test_a_length_alone_allocates_nothing(method: str, size: int) -> None:
+    data = struct.pack(">i", size) + bytes(100)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteWireError):
+            READS[method](Reader(data))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000
+
+
+@pytest.mark.parametrize(("method", "least"), [("texts", 4), ("acls", 12)])
+def test_memory_is_bounded_by_the_size_of_the_frame(method: str, least: int) -> None:
+    """The worst that a frame can hold: nothing but the smallest elements."""
+    count = 20_000
+    data = struct.pack(">i", count) + bytes(count * least)
+    tracemalloc.start()
+    try:
+        value = READS[method](Reader(data))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert isinstance(value, list | tuple)
+    assert len(value) == count
+    assert peak < 12 * len(data)
+
+
+def test_an_error_takes_nothing_off() -> None:
+    r = Reader(b"\x00\x01\x02")
+    with pytest.raises(RemoteWireError):
+        r.i32()
+    assert r.remaining == 3
+
+
+# --- there and back ----------------------------------------------------------------------------
+
+ACLS = st.lists(
+    st.builds(ACL, st.integers(0, 31).map(Permission), st.text(max_size=9), st.text(max_size=9)),
+    max_size=4,
+).map(tuple)
+STATS = st.tuples(*map({"q": I64, "i": I32}.__getitem__, "qqqqiiiqiiq")).map(lambda t: Stat(*t))
+
+
+@pytest.mark.parametrize(
+    ("method", "values"),
+    [
+        ("i32", I32),
+        ("i64", I64),
+        ("flag", st.booleans()),
+        ("blob", st.binary(max_size=50)),
+        ("text", st.text(max_size=20)),
+        ("texts", st.lists(st.text(max_size=9), max_size=5)),
+        ("acls", ACLS),
+        ("stat", STATS),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@given(data=st.data())
+@settings(max_examples=50, deadline=None)
+def test_there_and_back(
+    method: str, values: st.SearchStrategy[object], data: st.DataObject
+) -> None:
+    value = data.draw(values)
+    r = Reader(written(method, value) + b"!")
+    assert READS[method](r) == value
+    assert r.remaining == 1
+
+
+@given(st.sampled_from(sorted(READS)), st.binary(max_size=80))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_are_a_value_or_refused(method: str, data: bytes) -> None:
+    r = Reader(data)
+    try:
+        READS[method](r)
+    except RemoteWireError:
+        assert 0 <= r.remaining <= len(data)

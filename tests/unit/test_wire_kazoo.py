@@ -1,0 +1,269 @@
+"""The wire against kazoo: its requests byte for byte as ours, our replies as it reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kazoo import exceptions, security
+from kazoo.protocol import serialization as kazoo
+from kazoo.protocol.states import ZnodeStat
+
+from aiolead._wire.codes import OpCode
+from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import Reader, Writer
+from aiolead._wire.replies import (
+    ACLReply,
+    ChildrenReply,
+    CreateReply,
+    DataReply,
+    DoneResult,
+    ErrorResult,
+    MultiReply,
+    NamesReply,
+    PathReply,
+    ReplyHeader,
+    StatReply,
+    WatcherEvent,
+)
+from aiolead._wire.requests import (
+    AuthPacket,
+    Check,
+    CloseSession,
+    Create,
+    Delete,
+    Exists,
+    GetACL,
+    GetChildren,
+    GetData,
+    Multi,
+    Ping,
+    SetACL,
+    SetData,
+    Sync,
+)
+from aiolead.model import ACL, Permission, Stat
+
+I32 = st.integers(-(2**31), 2**31 - 1)
+I64 = st.integers(-(2**63), 2**63 - 1)
+# kazoo writes an empty string as null, which we read as empty (below) and write as empty.
+TEXT = st.text(min_size=1, max_size=12)
+DATA = st.binary(max_size=30)
+ACLS = st.lists(st.builds(ACL, st.integers(0, 31).map(Permission), TEXT, TEXT), max_size=3).map(
+    tuple
+)
+STATS = st.tuples(*map({"q": I64, "i": I32}.__getitem__, "qqqqiiiqiiq")).map(lambda t: Stat(*t))
+BOOL = st.booleans()
+
+
+def encode(record: Any) -> bytes:
+    w = Writer()
+    record.write(w)
+    return bytes(w.buffer)
+
+
+def their_acls(acls: tuple[ACL, ...]) -> list[security.ACL]:
+    return [security.ACL(int(acl.permissions), security.Id(acl.scheme, acl.id)) for acl in acls]
+
+
+def their_stat(stat: Stat) -> ZnodeStat:
+    return ZnodeStat(
+        czxid=stat.czxid,
+        mzxid=stat.mzxid,
+        ctime=stat.ctime,
+        mtime=stat.mtime,
+        version=stat.version,
+        cversion=stat.cversion,
+        aversion=stat.aversion,
+        ephemeralOwner=stat.ephemeral_owner,
+        dataLength=stat.data_length,
+        numChildren=stat.num_children,
+        pzxid=stat.pzxid,
+    )
+
+
+def theirs(request: Any) -> Any:
+    """The request that means the same to kazoo."""
+    match request:
+        case ConnectRequest():
+            return kazoo.Connect(
+                request.protocol_version,
+                request.last_zxid_seen,
+                request.timeout_ms,
+                request.session_id,
+                request.password,
+                request.read_only,
+            )
+        case Create(path, data, acl, flags):
+            made = kazoo.Create if request.op is OpCode.CREATE else kazoo.Create2
+            return made(path, data, their_acls(acl), flags)
+        case Delete(path, version):
+            return kazoo.Delete(path, version)
+        case Exists(path, watch):
+            return kazoo.Exists(path, watch)
+        case GetData(path, watch):
+            return kazoo.GetData(path, watch)
+        case SetData(path, data, version):
+            return kazoo.SetData(path, data, version)
+        case GetACL(path):
+            return kazoo.GetACL(path)
+        case SetACL(path, acl, version):
+            return kazoo.SetACL(path, their_acls(acl), version)
+        case GetChildren(path, watch):
+            plain = request.op is OpCode.GET_CHILDREN
+            return (kazoo.GetChildren if plain else kazoo.GetChildren2)(path, watch)
+        case Sync(path):
+            return kazoo.Sync(path)
+        case Check(path, version):
+            return kazoo.CheckVersion(path, version)
+        case Multi(ops):
+            return kazoo.Transaction([theirs(op) for op in ops])
+        case AuthPacket(scheme, credential):
+            return kazoo.Auth(0, scheme, credential.decode())
+        case Ping():
+            return kazoo.PingInstance
+        case CloseSession():
+            return kazoo.CloseInstance
+    raise AssertionError(request)
+
+
+CREATES = st.builds(
+    Create, TEXT, DATA, ACLS, I32, op=st.sampled_from([OpCode.CREATE, OpCode.CREATE2])
+)
+DELETES = st.builds(Delete, TEXT, I32)
+SET_DATAS = st.builds(SetData, TEXT, DATA, I32)
+CHECKS = st.builds(Check, TEXT, I32)
+
+REQUESTS: dict[str, st.SearchStrategy[Any]] = {
+    "connect": st.builds(ConnectRequest, I64, I32, I64, DATA, BOOL, I32),
+    "create": CREATES,
+    "delete": DELETES,
+    "exists": st.builds(Exists, TEXT, BOOL),
+    "get": st.builds(GetData, TEXT, BOOL),
+    "set": SET_DATAS,
+    "get_acl": st.builds(GetACL, TEXT),
+    "set_acl": st.builds(SetACL, TEXT, ACLS, I32),
+    "get_children": st.builds(
+        GetChildren, TEXT, BOOL, st.sampled_from([OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2])
+    ),
+    "sync": st.builds(Sync, TEXT),
+    "transaction": st.builds(
+        Multi, st.lists(CREATES | DELETES | SET_DATAS | CHECKS, max_size=4).map(tuple)
+    ),
+    "auth": st.builds(AuthPacket, TEXT, TEXT.map(str.encode)),
+}
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_requests_are_byte_for_byte_those_of_kazoo(name: str, data: st.DataObject) -> None:
+    request = data.draw(REQUESTS[name])
+    other = theirs(request)
+    sent = bytes(other.serialize())
+    assert encode(request) == sent
+    if not isinstance(request, ConnectRequest):
+        assert int(request.op) == other.type
+    told = isinstance(request, Create | GetChildren)
+    r = Reader(sent)
+    assert (type(request).read(r, request.op) if told else type(request).read(r)) == request
+    assert r.remaining == 0
+
+
+@pytest.mark.parametrize("request_", [Ping(), CloseSession()], ids=lambda r: type(r).__name__)
+def test_requests_without_a_body(request_: Ping | CloseSession) -> None:
+    other = theirs(request_)
+    assert encode(request_) == other.serialize()
+    assert int(request_.op) == other.type
+
+
+def test_the_nulls_of_kazoo_are_read_as_empty() -> None:
+    acl = [security.ACL(31, security.Id("auth", ""))]
+    create = kazoo.Create2("/a", None, acl, 0).serialize()
+    assert Create.read(Reader(bytes(create)), OpCode.CREATE2) == Create(
+        "/a", b"", (ACL(Permission.ALL, "auth", ""),), 0
+    )
+    sync = kazoo.Sync("").serialize()
+    assert sync == b"\xff\xff\xff\xff"
+    assert Sync.read(Reader(sync)) == Sync("")
+
+
+# --- replies -----------------------------------------------------------------------------------
+
+
+@given(I32, I64, I32)
+@settings(max_examples=30, deadline=None)
+def test_kazoo_reads_our_reply_headers(xid: int, zxid: int, err: int) -> None:
+    header, offset = kazoo.ReplyHeader.deserialize(encode(ReplyHeader(xid, zxid, err)), 0)
+    assert (header.xid, header.zxid, header.err, offset) == (xid, zxid, err, 16)
+
+
+@given(I32, I64, DATA, BOOL)
+@settings(max_examples=30, deadline=None)
+def test_kazoo_reads_our_handshake(
+    timeout: int, session: int, password: bytes, read_only: bool
+) -> None:
+    sent = encode(ConnectResponse(timeout, session, password, read_only))
+    other, offset = kazoo.Connect.deserialize(sent, 0)
+    assert other == kazoo.Connect(0, 0, timeout, session, password, read_only)
+    assert offset == len(sent)
+
+
+@given(I32, I32, st.text(max_size=12))
+@settings(max_examples=30, deadline=None)
+def test_kazoo_reads_our_events(type_: int, state: int, path: str) -> None:
+    sent = encode(WatcherEvent(type_, path, state))
+    assert kazoo.Watch.deserialize(sent, 0) == (kazoo.Watch(type_, state, path), len(sent))
+
+
+@given(st.text(max_size=12), DATA, ACLS, st.lists(st.text(max_size=9), max_size=4), STATS)
+@settings(max_examples=100, deadline=None)
+def test_kazoo_reads_our_replies(
+    path: str, data: bytes, acls: tuple[ACL, ...], names: list[str], stat: Stat
+) -> None:
+    other = their_stat(stat)
+    expected = [
+        (kazoo.Create, PathReply(path), path),
+        (kazoo.Sync, PathReply(path), path),
+        (kazoo.Create2, CreateReply(path, stat), (path, other)),
+        (kazoo.Exists, StatReply(stat), other if stat.czxid != -1 else None),
+        (kazoo.SetData, StatReply(stat), other),
+        (kazoo.SetACL, StatReply(stat), other),
+        (kazoo.GetData, DataReply(data, stat), (data, other)),
+        (kazoo.GetACL, ACLReply(acls, stat), (their_acls(acls), other)),
+        (kazoo.GetChildren, NamesReply(names), names),
+        (kazoo.GetChildren2, ChildrenReply(names, stat), (names, other)),
+    ]
+    for request, reply, answer in expected:
+        assert request.deserialize(encode(reply), 0) == answer
+
+
+@given(st.lists(st.one_of(TEXT.map(PathReply), STATS.map(StatReply)), max_size=3), BOOL)
+@settings(max_examples=50, deadline=None)
+def test_kazoo_reads_our_transactions(made: list[PathReply | StatReply], deleted: bool) -> None:
+    last = OpCode.DELETE if deleted else OpCode.CHECK
+    results = [
+        (OpCode.CREATE if isinstance(result, PathReply) else OpCode.SET_DATA, result)
+        for result in made
+    ]
+    reply = MultiReply((*results, (last, DoneResult(last))))
+    assert kazoo.Transaction.deserialize(encode(reply), 0) == [
+        *(r.path if isinstance(r, PathReply) else their_stat(r.stat) for r in made),
+        True,
+    ]
+
+
+def test_kazoo_reads_our_failed_transactions() -> None:
+    codes = (0, -103, -2)
+    reply = MultiReply(tuple((OpCode.ERROR, ErrorResult(code)) for code in codes))
+    found = kazoo.Transaction.deserialize(encode(reply), 0)
+    assert [type(error) for error in found] == [
+        exceptions.RolledBackError,
+        exceptions.BadVersionError,
+        exceptions.RuntimeInconsistency,
+    ]
