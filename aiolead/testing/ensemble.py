@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from ..errors import UsageError
+from ._proxy.fabric import Fabric
 from .launch import LOOPBACK, LaunchError, free_ports, wait_until
 from .servers import BlockingServer, ZooKeeperServer, in_thread
 
@@ -52,13 +54,12 @@ class BlockingEnsemble:
         java_options: Sequence[str] = (),
     ) -> None:
         ports = free_ports(3 * size)
-        client_ports, quorum_ports, election_ports = ports[::3], ports[1::3], ports[2::3]
-        view = {
+        client_ports, member_ports = ports[:size], list(zip(*[iter(ports[size:])] * 2, strict=True))
+        direct = {
             f"server.{n}": f"{LOOPBACK}:{quorum}:{election}"
-            for n, (quorum, election) in enumerate(
-                zip(quorum_ports, election_ports, strict=True), start=1
-            )
+            for n, (quorum, election) in enumerate(member_ports, start=1)
         }
+        self._fabric = Fabric(member_ports) if partitionable else None
         self.servers = tuple(
             BlockingServer(
                 tick_time=tick_time,
@@ -68,7 +69,7 @@ class BlockingEnsemble:
                 extra=extra,
                 port=client_ports[i],
                 java_options=java_options,
-                peers=view,
+                peers=self._fabric.view(i) if self._fabric else direct,
                 server_id=i + 1,
             )
             for i in range(size)
@@ -104,6 +105,8 @@ class BlockingEnsemble:
         Raises:
             LaunchError: they do not serve in time. Its message has a log's tail.
         """
+        if self._fabric is not None:
+            self._fabric.start()
         for server in self.servers:
             if not server.is_running:
                 server.launch()
@@ -117,6 +120,8 @@ class BlockingEnsemble:
 
     def ensure_serving(self, timeout: float = _START_TIMEOUT) -> None:
         """Whatever was done to the servers, brings all of them back to where they serve."""
+        if self._fabric is not None:
+            self._fabric.heal()
         for server in self.servers:
             if server.is_running:
                 server.resume()
@@ -128,6 +133,29 @@ class BlockingEnsemble:
             server.signal_kill()
         for server in self.servers:
             server.discard()
+        if self._fabric is not None:
+            self._fabric.close()
+
+    def isolate(self, server: BlockingServer) -> None:
+        """Cuts a server off from its peers, not from its clients, until `heal`.
+
+        What it and they have sent each other, and send from now on, is lost, without either side
+        being told; new connections between them are refused. Other servers that are isolated stay
+        so.
+
+        Raises:
+            UsageError: the ensemble is not `partitionable`.
+        """
+        self._network().isolate(self.servers.index(server))
+
+    def heal(self) -> None:
+        """Undoes every `isolate`. Returns at once; `wait_serving` waits for the effect."""
+        self._network().heal()
+
+    def _network(self) -> Fabric:
+        if self._fabric is None:
+            raise UsageError("only an ensemble made with partitionable=True can be cut apart")
+        return self._fabric
 
     def leader(self, timeout: float = _START_TIMEOUT) -> BlockingServer:
         """The server that leads; waits for an election to end.
@@ -274,6 +302,14 @@ class Ensemble:
     async def wait_serving(self) -> None:
         """Waits until every server serves clients."""
         await in_thread(self.blocking.wait_serving)
+
+    async def isolate(self, server: ZooKeeperServer) -> None:
+        """Cuts a server off from its peers; see `BlockingEnsemble.isolate`."""
+        await in_thread(lambda: self.blocking.isolate(server.blocking))
+
+    async def heal(self) -> None:
+        """Undoes every `isolate`. Returns at once; `wait_serving` waits for the effect."""
+        await in_thread(self.blocking.heal)
 
     async def leader(self) -> ZooKeeperServer:
         """The server that leads; see `BlockingEnsemble.leader`."""
