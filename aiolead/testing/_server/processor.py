@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..._wire.codes import OpCode, WatcherType
+from ..._wire.codes import XID_EVENT, OpCode, WatcherType
 from ..._wire.jute import Reader
 from ..._wire.packets import Record, encode_reply
 from ..._wire.replies import (
@@ -48,7 +48,6 @@ from .transaction import Transaction
 from .tree import Tree
 from .watches import Mode, Watches
 
-XID_EVENT = -1
 NO_ZXID = -1
 
 Write = Callable[[Transaction], Record | None]
@@ -242,7 +241,9 @@ def _apply(transaction: Transaction, op: MultiOp) -> tuple[OpCode, MultiResult]:
         case Create():
             op = _as_within_multi(op)
             created = transaction.create(op)
-            return op.op, PathReply(created.path) if op.op is OpCode.CREATE else created
+            if op.op is OpCode.CREATE:
+                return OpCode.CREATE, PathReply(created.path)
+            return OpCode.CREATE2, created
         case Delete():
             transaction.delete(op)
             return op.op, DoneResult(op.op)

@@ -205,9 +205,6 @@ class Transaction:
             paths.validate(path)
         except InvalidPathError:
             raise BadArgumentsError(path) from None
-        # Java sees two surrogates where Python sees one character, and refuses them.
-        if any(character > "\uffff" for character in path):
-            raise BadArgumentsError(path)
 
 
 def _mode(request: Create) -> CreateMode:

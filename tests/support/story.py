@@ -1,0 +1,348 @@
+"""Tells the same story to two servers and writes down what each answers, to be compared.
+
+A `Stage` plays on one server: its actors are bare connections, and everything that comes back from
+the server is put into `notes`, in a form in which two servers can agree: transaction ids are
+counted from where the story began, times are left out, lists that have no order are sorted.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import Any
+
+from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
+from aiolead._wire.framing import FrameReader
+from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import Reader, Writer
+from aiolead._wire.packets import encode_body, encode_record, encode_request
+from aiolead._wire.replies import (
+    ACLReply,
+    ChildrenReply,
+    CreateReply,
+    DataReply,
+    ErrorResult,
+    MultiReply,
+    NamesReply,
+    PathReply,
+    ReplyHeader,
+    StatReply,
+    WatcherEvent,
+)
+from aiolead._wire.requests import CloseSession, Request
+from aiolead.model import Stat
+
+NEW_SESSION = (0, bytes(16))
+TIMEOUT = 5.0
+
+
+class Stage:
+    """One server, and who talks to it.
+
+    Args:
+        host: where the server is.
+        port: where it listens.
+        root: an empty znode; the story's paths stand below it.
+    """
+
+    def __init__(self, host: str, port: int, root: str) -> None:
+        self.address = (host, port)
+        self.root = root
+        self.notes: list[Any] = []
+        self._actors: list[Actor] = []
+        self._sessions: dict[int, str] = {0: "nobody"}
+        self._zxid = 0
+
+    def begin(self) -> None:
+        """Makes the root; the story counts its transaction ids from here."""
+        with socket.create_connection(self.address, TIMEOUT) as link:
+            actor = Actor(self, "prologue", link)
+            actor.greet()
+            self._zxid = actor.raw(OpCode.CREATE, _create_body(self.root))
+            actor.ask(CloseSession())
+            self._zxid += 1
+        self.notes.clear()
+
+    def enter(self, name: str, **greeting: Any) -> Actor:
+        """A connection with a session: a new one, unless the greeting says which."""
+        actor = self.knock(name)
+        actor.greet(**greeting)
+        return actor
+
+    def knock(self, name: str) -> Actor:
+        """A connection that has said nothing yet."""
+        link = socket.create_connection(self.address, TIMEOUT)
+        actor = Actor(self, name, link)
+        self._actors.append(actor)
+        return actor
+
+    def end(self) -> None:
+        for actor in self._actors:
+            actor.link.close()
+
+    def note(self, *words: Any) -> None:
+        self.notes.append(words)
+
+    # --- the forms in which servers can be compared ---------------------------------------------
+
+    def zxid(self, zxid: int) -> int:
+        return zxid if zxid <= 0 else zxid - self._zxid
+
+    def session(self, session_id: int, name: str | None = None) -> str:
+        if name is not None:
+            self._sessions.setdefault(session_id, name)
+        return self._sessions.get(session_id, "a stranger")
+
+    def path(self, path: str) -> str:
+        return path.replace(self.root, "~")
+
+    def stat(self, stat: Stat) -> dict[str, Any]:
+        return {
+            "czxid": self.zxid(stat.czxid),
+            "mzxid": self.zxid(stat.mzxid),
+            "pzxid": self.zxid(stat.pzxid),
+            "has times": (stat.ctime > 0, stat.mtime >= stat.ctime),
+            "versions": (stat.version, stat.cversion, stat.aversion),
+            "owner": self.session(stat.ephemeral_owner),
+            "sizes": (stat.data_length, stat.num_children),
+        }
+
+
+class Actor:
+    """One connection."""
+
+    def __init__(self, stage: Stage, name: str, link: socket.socket) -> None:
+        self.stage = stage
+        self.name = name
+        self.link = link
+        self.session_id = 0
+        self.password = bytes(16)
+        self._frames = FrameReader(1 << 24)
+        self._ready: list[bytes] = []
+        self._xid = 0
+
+    def greet(
+        self,
+        *,
+        timeout: float = 5.0,
+        session: tuple[int, bytes] = NEW_SESSION,
+        seen: int = 0,
+        old: bool = False,
+    ) -> None:
+        """The handshake. `old` leaves out the read-only flag, as clients before 3.4 do."""
+        frame = encode_record(ConnectRequest(seen, round(timeout * 1000), *session))
+        if old:
+            frame = struct.pack(">i", len(frame) - 5) + frame[4:-1]
+        self.link.sendall(frame)
+        answer = self._next()
+        if answer is None:
+            self.stage.note(self.name, "is turned away")
+            return
+        response = ConnectResponse.read(Reader(answer))
+        self.session_id, self.password = response.session_id, response.password
+        who = self.stage.session(response.session_id, self.name)
+        has_password = any(response.password)
+        self.stage.note(self.name, "is", who, response.timeout_ms, has_password, len(answer))
+
+    def ask(self, request: Request, *, xid: int | None = None) -> Any:
+        """A request and its answer, with the events before it. Returns what was decoded."""
+        return self.ask_raw(request.op, encode_body(request), xid=xid)
+
+    def ask_raw(self, op: int, body: bytes = b"", *, xid: int | None = None) -> Any:
+        if xid is None:
+            self._xid += 1
+            xid = self._xid
+        self.link.sendall(encode_request(xid, op, body))
+        while True:
+            frame = self._next()
+            if frame is None:
+                self.stage.note(self.name, _name(op), "-> closed")
+                return None
+            r = Reader(frame)
+            header = ReplyHeader.read(r)
+            if header.xid == XID_EVENT:
+                self._event(header, r)
+                continue
+            body_notes, decoded = self._decode(op, header, r)
+            right_xid = header.xid == (XID_PING if op == OpCode.PING else xid)
+            self.stage.note(
+                self.name,
+                _name(op),
+                "->",
+                header.err,
+                self.stage.zxid(header.zxid),
+                body_notes,
+                "all read" if not r.remaining else f"{r.remaining} bytes left",
+                "" if right_xid else f"xid {header.xid}",
+            )
+            return decoded
+
+    def raw(self, op: int, body: bytes) -> int:
+        """Sends a request and returns the zxid of the answer."""
+        self._xid += 1
+        self.link.sendall(encode_request(self._xid, op, body))
+        frame = self._next()
+        assert frame is not None
+        return ReplyHeader.read(Reader(frame)).zxid
+
+    def listen(self) -> None:
+        """Notes what was sent so far: a ping's answer cannot overtake it."""
+        self.ask_raw(OpCode.PING, xid=XID_PING)
+
+    def listen_until_closed(self) -> None:
+        """Notes the events that still come, and that the server closes the connection."""
+        while (frame := self._next()) is not None:
+            r = Reader(frame)
+            self._event(ReplyHeader.read(r), r)
+        self.stage.note(self.name, "closed by the server")
+
+    def say(self, data: bytes) -> None:
+        """Sends bytes, whatever they are."""
+        self.link.sendall(data)
+
+    def leave(self) -> None:
+        """Closes the connection; the session lives on."""
+        self.link.close()
+
+    @property
+    def session(self) -> tuple[int, bytes]:
+        return self.session_id, self.password
+
+    def _event(self, header: ReplyHeader, r: Reader) -> None:
+        event = WatcherEvent.read(r)
+        path = self.stage.path(event.path)
+        self.stage.note(self.name, "hears", event.type, path, event.state, header.err, header.zxid)
+
+    def _decode(self, op: int, header: ReplyHeader, r: Reader) -> tuple[Any, Any]:
+        if header.err or not r.remaining:
+            return None, None
+        stage = self.stage
+        reply: Any
+        match op:
+            case OpCode.CREATE | OpCode.SYNC:
+                reply = PathReply.read(r)
+                return stage.path(reply.path), reply
+            case OpCode.CREATE2 | OpCode.CREATE_CONTAINER | OpCode.CREATE_TTL:
+                reply = CreateReply.read(r)
+                return (stage.path(reply.path), stage.stat(reply.stat)), reply
+            case OpCode.EXISTS | OpCode.SET_DATA | OpCode.SET_ACL | OpCode.CHECK:
+                reply = StatReply.read(r)
+                return stage.stat(reply.stat), reply
+            case OpCode.GET_DATA:
+                reply = DataReply.read(r)
+                return (reply.data, stage.stat(reply.stat)), reply
+            case OpCode.GET_ACL:
+                reply = ACLReply.read(r)
+                return (reply.acl, stage.stat(reply.stat)), reply
+            case OpCode.GET_CHILDREN | OpCode.GET_EPHEMERALS:
+                reply = NamesReply.read(r)
+                return sorted(map(stage.path, reply.names)), reply
+            case OpCode.GET_CHILDREN2:
+                reply = ChildrenReply.read(r)
+                return (sorted(reply.names), stage.stat(reply.stat)), reply
+            case OpCode.MULTI:
+                reply = MultiReply.read(r)
+                return [self._result(*result) for result in reply.results], reply
+            case OpCode.WHO_AM_I:
+                return sorted((r.text(), r.text()) for _ in range(r.i32())), None
+            case OpCode.MULTI_READ:
+                return list(self._multi_read(r)), None
+            case _:
+                # Numbers, and what nobody decodes.
+                return [r.i32() for _ in range(r.remaining // 4)], None
+
+    def _result(self, op: OpCode, result: Any) -> tuple[str, Any]:
+        match result:
+            case ErrorResult(code):
+                return op.name, code
+            case PathReply(path):
+                return op.name, self.stage.path(path)
+            case CreateReply(path, stat):
+                return op.name, (self.stage.path(path), self.stage.stat(stat))
+            case StatReply(stat):
+                return op.name, self.stage.stat(stat)
+            case _:
+                return op.name, None
+
+    def _multi_read(self, r: Reader) -> Any:
+        while True:
+            op, done, err = r.i32(), r.flag(), r.i32()
+            if done:
+                return
+            match op:
+                case OpCode.GET_DATA:
+                    reply = DataReply.read(r)
+                    yield op, err, reply.data, self.stage.stat(reply.stat)
+                case OpCode.GET_CHILDREN:
+                    yield op, err, sorted(NamesReply.read(r).names)
+                case _:
+                    yield op, err, r.i32()
+
+    def _next(self) -> bytes | None:
+        deadline = time.monotonic() + TIMEOUT
+        while not self._ready:
+            self.link.settimeout(max(deadline - time.monotonic(), 0.001))
+            try:
+                data = self.link.recv(65536)
+            except ConnectionError:
+                return None
+            if not data:
+                return None
+            self._ready.extend(self._frames.feed(data))
+        return self._ready.pop(0)
+
+
+def compare(story: Callable[[Stage], None], first: Stage, second: Stage) -> None:
+    """Plays a story on two stages and fails where they part."""
+    for stage in (first, second):
+        stage.begin()
+        try:
+            story(stage)
+        finally:
+            stage.end()
+    assert first.notes, "the story tells nothing"
+    notes = zip_longest(first.notes, second.notes)
+    for number, (one, other) in enumerate(notes):
+        if one != other:
+            before = "".join(f"\n      {note}" for note in first.notes[max(0, number - 3) : number])
+            raise AssertionError(f"note {number}:{before}\n  1:  {one}\n  2:  {other}")
+
+
+def body(*values: object) -> bytes:
+    """A request's body of strings, bytes, ints (32 bits) and bools."""
+    w = Writer()
+    for value in values:
+        match value:
+            case bool():
+                w.flag(value)
+            case int():
+                w.i32(value)
+            case str():
+                w.text(value)
+            case bytes():
+                w.blob(value)
+            case _:
+                raise TypeError(f"{value!r}")
+    return bytes(w.buffer)
+
+
+def _create_body(path: str) -> bytes:
+    w = Writer()
+    w.text(path)
+    w.blob(b"")
+    w.i32(1)
+    w.i32(31)
+    w.text("world")
+    w.text("anyone")
+    w.i32(0)
+    return bytes(w.buffer)
+
+
+def _name(op: int) -> str:
+    try:
+        return OpCode(op).name
+    except ValueError:
+        return str(op)
