@@ -26,9 +26,10 @@ from aiolead._wire.requests import (
     GetData,
     Request,
     SetData,
+    Sync,
 )
 from aiolead.errors import server_error
-from aiolead.model import OPEN_ACL_UNSAFE
+from aiolead.model import OPEN_ACL_UNSAFE, CreateMode
 from aiolead.paths import parse_connect_string
 
 
@@ -112,6 +113,11 @@ class RawClient:
         request = Create(self._chroot + path, data, OPEN_ACL_UNSAFE, flags, op=OpCode.CREATE)
         return self.call(request).text().removeprefix(self._chroot)
 
+    def create_ttl(self, path: str, ttl_ms: int) -> None:
+        mode = CreateMode.PERSISTENT_WITH_TTL
+        path = self._chroot + path
+        self.call(Create(path, b"", OPEN_ACL_UNSAFE, mode, ttl_ms, op=OpCode.CREATE_TTL))
+
     def delete(self, path: str, version: int = -1) -> None:
         self.call(Delete(self._chroot + path, version))
 
@@ -128,6 +134,17 @@ class RawClient:
     def children(self, path: str) -> list[str]:
         request = GetChildren(self._chroot + path, op=OpCode.GET_CHILDREN)
         return sorted(self.call(request).texts())
+
+    def sync(self, path: str) -> None:
+        self.call(Sync(self._chroot + path))
+
+    def wait(self, seconds: float) -> None:
+        """From now on, waits so long for each answer."""
+        self._timeout = seconds
+
+    def drop(self) -> None:
+        """Closes the connection without a goodbye; the session lives on for its timeout."""
+        self.socket.close()
 
     def _next_frame(self) -> bytes:
         deadline = time.monotonic() + self._timeout
