@@ -3,6 +3,27 @@
 from .._wire.codes import OpCode as OpCode
 from .embedded import EmbeddedServer as EmbeddedServer
 from .embedded import SessionInfo as SessionInfo
+from .ensemble import BlockingEnsemble as BlockingEnsemble
+from .ensemble import Ensemble as Ensemble
+from .installation import ZooKeeperNotFoundError as ZooKeeperNotFoundError
+from .launch import LaunchError as LaunchError
+from .proxy import FaultProxy as FaultProxy
+from .proxy import HeldReply as HeldReply
+from .servers import BlockingServer as BlockingServer
+from .servers import ZooKeeperServer as ZooKeeperServer
 from .threaded import ThreadedServer as ThreadedServer
 
-__all__ = ["EmbeddedServer", "OpCode", "SessionInfo", "ThreadedServer"]
+__all__ = [
+    "BlockingEnsemble",
+    "BlockingServer",
+    "EmbeddedServer",
+    "Ensemble",
+    "FaultProxy",
+    "HeldReply",
+    "LaunchError",
+    "OpCode",
+    "SessionInfo",
+    "ThreadedServer",
+    "ZooKeeperNotFoundError",
+    "ZooKeeperServer",
+]
