@@ -16,6 +16,7 @@ from .model import ACL, Created, CreateMode, SessionState, Stat, WatchEvent
 
 __all__ = ["CoordinationClient", "FencedClient", "Hold", "Lease", "Reply", "Watch"]
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -91,6 +92,10 @@ class Watch(Protocol):
 class Hold(Protocol):
     """One znode that is held under the lease. See `Lease.hold`."""
 
+    def lose(self, reason: LossReason) -> None:
+        """Ends the hold, as if the lease had run out: `lost` is called with the reason."""
+        ...
+
     def release(self) -> None:
         """Lets go: the znode is no longer confirmed, `lost` is no longer called."""
         ...
@@ -150,8 +155,8 @@ class FencedClient(Protocol):
         *,
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
-    ) -> Created:
-        """Creates a znode."""
+    ) -> str:
+        """Creates a znode and returns its path."""
         ...
 
     async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:
@@ -229,6 +234,24 @@ class CoordinationClient(Protocol):
         """Has every change of state reported, in order, with the session id it speaks of.
 
         Called synchronously, in the client's task. Returns what ends the subscription.
+        """
+        ...
+
+    async def ensure_path(
+        self,
+        path: str,
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        """Creates a znode, and what is missing above it, unless it is there."""
+        ...
+
+    def shared(self, path: str, make: Callable[[], T]) -> T:
+        """The object that everybody on this session shares for a path.
+
+        Made when it is asked for and nobody has it; views of other chroots get the same one for
+        the same znode.
         """
         ...
 

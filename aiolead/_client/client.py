@@ -11,9 +11,9 @@ from .._wire.jute import Reader
 from .._wire.packets import encode_body
 from .._wire.requests import Multi
 from ..abc import Watch
-from ..errors import TransactionError
+from ..errors import NodeExistsError, NoNodeError, TransactionError
 from ..model import ACL, Created, CreateMode, SessionState, Stat, WatchEvent
-from ..paths import validate
+from ..paths import parent, validate
 from .core import Core, T
 from .fenced import Fence
 from .lease import ClientLease
@@ -104,6 +104,10 @@ class Client:
             SessionError: the client was closed, or its credentials were refused.
         """
         await self._core.ready()
+
+    def shared(self, path: str, make: Callable[[], T]) -> T:
+        """The object that everybody on this session shares for a path: for recipes."""
+        return self._core.shared(self._scope.full(path), make)
 
     def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job in the client's own task group, at most until the client is closed.
@@ -201,6 +205,35 @@ class Client:
     def fenced(self, guard: str) -> Fence:
         """Writes that are applied only while the znode `guard` exists."""
         return Fence(self._core, self._scope, validate(guard, name="guard"))
+
+    async def ensure_path(
+        self,
+        path: str,
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        """Creates a znode, and what is missing above it (the chroot included), unless it is there.
+
+        Args:
+            path: the znode.
+            mode: of everything that has to be created: persistent, or a container.
+            acl: of everything that has to be created.
+
+        Raises:
+            NoAuthError, NoChildrenForEphemeralsError.
+        """
+        tree = Scope("")
+        missing = [self._scope.full(path)]
+        while missing:
+            try:
+                await self._submit(tree.create(missing[-1], b"", mode, acl, None))
+            except NodeExistsError:
+                pass
+            except NoNodeError:
+                missing.append(parent(missing[-1]))
+                continue
+            missing.pop()
 
     # --- reads ---------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.lowlevel
@@ -40,6 +41,7 @@ class Core:
         """Set by the supervisor: something became due earlier than it was."""
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
         self._next_subscriber = 0
+        self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
         self._holders_gone = anyio.Event()
         self.machine = make_machine(self)
 
@@ -82,6 +84,13 @@ class Core:
             await changed.wait()
         finally:
             unsubscribe()
+
+    def shared(self, path: str, make: Callable[[], T]) -> T:
+        """The one object of its kind for a full path; see `CoordinationClient.shared`."""
+        value: T | None = self._shared.get((path, make))
+        if value is None:
+            value = self._shared[path, make] = make()
+        return value
 
     async def holders_gone(self) -> None:
         """Waits until every holder that has lost its hold has let go of it."""

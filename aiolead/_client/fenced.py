@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from ..errors import Fenced, NoNodeError, TransactionError
-from ..model import ACL, Created, CreateMode, Stat
+from ..model import ACL, CreateMode, Stat
 from .core import Core
 from .operations import Scope
 from .transaction import Transaction, TransactionResult
@@ -42,14 +42,14 @@ class Fence:
         *,
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
-    ) -> Created:
-        """Creates a znode; see `Client.create`.
+    ) -> str:
+        """Creates a znode and returns its path; see `Client.create`.
 
         Raises:
             Fenced: the guard is gone; nothing was applied.
         """
         result = await self._one(self.transaction().create(path, data, mode=mode, acl=acl))
-        assert isinstance(result, Created)
+        assert isinstance(result, str)
         return result
 
     async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:

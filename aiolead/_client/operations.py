@@ -93,7 +93,7 @@ class Scope:
         # The server appends the digits before it looks at the path, so that `/a/` is fine here.
         if mode.is_sequential and path.endswith("/"):
             return self.full(path + "0")[:-1]
-        if path == "/":
+        if path == "/" and not self.prefix:
             raise InvalidPathError("path: the root cannot be created")
         return self.full(path)
 

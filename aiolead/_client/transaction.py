@@ -9,16 +9,20 @@ from .._session.transaction import multi_parser
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
-from .._wire.replies import CreateReply, MultiResult, StatReply
+from .._wire.replies import CreateReply, MultiResult, PathReply, StatReply
 from .._wire.requests import Multi, MultiOp
 from ..errors import ConfigurationError, UsageError
-from ..model import ACL, Created, CreateMode, Stat
+from ..model import ACL, CreateMode, Stat
 from .core import Core
 from .operations import Scope
 from .reply import PendingReply
 
-TransactionResult = Created | Stat | None
-"""`Created` for a create, `Stat` for a set, None for a check or delete."""
+TransactionResult = str | Stat | None
+"""The path for a create, the `Stat` for a set, None for a check or delete.
+
+A create has no Stat here, unlike one on its own: servers leave it out (3.8 answers a create2 in a
+transaction like a create).
+"""
 
 
 class Transaction:
@@ -26,7 +30,7 @@ class Transaction:
 
     For instance `await client.transaction().check("/a", version=3).set("/b", b"new")`. Operations
     see the effect of those before them. Awaiting (or `commit`) sends the transaction, once; the
-    result is a list with one entry per operation: `Created` for a create, `Stat` for a set, None
+    result is a list with one entry per operation: the path for a create, the `Stat` for a set, None
     for a check or a delete.
 
     Raises:
@@ -95,8 +99,8 @@ class Transaction:
 
     def _result(self, result: MultiResult) -> TransactionResult:
         match result:
-            case CreateReply(path, stat):
-                return Created(self._scope.strip(path), stat)
+            case CreateReply(path) | PathReply(path):
+                return self._scope.strip(path)
             case StatReply(stat):
                 return stat
             case _:

@@ -1,0 +1,66 @@
+"""What runs in the client's task group for as long as a context manager is open."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from ..abc import CoordinationClient
+from ..errors import AioleadError, UsageError
+from .latest import Latest
+
+V = TypeVar("V")
+
+
+class Background(Latest[V], Generic[V]):
+    """An iterator whose values come from a job of the client.
+
+    Opened as a context manager, once. What ends the job ends the iteration: with the error, if it
+    is one.
+    """
+
+    def __init__(self, client: CoordinationClient) -> None:
+        super().__init__()
+        self._client = client
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._entered = False
+
+    @abstractmethod
+    async def _run(self) -> None:
+        """The job. Cancelled when the context manager is left, or the client closed."""
+
+    async def __aenter__(self) -> Self:
+        if self._entered:
+            raise UsageError(f"{type(self).__name__}: was entered already; make another one")
+        if self._client.state.is_final:
+            await self._client.ready()  # raises what became of the client
+        self._entered = True
+        self._client.spawn(self._job)
+        await anyio.lowlevel.checkpoint()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._scope.cancel()
+        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
+            await self._ended.wait()
+
+    async def _job(self) -> None:
+        error: AioleadError | None = None
+        try:
+            with self._scope:
+                await self._run()
+        except AioleadError as caught:
+            error = caught
+        finally:
+            self.finish(error)
+            self._ended.set()

@@ -1,0 +1,136 @@
+"""A campaign: contending in the background, with its states as an async iterator."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import anyio
+
+from ..abc import CoordinationClient
+from ..errors import LossReason
+from ..model import SessionState
+from .background import Background
+from .tenure import Term
+
+if TYPE_CHECKING:
+    from .base import QueuedRecipe
+
+
+class Phase(enum.Enum):
+    """Where a campaign stands."""
+
+    FOLLOWING = "following"
+    """In line, or on the way there."""
+    LEADING = "leading"
+    SUSPENDED = "suspended"
+    """Leading still, but the link is lost: the lease runs, and `LEADING` or `LOST` follows."""
+    LOST = "lost"
+    """The term ended against our will. `FOLLOWING` comes next."""
+    RESIGNED = "resigned"
+    """The term was given up with `term.resign()`. The last state."""
+
+
+TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
+    Phase.FOLLOWING: (Phase.LEADING,),
+    Phase.LEADING: (Phase.SUSPENDED, Phase.LOST, Phase.RESIGNED),
+    Phase.SUSPENDED: (Phase.LEADING, Phase.LOST, Phase.RESIGNED),
+    Phase.LOST: (Phase.FOLLOWING,),
+    Phase.RESIGNED: (),
+}
+"""Which phases may follow which."""
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignState:
+    """A state of a campaign.
+
+    Attributes:
+        phase: where it stands.
+        session_id: the session that this speaks of.
+        term: the term that this speaks of; None while following.
+        reason: why a lost term was lost; else None.
+    """
+
+    phase: Phase
+    session_id: int
+    term: Term | None = None
+    reason: LossReason | None = None
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token of the term that this speaks of."""
+        return None if self.term is None else self.term.token
+
+
+@final
+class Campaign(Background[CampaignState]):
+    """The states of our contending, from the first on: `async with election.campaign() as states`.
+
+    FOLLOWING, then LEADING (with the term), then SUSPENDED and LEADING as the link comes and goes,
+    then LOST (with the reason) and FOLLOWING again, or RESIGNED after `term.resign()`. The latest
+    state wins: who is slow may miss some, but sees by the term's token that it is another term.
+
+    Leaving the context manager resigns, or leaves the line.
+
+    Raises (from the iteration):
+        What contending can end with: see `Contender.reach_front`.
+    """
+
+    def __init__(self, client: CoordinationClient, election: QueuedRecipe[Term]) -> None:
+        super().__init__(client)
+        self._election = election
+        self._changed = anyio.Event()
+
+    async def _run(self) -> None:
+        while await self._one_term():
+            pass
+
+    async def _one_term(self) -> bool:
+        """From the end of the line to the end of a term; False if that was resigned."""
+        client = self._client
+        self._move(CampaignState(Phase.FOLLOWING, client.session_id))
+        contender = self._election.contender()
+        try:
+            await contender.reach_front()
+            self._changed = anyio.Event()
+            term = self._election.begin(contender, self._on_change, self._on_change)
+        except BaseException:
+            contender.discard()
+            raise
+        unsubscribe = client.subscribe(lambda _state, _session_id: self._on_change())
+        try:
+            await self._follow(term)
+        finally:
+            unsubscribe()
+            if not term.is_resigned:
+                await term.release()
+        return not term.is_resigned
+
+    async def _follow(self, term: Term) -> None:
+        """Reports the states of a term until it ends."""
+        session_id = term.session_id
+        while True:
+            if term.is_resigned:
+                self._move(CampaignState(Phase.RESIGNED, session_id, term))
+                return
+            if term.loss is not None:
+                self._move(CampaignState(Phase.LOST, session_id, term, term.loss))
+                return
+            connected = self._client.state is SessionState.CONNECTED
+            phase = Phase.LEADING if connected else Phase.SUSPENDED
+            self._move(CampaignState(phase, session_id, term))
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+    def _on_change(self) -> None:
+        self._changed.set()
+
+    def _move(self, state: CampaignState) -> None:
+        before = self.current.phase if self.current is not None else None
+        if before is state.phase:
+            return
+        if before is not None and state.phase not in TRANSITIONS[before]:
+            raise RuntimeError(f"a campaign cannot go from {before.name} to {state.phase.name}")
+        self.publish(state)

@@ -1,0 +1,150 @@
+"""The election."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn, final
+
+from ..abc import CoordinationClient
+from ..errors import ConfigurationError, LeadershipLost
+from ..model import ACL, Participant
+from .base import OnSuspend, QueuedRecipe
+from .campaign import Campaign
+from .contender import Contender
+from .context import TenureContext
+from .layout import Layout, Role
+from .observer import ElectionObserver
+from .tenure import Term
+
+
+@final
+class Election(QueuedRecipe[Term]):
+    """Lets one of many processes lead (or `leaders` of them), and the next one when that ends.
+
+        async with election.leadership() as term:      # waits its turn
+            await work(fencing_token=term.token)
+
+    The body is cancelled if leadership is lost, before the servers could give it to anybody else;
+    `LeadershipLost` is then raised on leaving. Leaving the body resigns. Contenders lead in the
+    order in which they came.
+
+    Args:
+        client: the session that contends.
+        path: the path; created, as a container, when it is missing. Nothing else should use it.
+        identity: what others see; host name and process id by default.
+        leaders: how many may lead at once: the first in line. All contenders must agree on it.
+        layout: whom to contend with; see `Layout`.
+        on_suspend: what becomes of leadership when the link is lost: `"ride-out"` keeps it while
+            the lease lasts, `"surrender"` gives it up at once.
+        acl: of our znode, and of the path where it has to be created; everybody everything by
+            default.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    _role = Role.ELECTION
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        leaders: int = 1,
+        layout: Layout = Layout.CURATOR,
+        on_suspend: OnSuspend = "ride-out",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        if not isinstance(leaders, int) or isinstance(leaders, bool) or not 1 <= leaders <= 1000:
+            raise ConfigurationError(f"leaders: must be from 1 to 1000, not {leaders!r}")
+        super().__init__(
+            client,
+            path,
+            identity=identity,
+            places=leaders,
+            layout=layout,
+            on_suspend=on_suspend,
+            acl=acl,
+        )
+
+    def begin(
+        self,
+        contender: Contender,
+        on_lost: Callable[[], object],
+        on_resigned: Callable[[], object] | None = None,
+    ) -> Term:
+        return Term(
+            self._client,
+            contender,
+            self._path,
+            self._identity,
+            urgent=True,
+            surrender=self._surrender,
+            on_lost=on_lost,
+            on_resigned=on_resigned,
+        )
+
+    def leadership(self, *, wait: float | None = None) -> TenureContext[Term]:
+        """Leads for the body of an `async with`.
+
+        Args:
+            wait: how long to wait for our turn, in seconds; for ever by default. 0 tries once.
+
+        Raises (on entering):
+            AcquireTimeout: our turn did not come within that time.
+
+        For cancellation and loss see `TenureContext`.
+        """
+        return TenureContext(self, wait)
+
+    async def run(self, worker: Callable[[Term], Awaitable[object]]) -> NoReturn:
+        """Contends for ever, and calls `worker(term)` once per term.
+
+        A worker that returns resigns, and we go to the end of the line. A term that is lost cancels
+        its worker, and we contend again. What the worker raises otherwise ends this, bare.
+
+        Cancellation: cancels the worker, awaits it, and resigns.
+        """
+        while True:
+            token = 0
+            try:
+                async with self.leadership() as term:
+                    token = term.token
+                    await worker(term)
+            except (LeadershipLost, BaseExceptionGroup) as error:
+                # A group, if tasks of the worker's own task group have called `term.check()`.
+                if not _is_loss_of(token, error):
+                    raise
+
+    def campaign(self) -> Campaign:
+        """Contends in the background, and tells what becomes of it, as an async iterator.
+
+        For those who react to leadership rather than live inside of it: nothing is cancelled here
+        when it is lost, so whoever acts as the leader has to look at `term.check()`.
+        """
+        return Campaign(self._client, self)
+
+    def observe(self) -> ElectionObserver:
+        """Who leads, and each change of it, as an async iterator, without contending."""
+        return ElectionObserver(self._client, self._path, self._layout, self._role, self._places)
+
+    async def leader(self) -> Participant | None:
+        """Who leads, the first of them where several do; None if nobody does.
+
+        A read of the connected server, which may be a moment behind; `client.sync()` before it
+        where that matters.
+        """
+        line = await self._line()
+        return line[0] if line else None
+
+    async def participants(self) -> list[Participant]:
+        """Who leads and who waits to, in order. A read, as `leader`."""
+        return await self._line()
+
+
+def _is_loss_of(token: int, error: BaseException) -> bool:
+    """Whether an error, or everything in a group, says that one term was lost."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_loss_of(token, member) for member in error.exceptions)
+    return isinstance(error, LeadershipLost) and error.token == token

@@ -1,0 +1,123 @@
+"""Watching an election without taking part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import anyio
+
+from ..abc import CoordinationClient, Watch
+from ..errors import ConnectionLossError, NoNodeError, SessionExpiredError
+from ..model import Participant, SessionState, WatchEvent
+from ..paths import join
+from .background import Background
+from .contention import in_order
+from .layout import Layout, Role
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionState:
+    """Who leads.
+
+    Attributes:
+        leaders: those who lead, first come first; empty if nobody does.
+        session_id: the session that this was seen over.
+        is_current: False while the link is lost, so that it may have changed since.
+    """
+
+    leaders: tuple[Participant, ...]
+    session_id: int
+    is_current: bool = True
+
+    @property
+    def leader(self) -> Participant | None:
+        """Who leads, the first of them where several do."""
+        return self.leaders[0] if self.leaders else None
+
+
+@final
+class ElectionObserver(Background[ElectionState]):
+    """Who leads, and each change of it: `async with election.observe() as states`.
+
+    The latest state wins: who is slow may miss leaders, but never the last one.
+
+    Only the leaders' znodes are watched, and the line itself only while it has fewer contenders
+    than may lead: any number of observers and contenders do not disturb each other.
+    """
+
+    def __init__(
+        self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
+    ) -> None:
+        super().__init__(client)
+        self._path = path
+        self._layout = layout
+        self._role = role
+        self._leaders = leaders
+        self._changed = anyio.Event()
+        self._watches: list[Watch] = []
+
+    async def _run(self) -> None:
+        unsubscribe = self._client.subscribe(self._on_state)
+        try:
+            while True:
+                self._changed = anyio.Event()
+                try:
+                    leaders = await self._look()
+                except (ConnectionLossError, SessionExpiredError):
+                    await self._client.ready()
+                    continue
+                if leaders is not None:
+                    self.publish(ElectionState(tuple(leaders), self._client.session_id))
+                    await self._changed.wait()
+        finally:
+            unsubscribe()
+            self._close_watches()
+
+    def _on_state(self, state: SessionState, _session_id: int) -> None:
+        if state is SessionState.CONNECTED:
+            # A fresh look: what changed meanwhile, and whether the last state still stands.
+            self._changed.set()
+        elif self.current is not None:
+            self.publish(replace(self.current, is_current=False))
+
+    def _on_event(self, _event: WatchEvent) -> None:
+        self._changed.set()
+
+    def _watch(self) -> Watch:
+        watch = self._client.make_watch(self._on_event)
+        self._watches.append(watch)
+        return watch
+
+    def _close_watches(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        self._watches.clear()
+
+    async def _look(self) -> list[Participant] | None:
+        """Who leads, with watches on what can change it; None if it changed meanwhile."""
+        client, path = self._client, self._path
+        self._close_watches()
+        try:
+            names = await client.get_children(path)
+            if len(self._in_order(names)) < self._leaders:
+                names = await client.get_children(path, watch=self._watch())
+        except NoNodeError:
+            return [] if await client.exists(path, watch=self._watch()) is None else None
+        first = [join(path, name) for name in self._in_order(names)[: self._leaders]]
+        looks = [(node, client.get(node, watch=self._watch())) for node in first]
+        leaders: list[Participant] = []
+        for node, look in looks:
+            try:
+                data, stat = await look
+            except NoNodeError:
+                return None
+            identity = data.decode(errors="replace")
+            leaders.append(
+                Participant(identity, node, stat.czxid, stat.ephemeral_owner, is_holder=True)
+            )
+        return leaders
+
+    def _in_order(self, names: Sequence[str]) -> list[str]:
+        return in_order(self._path, names, self._layout, self._role)

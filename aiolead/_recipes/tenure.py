@@ -1,0 +1,199 @@
+"""What is held: the term of an election, the hold of a lock.
+
+A tenure lives in the task that asked for it: a cancel scope around the body, and nothing else, so
+that whatever the body raises leaves bare. The client's tasks tell it, synchronously, that it is
+lost. Clocks decide, not flags: a blocked event loop runs past any cancellation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import anyio
+import anyio.lowlevel
+
+from ..abc import CoordinationClient, FencedClient
+from ..errors import (
+    LeadershipLost,
+    LockLost,
+    LossReason,
+    NoNodeError,
+    TenureLost,
+    UsageError,
+)
+from .contender import Contender
+
+
+class Tenure:
+    """One unbroken time of holding something. See `Term` and `Held`."""
+
+    _lost_error: ClassVar[type[TenureLost]] = TenureLost
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        contender: Contender,
+        what: str,
+        identity: str,
+        *,
+        urgent: bool,
+        surrender: bool,
+        on_lost: Callable[[], object],
+        on_resigned: Callable[[], object] | None = None,
+    ) -> None:
+        node = contender.node
+        self._client = client
+        self._contender = contender
+        self._what = what
+        self._identity = identity
+        self._on_lost = on_lost
+        self._on_resigned = on_resigned
+        self._loss: LossReason | None = None
+        self._resigned = False
+        self.path: str = node.path
+        """Our znode."""
+        self.token: int = node.token
+        """The fencing token: rises with every tenure, and is never used twice.
+
+        It is the transaction id that created our znode. What stores data for the holder should
+        refuse a token smaller than the last one it has seen: a process that was stopped (by a
+        debugger, a suspended machine, a long garbage collection) cannot know that it has lost its
+        tenure until it runs again, so only the other side can refuse what it then writes.
+        """
+        self._session_id = node.session_id
+        self._hold = contender.hold(self._lose, urgent=urgent, surrender=surrender)
+
+    def __repr__(self) -> str:
+        held = "held" if self.is_held else "not held"
+        return f"<{type(self).__name__} {self._what} token={self.token} {held}>"
+
+    @property
+    def identity(self) -> str:
+        """What the holder calls itself."""
+        return self._identity
+
+    @property
+    def session_id(self) -> int:
+        """The session that owns our znode."""
+        return self._session_id
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held now: by the clock, at this very call."""
+        return self.remaining() > 0.0
+
+    def remaining(self) -> float:
+        """Seconds until the holder must have begun to stop, unless the lease is renewed before.
+
+        0.0 once it is lost or was given up.
+        """
+        if self._loss is not None or self._resigned:
+            return 0.0
+        return self._client.lease.remaining()
+
+    def check(self) -> None:
+        """Returns if it is held now, by the clock. Cheap: call it before whatever must not happen
+        twice.
+
+        Raises:
+            TenureLost: it is lost (`LeadershipLost`, `LockLost`).
+            UsageError: it was given up by `resign`.
+        """
+        if self._resigned:
+            raise UsageError(f"{self._what} was resigned")
+        if self._settle_by_clock() is not None:
+            raise self.error()
+
+    async def verify(self) -> None:
+        """Returns if the quorum confirms, in one round trip, that it is held.
+
+        Raises:
+            TenureLost: it is lost (`LeadershipLost`, `LockLost`).
+            UsageError: it was given up by `resign`.
+            ConnectionLossError: the link was lost before the answer came; ask again.
+        """
+        self.check()
+        with anyio.move_on_after(self.remaining()):
+            try:
+                await self._client.check(self.path)
+            except NoNodeError:
+                if not self._resigned:
+                    self._hold.lose(LossReason.DELETED)
+        self.check()
+
+    def fenced(self) -> FencedClient:
+        """Writes that the ensemble itself refuses (`Fenced`) once our znode is gone."""
+        return self._client.fenced(self.path)
+
+    async def resign(self) -> None:
+        """Gives it up before the body has ended. The body goes on, but holds nothing any more.
+
+        Returns when the servers have confirmed it, or after a third of the session timeout; the
+        znode is then deleted by the client as soon as it can be.
+
+        Cancellation: it is given up all the same.
+        """
+        if not self._resigned:
+            self._resigned = True
+            if self._on_resigned is not None:
+                self._on_resigned()
+            await self.release()
+        else:
+            await anyio.lowlevel.checkpoint()
+
+    # --- for the recipes -----------------------------------------------------------------------
+
+    @property
+    def loss(self) -> LossReason | None:
+        """Why it was lost; None while it is held, and if it was given up."""
+        return self._loss
+
+    @property
+    def is_resigned(self) -> bool:
+        return self._resigned
+
+    def _lose(self, reason: LossReason) -> None:
+        if self._loss is None and not self._resigned:
+            self._loss = reason
+            self._on_lost()
+
+    def _settle_by_clock(self) -> LossReason | None:
+        if not self._resigned and self._loss is None and self._client.lease.remaining() <= 0.0:
+            self._hold.lose(LossReason.UNCONFIRMED)
+        return self._loss
+
+    def error(self) -> TenureLost:
+        """What to raise once it is lost."""
+        return self._lost_error(self._what, self._loss or LossReason.UNCONFIRMED, self.token)
+
+    async def release(self) -> None:
+        """Ends it, in good order or after a loss; the part before the first await is enough.
+
+        Waits for the servers' confirmation if it was held to the end, for a third of the session
+        timeout at most. If their answer is that our znode was gone before, it had been lost.
+        """
+        lost = self._settle_by_clock() is not None
+        # From here on it is the client's work, whatever happens to this task.
+        delete = self._contender.discard()
+        self._hold.release()
+        if delete is None or lost:
+            return
+        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
+            answered = anyio.Event()
+            delete.add_done_callback(answered.set)
+            await answered.wait()
+            if isinstance(delete.error(), NoNodeError):
+                self._loss = LossReason.DELETED
+
+
+class Term(Tenure):
+    """One unbroken time of leadership."""
+
+    _lost_error = LeadershipLost
+
+
+class Held(Tenure):
+    """One unbroken time of holding a lock."""
+
+    _lost_error = LockLost
