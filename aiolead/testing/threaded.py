@@ -37,9 +37,9 @@ class ThreadedServer:
         if self._portal is not None:
             raise UsageError("a ThreadedServer can be entered only once")
         with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal())
-            stack.enter_context(self._portal.wrap_async_context_manager(self._server))
-            self._stack = stack.pop_all()
+            portal = stack.enter_context(start_blocking_portal())
+            stack.enter_context(portal.wrap_async_context_manager(self._server))
+            self._portal, self._stack = portal, stack.pop_all()
         return self
 
     def __exit__(

@@ -288,13 +288,13 @@ class Core:
     def _auth(self, connection: Connection, xid: int, packet: AuthPacket) -> None:
         identity = acl.authenticate(packet.scheme, packet.credential, connection.address)
         known = connection.identities
-        if identity is None or len(known) >= MAX_IDENTITIES:
+        if identity is not None and identity not in known and len(known) < MAX_IDENTITIES:
+            known.append(identity)
+        if identity in known:
+            _reply(connection, xid, 0)
+        else:
             _reply(connection, xid, 0, error=AUTH_FAILED)
             connection.close_after_flush()
-            return
-        if identity not in known:
-            known.append(identity)
-        _reply(connection, xid, 0)
 
     def _close(self, connection: Connection) -> None:
         self.lost(connection)
