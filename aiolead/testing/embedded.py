@@ -103,6 +103,10 @@ class EmbeddedServer:
                 "min_session_timeout: must be above 0 and not above max_session_timeout, "
                 f"not {shortest} and {longest}"
             )
+        if max_connections < 0:
+            raise ConfigurationError(
+                f"max_connections: must be 0 for no limit, or more, not {max_connections}"
+            )
         if max_frame < 1:
             raise ConfigurationError(f"max_frame: must be at least 1 byte, not {max_frame}")
         self._host = host
