@@ -10,7 +10,6 @@ from .codes import XID_PING, OpCode
 from .framing import frame
 from .jute import Writer
 from .replies import ReplyHeader
-from .requests import Request
 
 _REQUEST_HEADER = struct.Struct(">iii")
 
@@ -19,7 +18,7 @@ class Record(Protocol):
     def write(self, w: Writer) -> None: ...
 
 
-def encode_body(request: Request) -> bytes:
+def encode_body(request: Record) -> bytes:
     """A request without its header: what can be made before the xid is known."""
     w = Writer()
     request.write(w)

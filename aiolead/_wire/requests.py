@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from ..errors import LocalWireError, RemoteWireError
 from ..model import ACL
 from .codes import OpCode
 from .jute import Reader, Writer
-
-
-class Request(Protocol):
-    """A request's body: its operation, and how it is written."""
-
-    @property
-    def op(self) -> OpCode: ...
-
-    def write(self, w: Writer) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
