@@ -4,25 +4,217 @@ async with aiolead.connect("zk1,zk2,zk3/app") as client:
     election = aiolead.Election(client, "/scheduler")
     async with election.leadership() as term:
         await run_scheduler(fencing_token=term.token)
+
+This module holds the public names and nothing else. `aiolead.abc` is the seam for other clients,
+`aiolead.testing` has servers to test against.
 """
 
-from ._client.client import Client as Client
-from ._client.connect import Connection as Connection
-from ._client.connect import connect as connect
-from ._client.fenced import Fence as Fence
-from ._client.fenced import FencedTransaction as FencedTransaction
-from ._client.reply import PendingReply as PendingReply
-from ._client.states import SessionChange as SessionChange
-from ._client.states import SessionStates as SessionStates
-from ._client.transaction import Transaction as Transaction
-from ._client.watch import ClientWatch as ClientWatch
-from ._recipes.campaign import Campaign as Campaign
-from ._recipes.campaign import CampaignState as CampaignState
-from ._recipes.campaign import Phase as Phase
-from ._recipes.election import Election as Election
-from ._recipes.layout import Layout as Layout
-from ._recipes.lock import Lock as Lock
-from ._recipes.observer import ElectionObserver as ElectionObserver
-from ._recipes.observer import ElectionState as ElectionState
-from ._recipes.tenure import Held as Held
-from ._recipes.tenure import Term as Term
+from ._client.client import Client
+from ._client.connect import (
+    Connection,
+    connect,
+)
+from ._client.fenced import (
+    Fence,
+    FencedTransaction,
+)
+from ._client.lease import ClientLease
+from ._client.reply import PendingReply
+from ._client.states import (
+    SessionChange,
+    SessionStates,
+)
+from ._client.transaction import Transaction
+from ._client.watch import ClientWatch
+from ._recipes.campaign import (
+    Campaign,
+    CampaignState,
+    Phase,
+)
+from ._recipes.context import (
+    TenureContext,
+    TryContext,
+)
+from ._recipes.election import Election
+from ._recipes.layout import Layout
+from ._recipes.lock import Lock
+from ._recipes.observer import (
+    ElectionObserver,
+    ElectionState,
+)
+from ._recipes.tenure import (
+    Held,
+    Tenure,
+    Term,
+)
+from .errors import (
+    AcquireTimeout,
+    AioleadError,
+    AlreadyHeldError,
+    APIError,
+    AuthFailedError,
+    BadArgumentsError,
+    BadVersionError,
+    Blame,
+    ClientClosedError,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLossError,
+    CoordinationError,
+    DataInconsistencyError,
+    EphemeralOnLocalSessionError,
+    Fenced,
+    InvalidACLError,
+    InvalidConnectStringError,
+    InvalidPathError,
+    LeadershipLost,
+    LocalWireError,
+    LockLost,
+    LossReason,
+    MarshallingError,
+    MixedLayoutError,
+    NewConfigNoQuorumError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    NotReadOnlyError,
+    NoWatcherError,
+    OperationTimeoutError,
+    Outcome,
+    QuotaExceededError,
+    ReconfigDisabledError,
+    ReconfigInProgressError,
+    RemoteWireError,
+    RequestTimeoutError,
+    RolledBackError,
+    RuntimeInconsistencyError,
+    SequenceExhaustedError,
+    ServerError,
+    SessionError,
+    SessionExpiredError,
+    SessionMovedError,
+    SystemFaultError,
+    TenureLost,
+    ThrottledOpError,
+    TransactionError,
+    TransportError,
+    UnimplementedError,
+    UnknownServerError,
+    UsageError,
+    WireError,
+)
+from .model import (
+    ACL,
+    ANYONE,
+    CREATOR_ALL_ACL,
+    OPEN_ACL_UNSAFE,
+    READ_ACL_UNSAFE,
+    Auth,
+    Created,
+    CreateMode,
+    EventType,
+    Participant,
+    Permission,
+    SessionState,
+    Stat,
+    WatchEvent,
+)
+
+__all__ = [
+    "ACL",
+    "ANYONE",
+    "CREATOR_ALL_ACL",
+    "OPEN_ACL_UNSAFE",
+    "READ_ACL_UNSAFE",
+    "APIError",
+    "AcquireTimeout",
+    "AioleadError",
+    "AlreadyHeldError",
+    "Auth",
+    "AuthFailedError",
+    "BadArgumentsError",
+    "BadVersionError",
+    "Blame",
+    "Campaign",
+    "CampaignState",
+    "Client",
+    "ClientClosedError",
+    "ClientLease",
+    "ClientWatch",
+    "ConfigurationError",
+    "ConnectFailed",
+    "Connection",
+    "ConnectionLossError",
+    "CoordinationError",
+    "CreateMode",
+    "Created",
+    "DataInconsistencyError",
+    "Election",
+    "ElectionObserver",
+    "ElectionState",
+    "EphemeralOnLocalSessionError",
+    "EventType",
+    "Fence",
+    "Fenced",
+    "FencedTransaction",
+    "Held",
+    "InvalidACLError",
+    "InvalidConnectStringError",
+    "InvalidPathError",
+    "Layout",
+    "LeadershipLost",
+    "LocalWireError",
+    "Lock",
+    "LockLost",
+    "LossReason",
+    "MarshallingError",
+    "MixedLayoutError",
+    "NewConfigNoQuorumError",
+    "NoAuthError",
+    "NoChildrenForEphemeralsError",
+    "NoNodeError",
+    "NoWatcherError",
+    "NodeExistsError",
+    "NotEmptyError",
+    "NotReadOnlyError",
+    "OperationTimeoutError",
+    "Outcome",
+    "Participant",
+    "PendingReply",
+    "Permission",
+    "Phase",
+    "QuotaExceededError",
+    "ReconfigDisabledError",
+    "ReconfigInProgressError",
+    "RemoteWireError",
+    "RequestTimeoutError",
+    "RolledBackError",
+    "RuntimeInconsistencyError",
+    "SequenceExhaustedError",
+    "ServerError",
+    "SessionChange",
+    "SessionError",
+    "SessionExpiredError",
+    "SessionMovedError",
+    "SessionState",
+    "SessionStates",
+    "Stat",
+    "SystemFaultError",
+    "Tenure",
+    "TenureContext",
+    "TenureLost",
+    "Term",
+    "ThrottledOpError",
+    "Transaction",
+    "TransactionError",
+    "TransportError",
+    "TryContext",
+    "UnimplementedError",
+    "UnknownServerError",
+    "UsageError",
+    "WatchEvent",
+    "WireError",
+    "connect",
+]
