@@ -13,7 +13,7 @@ import anyio
 from .._session.backoff import Backoff
 from .._session.machine import SessionMachine
 from .._wire.framing import DEFAULT_MAX_FRAME
-from ..errors import ConfigurationError, ConnectFailed, LossReason, UsageError
+from ..errors import ConfigurationError, ConnectFailed, UsageError
 from ..model import Auth, SessionState
 from ..paths import parse_connect_string
 from .client import Client
@@ -84,7 +84,9 @@ def connect(
     if connect_timeout is None:
         connect_timeout = session_timeout
     else:
-        connect_timeout = checked_duration("connect_timeout", connect_timeout, least=0, most=86400)
+        connect_timeout = checked_duration(
+            "connect_timeout", connect_timeout, least=0.01, most=86400
+        )
     if wind_down is not None:
         checked_duration("wind_down", wind_down, least=0, most=session_timeout / 4)
     if tick_time is not None:
@@ -180,7 +182,7 @@ class Connection:
 
     async def _close_session(self) -> None:
         core, machine = self._core, self._core.machine
-        machine.leases.lose_all(LossReason.CLOSED)
+        machine.leases.close()
         with anyio.move_on_after(machine.timing.wind_down, shield=True):
             await core.holders_gone()
         if machine.state is SessionState.CONNECTED:

@@ -143,7 +143,7 @@ class Supervisor:
     @property
     def _patience(self) -> float:
         """Seconds for one attempt: the session has to outlive a few dead servers."""
-        return self._machine.timing.session_timeout / (2 * max(2, len(self._hosts)))
+        return self._machine.timing.session_timeout / (1 + len(self._hosts))
 
     async def _try_host(self, host: str, port: int) -> str:
         """Tries the addresses of one server until one of them serves us."""
@@ -247,4 +247,10 @@ def _hang_up(error: Exception) -> str:
 
 
 def _reason(error: Exception, timed_out: str) -> Exception:
-    return LinkEnded(timed_out) if isinstance(error, TimeoutError) else error
+    if isinstance(error, TimeoutError):
+        return LinkEnded(timed_out)
+    # anyio says only that all attempts failed; what they failed of is below.
+    below = error.__cause__
+    if isinstance(below, BaseExceptionGroup):
+        below = below.exceptions[0]
+    return below if isinstance(below, OSError) else error

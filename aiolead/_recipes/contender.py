@@ -23,6 +23,7 @@ from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import (
     ConnectionLossError,
     LossReason,
+    NodeExistsError,
     NoNodeError,
     Outcome,
     SequenceExhaustedError,
@@ -178,7 +179,11 @@ class Contender:
         create.add_done_callback(self._created)
         # Who found others there last time expects them now, and asks for what it needs then.
         count = None if line.was_contended else client.exists(self._path)
-        await create
+        try:
+            await create
+        except NodeExistsError:
+            # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
+            raise SequenceExhaustedError(self._path) from None
         node = self.node
         if not 0 <= node.sequence < LAST_SEQUENCE:
             self._drop_node()
@@ -221,7 +226,7 @@ class Contender:
                 self._node = node
                 return
             # It may still be on its way: whatever turns up later is not wanted any more.
-            self._owe_lost_create(after=self._client.session_timeout)
+            self._owe_lost_create(already_looked=True)
         self._creating = None
 
     # --- waiting -------------------------------------------------------------------------------
@@ -305,16 +310,30 @@ class Contender:
         complete = True
         for name, look in looks:
             try:
-                await look
+                _, stat = await look
             except NoNodeError:
                 self._ahead.pop(name).close()
                 complete = False
+            else:
+                self._exorcise(name, stat)
         if own is not None:
             try:
                 await own
             except NoNodeError:
                 raise _OwnGone from None
         return complete
+
+    def _exorcise(self, name: str, stat: Stat) -> None:
+        """Deletes a znode before us that is our own session's and that nobody claims.
+
+        It belongs to a create whose answer was lost, and that was applied after we had looked for
+        it. We would wait for ourselves.
+        """
+        ours = stat.ephemeral_owner == self._client.session_id
+        if ours and name not in self._line.claimed and self._layout.is_like_ours(self._role, name):
+            ghost = Node.of(Created(join(self._path, name), stat), stat.ephemeral_owner)
+            self._line.claim(ghost)
+            self._client.spawn(partial(_pay, self._client, self._line, ghost))
 
     def _on_ahead(self, name: str, event: WatchEvent) -> None:
         self._ahead.pop(name, None)
@@ -458,7 +477,7 @@ class Contender:
         else:
             self._line.forget(node)
 
-    def _owe_lost_create(self, *, after: float = 0.0) -> None:
+    def _owe_lost_create(self, *, already_looked: bool = False) -> None:
         self._creating = None
         self._client.spawn(
             partial(
@@ -470,7 +489,7 @@ class Contender:
                 self._role,
                 self._data,
                 self._create_session,
-                after=after,
+                already_looked=already_looked,
             )
         )
 

@@ -123,7 +123,7 @@ async def delete_lost(
     data: bytes,
     session_id: int,
     *,
-    after: float = 0.0,
+    already_looked: bool,
 ) -> None:
     """Pays the debt of a create whose answer was lost, and whose znode nobody wants.
 
@@ -135,12 +135,14 @@ async def delete_lost(
         role: what is contended for.
         data: what the znode holds.
         session_id: the session; once it is over there is no debt.
-        after: seconds to wait before looking. A create that was on its way over a connection that
-            we gave up may be applied after we have looked for it.
+        already_looked: whether it was searched for in vain. A create that was on its way over a
+            connection that we gave up may be applied after that, so there is one more look when
+            the session timeout has passed. (One that comes even later is found by the next
+            contender of ours that would have to wait for it.)
     """
-    if after:
-        await anyio.sleep(after)
     while True:
+        if already_looked:
+            await anyio.sleep(client.session_timeout)
         try:
             await client.ready()
             if client.session_id != session_id:
@@ -150,7 +152,9 @@ async def delete_lost(
             continue
         except SessionError:
             return
-        if node is None:
+        if node is not None:
+            await delete_until_gone(client, node)
+            line.forget(node)
+        if node is not None or already_looked:
             return
-        await delete_until_gone(client, node)
-        line.forget(node)
+        already_looked = True

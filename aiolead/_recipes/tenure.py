@@ -114,12 +114,11 @@ class Tenure:
             ConnectionLossError: the link was lost before the answer came; ask again.
         """
         self.check()
-        with anyio.move_on_after(self.remaining()):
-            try:
-                await self._client.check(self.path)
-            except NoNodeError:
-                if not self._resigned:
-                    self._hold.lose(LossReason.DELETED)
+        try:
+            await self._client.check(self.path)
+        except NoNodeError:
+            if not self._resigned:
+                self._hold.lose(LossReason.DELETED)
         self.check()
 
     def fenced(self) -> FencedClient:

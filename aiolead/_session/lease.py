@@ -66,6 +66,7 @@ class LeaseBook:
 
     __slots__ = (
         "_changed",
+        "_closed",
         "_fresh",
         "_ledger",
         "_next_beat",
@@ -84,6 +85,7 @@ class LeaseBook:
         self._winding: dict[HeldZnode, None] = {}
         self._unanswered = False
         self._next_beat = -inf
+        self._closed = False
 
     def retime(self, timing: Timing) -> None:
         """The session timeout was negotiated anew."""
@@ -120,6 +122,8 @@ class LeaseBook:
             held.settle()
         else:
             self._fresh[held] = now + self._timing.settle
+        if self._closed:
+            held.lose(LossReason.CLOSED)
         self._changed()
         return held
 
@@ -187,6 +191,11 @@ class LeaseBook:
     def lose_all(self, reason: LossReason) -> None:
         for held in [*self._settled, *self._fresh]:
             held.lose(reason)
+
+    def close(self) -> None:
+        """The client is being closed: everything held is lost, and what comes to be held."""
+        self._closed = True
+        self.lose_all(LossReason.CLOSED)
 
     def link_lost(self) -> None:
         self._unanswered = False

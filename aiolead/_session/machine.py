@@ -47,7 +47,7 @@ from .ledger import Ledger
 from .states import Trigger, after
 from .timing import Timing
 from .transaction import multi_call
-from .watches import WatchRegistry
+from .watches import FIRES, WatchRegistry
 
 T = TypeVar("T")
 
@@ -306,9 +306,10 @@ class SessionMachine:
             type_ = EventType(event.type)
         except ValueError:
             return  # of a kind of watch that we do not set
-        if not self._rearm_pending:
+        if type_ in FIRES and not self._rearm_pending:
             # While watches are being re-armed, the server reports what it finds in its own tree;
-            # only after that does an event mean a change that was committed just now.
+            # only after that does an event mean a change that was committed just now. That a watch
+            # was removed is no change at all.
             self._ledger.event()
         self.watches.fire(type_, event.path, zxid)
 
