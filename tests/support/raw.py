@@ -9,12 +9,12 @@ from __future__ import annotations
 import socket
 import time
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from aiolead._wire.codes import XID_EVENT, OpCode
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.packets import encode_body, encode_record, encode_request
 from aiolead._wire.replies import ReplyHeader
 from aiolead._wire.requests import (
@@ -24,13 +24,22 @@ from aiolead._wire.requests import (
     Exists,
     GetChildren,
     GetData,
-    Request,
     SetData,
     Sync,
 )
 from aiolead.errors import server_error
 from aiolead.model import OPEN_ACL_UNSAFE, CreateMode
 from aiolead.paths import parse_connect_string
+from support.requests import Request
+
+
+class Request(Protocol):
+    """What can be sent: an operation and its body."""
+
+    @property
+    def op(self) -> OpCode: ...
+
+    def write(self, w: Writer) -> None: ...
 
 
 class RawClient:

@@ -32,8 +32,9 @@ from aiolead._wire.replies import (
     StatReply,
     WatcherEvent,
 )
-from aiolead._wire.requests import CloseSession, Request
+from aiolead._wire.requests import CloseSession
 from aiolead.model import Stat
+from support.requests import Request
 
 NEW_SESSION = (0, bytes(16))
 TIMEOUT = 5.0

@@ -11,11 +11,12 @@ from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
 from aiolead._wire.packets import encode_body, encode_record, encode_request
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
-from aiolead._wire.requests import Create, Request
+from aiolead._wire.requests import Create
 from aiolead.model import OPEN_ACL_UNSAFE, EventType
 from aiolead.testing._server.connection import Closing, Connection
 from aiolead.testing._server.core import Core
 from aiolead.testing._server.settings import Settings
+from support.requests import Request
 
 
 class World:
