@@ -132,7 +132,7 @@ class FaultProxy:
         self._running: LoopThread | None = None
         self._listener: socket.socket | None = None
         self._port = listen_port
-        self._accepting: asyncio.Task[None] | None = None
+        self._is_listening = False
         self._links: dict[asyncio.Task[None], Link | None] = {}
         self._ignoring = False
         self._lossy = False
@@ -244,11 +244,11 @@ class FaultProxy:
 
     def reset(self) -> None:
         """Resets every connection now, at both ends."""
-        self._do(lambda: self._sever(lambda _: True))
+        self._do(lambda: self._cut_all("reset"))
 
     def fin(self) -> None:
         """Ends every connection in order now (FIN), at both ends."""
-        self._do(lambda: self._sever(lambda _: True, "fin"))
+        self._do(lambda: self._cut_all("fin"))
 
     def refuse(self) -> None:
         """Refuses new connections until `heal`. Those that are open go on."""
@@ -370,30 +370,31 @@ class FaultProxy:
             self._listener = _bound(self._port)
             self._port = self._listener.getsockname()[1]
         self._listener.listen(_BACKLOG)
-        self._accepting = asyncio.create_task(self._accept(self._listener))
-        self._accepting.add_done_callback(self._note_defect)
+        # Not `sock_accept`: when that is cancelled, a connection may be accepted and forgotten.
+        asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
+        self._is_listening = True
 
-    async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            client, _ = await loop.sock_accept(listener)
-            client.setblocking(False)
-            self._journal.connected()
-            task = loop.create_task(self._serve(client))
-            self._links[task] = None
-            task.add_done_callback(self._links.pop)
-            task.add_done_callback(self._note_defect)
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            client, _ = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # The client has given up in the meantime.
+        client.setblocking(False)
+        self._journal.connected()
+        task = asyncio.get_running_loop().create_task(self._serve(client))
+        self._links[task] = None
+        task.add_done_callback(self._links.pop)
+        # Also where there never was a link to do it, or the task was cancelled before it ran.
+        task.add_done_callback(lambda _: close_with_reset(client))
+        task.add_done_callback(self._note_defect)
 
     async def _serve(self, client: socket.socket) -> None:
         task = asyncio.current_task()
         assert task is not None
         try:
             server = None if self._ignoring else await self._dial()
-        except BaseException as error:
-            close_with_reset(client)
-            if isinstance(error, OSError):
-                return  # There is no server: what the client sees is all there is to say.
-            raise
+        except OSError:
+            return  # There is no server: being reset is all that the client can be told.
         link = self._links[task] = Link(client, server, self._tap(), self._faults, self._journal)
         await link.run()
 
@@ -407,24 +408,23 @@ class FaultProxy:
                 async with asyncio.timeout(_DIAL_SECONDS):
                     await loop.sock_connect(server, self._target)
             except BaseException as error:
-                server.close()
+                close_with_reset(server)
                 if not isinstance(error, ConnectionRefusedError) or loop.time() >= deadline:
                     raise
                 await asyncio.sleep(_REDIAL_SECONDS)
             else:
                 return server
 
-    async def _stop_listening(self) -> None:
-        if self._accepting is not None:
-            self._accepting.cancel()
-            await asyncio.gather(self._accepting, return_exceptions=True)
-            self._accepting = None
+    def _stop_listening(self) -> None:
         if self._listener is not None:
+            if self._is_listening:
+                asyncio.get_running_loop().remove_reader(self._listener)
+                self._is_listening = False
             self._listener.close()
             self._listener = None
 
     async def _refuse(self) -> None:
-        await self._stop_listening()
+        self._stop_listening()
         self._listener = _bound(self._port)
 
     async def _ignore(self) -> None:
@@ -437,7 +437,7 @@ class FaultProxy:
 
     async def _heal(self) -> None:
         self._ignoring = False
-        if self._accepting is None:
+        if not self._is_listening:
             await self._listen()
         self._rules.clear()
         self._faults.delays.clear()
@@ -457,12 +457,25 @@ class FaultProxy:
         for link in links:
             await link.severed()
 
-    async def _shut(self) -> None:
-        await self._stop_listening()
-        tasks = list(self._links)
-        for task in tasks:
+    async def _stop_dialling(self) -> None:
+        """Resets the connections that have not reached the server yet."""
+        dialling = [task for task, link in self._links.items() if link is None]
+        for task in dialling:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*dialling, return_exceptions=True)
+
+    async def _cut_all(self, how: How) -> None:
+        await self._stop_dialling()
+        await self._sever(lambda _: True, how)
+
+    async def _shut(self) -> None:
+        self._stop_listening()
+        await self._cut_all("reset")
+        # What is left waits, politely, for two ends to close that were told so by `fin`.
+        leaving = list(self._links)
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
 
     def _note_defect(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

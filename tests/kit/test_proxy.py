@@ -82,7 +82,9 @@ def test_bytes_pass_both_ways_and_are_counted(proxy: FaultProxy, pair: Pair) -> 
     pair.server.sendall(DOWN)
     assert read(pair.client, len(DOWN)) == DOWN
     assert proxy.connections == proxy.open_connections == 1
-    assert proxy.bytes == {"to_server": len(UP), "to_client": len(DOWN)}
+    # What has arrived is counted a moment later.
+    counts = {"to_server": len(UP), "to_client": len(DOWN)}
+    assert wait_until(lambda: proxy.bytes == counts, PATIENCE)
 
 
 def test_much_data_passes_unharmed_while_the_reader_is_slow(pair: Pair) -> None:
@@ -115,9 +117,10 @@ def test_a_reset_by_one_end_reaches_the_other(pair: Pair) -> None:
 
 def test_without_a_server_the_client_is_reset(listener: socket.socket, proxy: FaultProxy) -> None:
     listener.close()
+    # While it connects, or right after.
     with (
-        closing(socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)) as client,
         pytest.raises(ConnectionResetError),
+        closing(socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)) as client,
     ):
         client.recv(1)
 
