@@ -30,7 +30,6 @@ from aiolead._wire.requests import (
 from aiolead.errors import server_error
 from aiolead.model import OPEN_ACL_UNSAFE, CreateMode
 from aiolead.paths import parse_connect_string
-from support.requests import Request
 
 
 class Request(Protocol):

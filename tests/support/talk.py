@@ -15,7 +15,7 @@ from aiolead._wire.requests import Create
 from aiolead.errors import server_error
 from aiolead.model import OPEN_ACL_UNSAFE, EventType
 from aiolead.testing import EmbeddedServer
-from support.requests import Request
+from support.raw import Request
 
 NEW_SESSION = (0, bytes(16))
 

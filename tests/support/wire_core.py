@@ -16,7 +16,7 @@ from aiolead.model import OPEN_ACL_UNSAFE, EventType
 from aiolead.testing._server.connection import Closing, Connection
 from aiolead.testing._server.core import Core
 from aiolead.testing._server.settings import Settings
-from support.requests import Request
+from support.raw import Request
 
 
 class World:
