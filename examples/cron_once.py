@@ -1,0 +1,36 @@
+"""A job that the cron of every host starts, and that one of them does.
+
+The lock alone is not enough: a host that starts late would find it free again, and do the job a
+second time. So who has done the job says so, under the lock, before it lets go.
+
+A host that dies between the job and the note leaves the job done, but not noted, and the next in
+line does it again. Where that must not be, let what the job writes to refuse a second time.
+
+AIOLEAD_HOSTS=127.0.0.1:2181 python examples/cron_once.py 2026-11-21
+"""
+
+import asyncio
+import sys
+
+import aiolead
+
+
+async def send_the_invoices(day: str) -> None:
+    await asyncio.sleep(0.5)
+
+
+async def main(day: str) -> None:
+    note = f"/examples/invoices/done/{day}"
+    async with aiolead.connect() as client:
+        await client.ensure_path("/examples/invoices/done")
+        async with aiolead.Lock(client, "/examples/invoices/lock") as held:
+            if await client.exists(note):
+                print(f"{day}: done already", flush=True)
+                return
+            await send_the_invoices(day)
+            # Refused, should the lock be lost by now: whoever has it then does the job.
+            await held.fenced().create(note, held.identity.encode())
+            print(f"{day}: done", flush=True)
+
+
+asyncio.run(main(sys.argv[1]))
