@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
@@ -16,8 +14,8 @@ import anyio.to_thread
 from .._wire.codes import OpCode
 from ..errors import UsageError
 from ..paths import format_host
-from ._proxy.link import Faults, Link, close_with_reset
-from ._proxy.tap import Direction, How, Journal, MessageTap, Rule, Tap
+from ._proxy.engine import Engine
+from ._proxy.tap import Direction, How, Rule, Tap
 from ._proxy.thread import LoopThread
 from .launch import LOOPBACK
 
@@ -25,9 +23,6 @@ __all__ = ["FaultProxy", "HeldReply"]
 
 _T = TypeVar("_T")
 _Ops = OpCode | Collection[OpCode]
-_BACKLOG = 128
-_DIAL_SECONDS = 10.0
-_REDIAL_SECONDS = 0.01
 
 
 class HeldReply:
@@ -119,24 +114,10 @@ class FaultProxy:
         tap: Callable[[], Tap] | None = None,
         thread: LoopThread | None = None,
     ) -> None:
-        self._target = (host, port)
-        self._patience = patience
-        # Jitter is no secret.
-        self._faults = Faults(random.Random(seed))  # noqa: S311
-        self._journal = Journal()
-        self._rules: list[Rule] = []
+        self._engine = Engine((host, port), port=listen_port, patience=patience, seed=seed, tap=tap)
         self._held: list[HeldReply] = []
-        self._tap = tap or (lambda: MessageTap(self._rules, self._journal))
-        self._owns_thread = thread is None
         self._given_thread = thread
         self._running: LoopThread | None = None
-        self._listener: socket.socket | None = None
-        self._port = listen_port
-        self._is_listening = False
-        self._links: dict[asyncio.Task[None], Link | None] = {}
-        self._ignoring = False
-        self._lossy = False
-        self._defects: list[BaseException] = []
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -164,11 +145,20 @@ class FaultProxy:
         self.close()
 
     def start(self) -> None:
-        """Begins to listen."""
+        """Begins to listen.
+
+        Raises:
+            UsageError: it listens already.
+            OSError: somebody else listens on `listen_port`.
+        """
         if self._running is not None:
             raise UsageError("the proxy runs already")
         self._running = self._given_thread or LoopThread("fault-proxy")
-        self._do(self._listen)
+        try:
+            self._do(self._engine.listen)
+        except BaseException:
+            self._leave_thread()
+            raise
 
     def close(self) -> None:
         """Resets every connection and stops listening.
@@ -179,35 +169,37 @@ class FaultProxy:
         if self._running is None:
             return
         try:
-            self._do(self._shut)
+            self._do(self._engine.shut)
         finally:
-            if self._owns_thread:
-                self._running.close()
-            self._running = None
-        if self._defects:
-            defects, self._defects = self._defects, []
-            raise BaseExceptionGroup("the fault proxy itself failed", defects)
+            self._leave_thread()
+        if defects := self._engine.defects:
+            raise ExceptionGroup("the fault proxy itself failed", defects)
+
+    def _leave_thread(self) -> None:
+        if self._running is not None and self._given_thread is None:
+            self._running.close()
+        self._running = None
 
     @property
     def port(self) -> int:
         """Where it listens; the same for its whole life."""
-        return self._port
+        return self._engine.port
 
     @property
     def connect_string(self) -> str:
-        return format_host(LOOPBACK, self._port)
+        return format_host(LOOPBACK, self.port)
 
     # --- what passed ---------------------------------------------------------------------------
 
     @property
     def connections(self) -> int:
         """How many connections were accepted so far."""
-        return self._journal.connections
+        return self._engine.journal.connections
 
     @property
     def open_connections(self) -> int:
         """How many are open now."""
-        return len(self._links)
+        return self._engine.open_connections
 
     @property
     def requests(self) -> Counter[str]:
@@ -215,12 +207,12 @@ class FaultProxy:
 
         The handshake counts as `CREATE_SESSION`, and pings count, too.
         """
-        return self._journal.requests
+        return self._engine.journal.requests
 
     @property
     def bytes(self) -> Counter[str]:
         """How many bytes were passed on: `to_server` and `to_client`."""
-        return self._journal.bytes
+        return self._engine.journal.bytes
 
     async def wait_for_request(self, op: _Ops, *, count: int = 1, timeout: float = 5.0) -> None:
         """Waits until requests of a kind were passed on to the server, or dropped by a rule.
@@ -235,7 +227,7 @@ class FaultProxy:
         """
         ops = _set(op)
         await _in_time(
-            lambda patience: self._journal.wait_for_request(ops, count, patience),
+            lambda patience: self._engine.journal.wait_for_request(ops, count, patience),
             timeout,
             f"{count} x {' or '.join(sorted(each.name for each in ops))}, saw {self.requests}",
         )
@@ -244,30 +236,30 @@ class FaultProxy:
 
     def reset(self) -> None:
         """Resets every connection now, at both ends."""
-        self._do(lambda: self._cut_all("reset"))
+        self._do(lambda: self._engine.cut_all("reset"))
 
     def fin(self) -> None:
         """Ends every connection in order now (FIN), at both ends."""
-        self._do(lambda: self._cut_all("fin"))
+        self._do(lambda: self._engine.cut_all("fin"))
 
     def refuse(self) -> None:
         """Refuses new connections until `heal`. Those that are open go on."""
-        self._do(self._refuse)
+        self._do(self._engine.refuse)
 
     def ignore(self) -> None:
         """Accepts new connections, but never answers on them, until `heal`; then they are reset."""
-        self._do(self._ignore)
+        self._do(self._engine.ignore)
 
     def stall(self, direction: Direction | Literal["both"] = "both") -> None:
         """Holds all bytes back until `heal`, which delivers them late, in order."""
-        self._do(lambda: self._hold(direction, lossy=False))
+        self._do(lambda: self._engine.hold(direction, lossy=False))
 
     def blackhole(self, direction: Direction | Literal["both"] = "both") -> None:
         """Delivers no bytes any more; `heal` resets the connections that this has hit.
 
         Neither end notices, as behind a firewall that drops packets: no FIN, no reset.
         """
-        self._do(lambda: self._hold(direction, lossy=True))
+        self._do(lambda: self._engine.hold(direction, lossy=True))
 
     def delay(
         self,
@@ -282,12 +274,7 @@ class FaultProxy:
             jitter: up to how much more, drawn anew for each chunk; order is kept.
             direction: which way.
         """
-
-        async def delay() -> None:
-            for each in _directions(direction):
-                self._faults.delays[each] = (seconds, jitter)
-
-        self._do(delay)
+        self._do(lambda: self._engine.delay(direction, seconds, jitter))
 
     def cut_after(self, size: int, direction: Direction, how: How = "reset") -> None:
         """Cuts the connection that carries the last of so many more bytes, right after it. Once.
@@ -299,11 +286,7 @@ class FaultProxy:
             how: `"reset"` and `"fin"` end the connection; `"silence"` leaves it open, but nothing
                 passes on it any more, until `heal` resets it.
         """
-
-        async def set_cut() -> None:
-            self._faults.cut_after(size, direction, how)
-
-        self._do(set_cut)
+        self._do(lambda: self._engine.cut_after(size, direction, how))
 
     def heal(self) -> None:
         """Undoes every standing fault and forgets every rule: the proxy passes bytes on, no more.
@@ -311,7 +294,14 @@ class FaultProxy:
         What was stalled or held back is delivered. Connections that lost bytes (`blackhole`,
         `ignore`, `how="silence"`) are reset, since they cannot go on.
         """
-        self._do(self._heal)
+
+        async def heal() -> None:
+            await self._engine.heal()
+            for held in self._held:
+                held._decided.set()
+            self._held.clear()
+
+        self._do(heal)
 
     # --- faults of messages --------------------------------------------------------------------
 
@@ -347,12 +337,7 @@ class FaultProxy:
         return held
 
     def _add(self, rule: Rule) -> None:
-        async def add() -> None:
-            self._rules.append(rule)
-
-        self._do(add)
-
-    # --- in the thread -------------------------------------------------------------------------
+        self._do(lambda: self._engine.add_rule(rule))
 
     @property
     def _thread(self) -> LoopThread:
@@ -362,136 +347,6 @@ class FaultProxy:
 
     def _do(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         return self._thread.run(work)
-
-    async def _listen(self) -> None:
-        # The socket that keeps the port while connections are refused is the one that listens
-        # afterwards: a port that is bound, but not listened on, refuses.
-        if self._listener is None:
-            self._listener = _bound(self._port)
-            self._port = self._listener.getsockname()[1]
-        self._listener.listen(_BACKLOG)
-        # Not `sock_accept`: when that is cancelled, a connection may be accepted and forgotten.
-        asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
-        self._is_listening = True
-
-    def _accept(self, listener: socket.socket) -> None:
-        try:
-            client, _ = listener.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return  # The client has given up in the meantime.
-        client.setblocking(False)
-        self._journal.connected()
-        task = asyncio.get_running_loop().create_task(self._serve(client))
-        self._links[task] = None
-        task.add_done_callback(self._links.pop)
-        # Also where there never was a link to do it, or the task was cancelled before it ran.
-        task.add_done_callback(lambda _: close_with_reset(client))
-        task.add_done_callback(self._note_defect)
-
-    async def _serve(self, client: socket.socket) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        try:
-            server = None if self._ignoring else await self._dial()
-        except OSError:
-            return  # There is no server: being reset is all that the client can be told.
-        link = self._links[task] = Link(client, server, self._tap(), self._faults, self._journal)
-        await link.run()
-
-    async def _dial(self) -> socket.socket:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._patience
-        while True:
-            server = socket.socket()
-            server.setblocking(False)
-            try:
-                async with asyncio.timeout(_DIAL_SECONDS):
-                    await loop.sock_connect(server, self._target)
-            except BaseException as error:
-                close_with_reset(server)
-                if not isinstance(error, ConnectionRefusedError) or loop.time() >= deadline:
-                    raise
-                await asyncio.sleep(_REDIAL_SECONDS)
-            else:
-                return server
-
-    def _stop_listening(self) -> None:
-        if self._listener is not None:
-            if self._is_listening:
-                asyncio.get_running_loop().remove_reader(self._listener)
-                self._is_listening = False
-            self._listener.close()
-            self._listener = None
-
-    async def _refuse(self) -> None:
-        self._stop_listening()
-        self._listener = _bound(self._port)
-
-    async def _ignore(self) -> None:
-        self._ignoring = True
-
-    async def _hold(self, direction: Direction | Literal["both"], *, lossy: bool) -> None:
-        for each in _directions(direction):
-            self._faults.open[each].clear()
-        self._lossy = lossy
-
-    async def _heal(self) -> None:
-        self._ignoring = False
-        if not self._is_listening:
-            await self._listen()
-        self._rules.clear()
-        self._faults.delays.clear()
-        self._faults.cuts.clear()
-        await self._sever(lambda link: self._lossy or link.is_muted)
-        self._lossy = False
-        for held in self._held:
-            held._decided.set()
-        self._held.clear()
-        for gate in self._faults.open.values():
-            gate.set()
-
-    async def _sever(self, which: Callable[[Link], bool], how: How = "reset") -> None:
-        links = [link for link in self._links.values() if link is not None and which(link)]
-        for link in links:
-            link.cut(how)
-        for link in links:
-            await link.severed()
-
-    async def _stop_dialling(self) -> None:
-        """Resets the connections that have not reached the server yet."""
-        dialling = [task for task, link in self._links.items() if link is None]
-        for task in dialling:
-            task.cancel()
-        await asyncio.gather(*dialling, return_exceptions=True)
-
-    async def _cut_all(self, how: How) -> None:
-        await self._stop_dialling()
-        await self._sever(lambda _: True, how)
-
-    async def _shut(self) -> None:
-        self._stop_listening()
-        await self._cut_all("reset")
-        # What is left waits, politely, for two ends to close that were told so by `fin`.
-        leaving = list(self._links)
-        for task in leaving:
-            task.cancel()
-        await asyncio.gather(*leaving, return_exceptions=True)
-
-    def _note_defect(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._defects.append(error)
-
-
-def _bound(port: int) -> socket.socket:
-    listener = socket.socket()
-    listener.setblocking(False)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((LOOPBACK, port))
-    return listener
-
-
-def _directions(direction: Direction | Literal["both"]) -> tuple[Direction, ...]:
-    return ("to_server", "to_client") if direction == "both" else (direction,)
 
 
 def _set(op: _Ops) -> frozenset[OpCode]:

@@ -12,6 +12,7 @@ import pytest
 from support.raw import RawClient
 
 from aiolead.errors import UsageError
+from aiolead.testing._proxy.tap import Piece, RawTap
 from aiolead.testing.launch import wait_until
 from aiolead.testing.proxy import FaultProxy
 
@@ -306,6 +307,31 @@ def test_closing_resets_everything_and_ends_the_thread(
             with pytest.raises(ConnectionResetError):
                 end.recv(1)
     assert threading.active_count() == before
+
+
+def test_a_port_that_is_taken_leaves_no_thread(listener: socket.socket) -> None:
+    before = threading.active_count()
+    port = listener.getsockname()[1]
+    with pytest.raises(OSError, match="in use"):
+        FaultProxy("127.0.0.1", 1, listen_port=port).start()
+    assert threading.active_count() == before
+
+
+def test_a_defect_of_the_proxy_itself_does_not_pass_unseen(
+    listener: socket.socket,
+) -> None:
+    class Broken(RawTap):
+        def to_server(self, data: bytes) -> Iterator[Piece]:
+            raise ZeroDivisionError
+
+    proxy = FaultProxy("127.0.0.1", listener.getsockname()[1], tap=Broken)
+    proxy.start()
+    with closing(Pair(proxy, listener)) as pair:
+        pair.client.sendall(UP)
+        with pytest.raises(ConnectionResetError):
+            pair.client.recv(1)
+    with pytest.RaisesGroup(ZeroDivisionError):
+        proxy.close()
 
 
 @pytest.mark.parametrize("verb", ["reset", "heal", "refuse", "stall"])

@@ -1,0 +1,202 @@
+"""The part of a fault proxy that runs in its thread: it accepts, dials, and keeps the links."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable
+from typing import Literal
+
+from ..launch import LOOPBACK
+from .link import Faults, Link, close_with_reset
+from .tap import Direction, How, Journal, MessageTap, Rule, Tap
+
+__all__ = ["Engine"]
+
+_BACKLOG = 128
+_DIAL_SECONDS = 10.0
+_REDIAL_SECONDS = 0.01
+
+
+class Engine:
+    """Keeps a listening socket and the links made through it. All coroutines run in one loop.
+
+    The arguments are those of `FaultProxy`.
+
+    Attributes:
+        port: where it listens, once it has.
+        journal: what passed.
+        defects: what went wrong in the engine itself.
+    """
+
+    def __init__(
+        self,
+        target: tuple[str, int],
+        *,
+        port: int,
+        patience: float,
+        seed: int | None,
+        tap: Callable[[], Tap] | None,
+    ) -> None:
+        self.port = port
+        self.journal = Journal()
+        # Jitter is no secret.
+        self._faults = Faults(random.Random(seed))  # noqa: S311
+        self._rules: list[Rule] = []
+        self.defects: list[Exception] = []
+        self._target = target
+        self._patience = patience
+        self._tap = tap or (lambda: MessageTap(self._rules, self.journal))
+        self._listener: socket.socket | None = None
+        self._is_listening = False
+        self._links: dict[asyncio.Task[None], Link | None] = {}
+        self._ignoring = False
+        self._lossy = False
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._links)
+
+    async def listen(self) -> None:
+        # The socket that keeps the port while connections are refused is the one that listens
+        # afterwards: a port that is bound, but not listened on, refuses.
+        if self._listener is None:
+            self._listener = _bound(self.port)
+            self.port = self._listener.getsockname()[1]
+        self._listener.listen(_BACKLOG)
+        # Not `sock_accept`: when that is cancelled, a connection may be accepted and forgotten.
+        asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
+        self._is_listening = True
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            client, _ = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # The client has given up in the meantime.
+        client.setblocking(False)
+        self.journal.connected()
+        task = asyncio.get_running_loop().create_task(self._serve(client))
+        self._links[task] = None
+        task.add_done_callback(self._links.pop)
+        # Also where there never was a link to do it, or the task was cancelled before it ran.
+        task.add_done_callback(lambda _: close_with_reset(client))
+        task.add_done_callback(self._note_defect)
+
+    async def _serve(self, client: socket.socket) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            server = None if self._ignoring else await self._dial()
+        except OSError:
+            return  # There is no server: being reset is all that the client can be told.
+        link = self._links[task] = Link(client, server, self._tap(), self._faults, self.journal)
+        await link.run()
+
+    async def _dial(self) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience
+        while True:
+            server = socket.socket()
+            server.setblocking(False)
+            try:
+                async with asyncio.timeout(_DIAL_SECONDS):
+                    await loop.sock_connect(server, self._target)
+            except BaseException as error:
+                close_with_reset(server)
+                if not isinstance(error, ConnectionRefusedError) or loop.time() >= deadline:
+                    raise
+                await asyncio.sleep(_REDIAL_SECONDS)
+            else:
+                return server
+
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            if self._is_listening:
+                asyncio.get_running_loop().remove_reader(self._listener)
+                self._is_listening = False
+            self._listener.close()
+            self._listener = None
+
+    async def refuse(self) -> None:
+        self._stop_listening()
+        self._listener = _bound(self.port)
+
+    async def ignore(self) -> None:
+        self._ignoring = True
+
+    async def hold(self, direction: Direction | Literal["both"], *, lossy: bool) -> None:
+        for each in _directions(direction):
+            self._faults.open[each].clear()
+        self._lossy = self._lossy or lossy
+
+    async def delay(
+        self, direction: Direction | Literal["both"], seconds: float, jitter: float
+    ) -> None:
+        for each in _directions(direction):
+            self._faults.delays[each] = (seconds, jitter)
+
+    async def cut_after(self, size: int, direction: Direction, how: How) -> None:
+        self._faults.cut_after(size, direction, how)
+
+    async def add_rule(self, rule: Rule) -> None:
+        self._rules.append(rule)
+
+    async def heal(self) -> None:
+        self._ignoring = False
+        if not self._is_listening:
+            await self.listen()
+        self._rules.clear()
+        self._faults.delays.clear()
+        self._faults.cuts.clear()
+        await self._sever(lambda link: self._lossy or link.is_muted)
+        self._lossy = False
+        for gate in self._faults.open.values():
+            gate.set()
+
+    async def _sever(self, which: Callable[[Link], bool], how: How = "reset") -> None:
+        links = [link for link in self._links.values() if link is not None and which(link)]
+        for link in links:
+            link.cut(how)
+        for link in links:
+            await link.severed()
+
+    async def _stop_dialling(self) -> None:
+        """Resets the connections that have not reached the server yet."""
+        dialling = [task for task, link in self._links.items() if link is None]
+        for task in dialling:
+            task.cancel()
+        await asyncio.gather(*dialling, return_exceptions=True)
+
+    async def cut_all(self, how: How) -> None:
+        await self._stop_dialling()
+        await self._sever(lambda _: True, how)
+
+    async def shut(self) -> None:
+        self._stop_listening()
+        await self.cut_all("reset")
+        # What is left waits, politely, for two ends to close that were told so by `fin`.
+        leaving = list(self._links)
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+
+    def _note_defect(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self.defects.append(error)
+
+
+def _bound(port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setblocking(False)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _directions(direction: Direction | Literal["both"]) -> tuple[Direction, ...]:
+    return ("to_server", "to_client") if direction == "both" else (direction,)
