@@ -166,6 +166,8 @@ class Contender:
         if client.state is not SessionState.CONNECTED:
             await client.ready()
         await self._resolve()
+        if self._node is not None:
+            return False
         session_id = client.session_id
         line.joined += 1
         prefix = self._layout.prefix(self._role, session_id, line.joined)
