@@ -1,0 +1,58 @@
+# What needs to be there: python3 (3.11 or newer) with its venv module, make and git. All else comes
+# from PyPI, and for `make test` on Debian and Ubuntu from the distribution.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types unit zookeeper wheel clean
+
+help: ## Lists the targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo ## Elects a leader on the embedded server, and another one when that dies.
+	$(BIN)/aiolead demo
+
+test: lint types zookeeper ## Everything that CI checks: all of the below.
+	$(BIN)/python -m pytest
+	$(MAKE) wheel
+
+lint: $(VENV)/.dev ## Style, format, and who may import whom.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.dev ## mypy and pyright.
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+unit: $(VENV)/.dev ## Only the tests that need neither sockets nor Java.
+	$(BIN)/python -m pytest tests/unit
+
+zookeeper: $(VENV)/.dev ## Sees to it that there is a real ZooKeeper, or says how to get one.
+	tests/tools/install-zookeeper $(BIN)/python
+
+wheel: $(VENV)/.dev ## Builds the wheel and tries it in an environment with nothing else.
+	tests/tools/try-wheel $(BIN)/python
+
+clean: ## Removes the environment and what tools left behind.
+	rm -rf $(VENV) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+# The stamps say what the environment holds; it is updated when the project's metadata change.
+
+$(VENV)/.base:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "aiolead needs Python 3.11 or newer; set PYTHON to one" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade 'pip>=25.1'
+	touch $@
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/.base
+	$(PIP) install --editable '.[cli,trio]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.base
+	$(PIP) install --editable '.[cli,trio]' --group dev
+	touch $@ $(VENV)/.demo

@@ -1,0 +1,42 @@
+"""Rules of the house that no linter knows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import aiolead
+
+ROOT = Path(aiolead.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+MOST_LINES = 600
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_file_holds_one_idea(file: Path) -> None:
+    assert len(file.read_text("utf-8").splitlines()) <= MOST_LINES
+
+
+_SHIELD = re.compile(r"CancelScope\((?![^)]*deadline)[^)]*shield\s*=\s*True|\.shield\s*=\s*True")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_no_shield_is_without_a_bound(file: Path) -> None:
+    found = _SHIELD.search(file.read_text("utf-8"))
+    assert found is None, f"{found} has no deadline; use move_on_after(seconds, shield=True)"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_bad"),
+    [
+        ("CancelScope(shield=True)", True),
+        ("anyio.CancelScope( shield = True )", True),
+        ("scope.shield = True", True),
+        ("CancelScope(deadline=now + 1, shield=True)", False),
+        ("move_on_after(1, shield=True)", False),
+    ],
+)
+def test_the_rule_about_shields_bites(code: str, is_bad: bool) -> None:
+    assert bool(_SHIELD.search(code)) == is_bad
