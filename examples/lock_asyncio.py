@@ -14,7 +14,7 @@ async def main() -> None:
         async with lock.hold(wait=30) as held:  # AcquireTimeout if it takes longer
             print(f"{held.identity} holds the lock, token {held.token}", flush=True)
             await asyncio.sleep(0.5)  # the work: it is cancelled if the lock is lost
-        print(f"{held.identity} has released it", flush=True)
+            print(f"{held.identity} has done its work", flush=True)
 
 
 asyncio.run(main())

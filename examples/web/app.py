@@ -1,6 +1,6 @@
 """A web application with a scheduler that must run once, however many workers serve it.
 
-AIOLEAD_HOSTS=127.0.0.1:2181 uvicorn --workers 3 --lifespan on --app-dir examples/web app:app
+AIOLEAD_HOSTS=127.0.0.1:2181 uvicorn --workers 3 --app-dir examples/web app:app
 """
 
 import contextlib
@@ -24,8 +24,7 @@ class State(TypedDict):
 async def scheduler(term: aiolead.Term) -> None:
     """The work of the one that leads. It is cancelled if leadership is lost."""
     print(f"worker {os.getpid()} runs the scheduler, token {term.token}", flush=True)
-    while True:
-        await anyio.sleep(1)
+    await anyio.sleep_forever()
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,146 @@
+"""Every example does what it says, as a process of its own."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+
+import anyio
+import httpx
+import pytest
+from support.docs import PATIENCE, ROOT, Program
+
+import aiolead
+from aiolead.testing import EmbeddedServer, ThreadedServer
+
+EXAMPLES = ROOT / "examples"
+
+
+def _wait_for_participants(hosts: str, path: str, count: int) -> None:
+    """Waits until that many contend."""
+
+    async def wait() -> None:
+        async with aiolead.connect(hosts) as client:
+            election = aiolead.Election(client, path)
+            with anyio.fail_after(PATIENCE):
+                while len(await election.participants()) != count:  # noqa: ASYNC110
+                    await anyio.sleep(0.02)
+
+    anyio.run(wait)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("election_asyncio.py", "election_trio.py"), ("election_trio.py", "election_asyncio.py")],
+)
+def test_one_leads_and_the_next_one_takes_over(hosts: str, first: str, second: str) -> None:
+    with Program(f"examples/{first}", hosts=hosts) as one:
+        token = int(one.wait_for(r"leads, token (\d+)")[1])
+        with Program(f"examples/{second}", hosts=hosts) as other:
+            other.wait_for("waits its turn")
+            _wait_for_participants(hosts, "/examples/election", 2)
+            assert len(other.lines) == 1
+            one.interrupt()
+            assert int(other.wait_for(r"leads, token (\d+)")[1]) > token
+            assert one.finish() == -signal.SIGINT
+            other.interrupt()
+            assert other.finish() == -signal.SIGINT
+    _wait_for_participants(hosts, "/examples/election", 0)
+
+
+def test_processes_take_turns_with_the_lock(hosts: str) -> None:
+    # They share one pipe, so that their lines are in the order in which things happened.
+    scripts = ["lock_asyncio.py", "lock_trio.py", "lock_asyncio.py"]
+    python = shlex.quote(sys.executable)
+    starts = [f"{python} examples/{name} & p{n}=$!" for n, name in enumerate(scripts)]
+    command = "\n".join([*starts, "wait $p0 && wait $p1 && wait $p2"])
+    lines = Program("sh", "-c", command, hosts=hosts).run()
+    said = [line.split(" ", 1) for line in lines]
+    held = [(holder, words) for holder, words in said if words.startswith("holds the lock, token ")]
+    assert said[1::2] == [[holder, "has done its work"] for holder, _ in held]
+    tokens = [int(words.split()[-1]) for _, words in held]
+    assert len(set(tokens)) == 3
+    assert tokens == sorted(tokens)
+
+
+def test_an_observer_sees_who_leads(hosts: str) -> None:
+    with Program("examples/observe.py", hosts=hosts) as observer:
+        observer.wait_for("nobody leads")
+        with Program("examples/election_asyncio.py", hosts=hosts) as leader:
+            identity = leader.wait_for(r"(\S+) leads")[1]
+            observer.wait_for(f"^{identity} leads$")
+            leader.interrupt()
+            observer.wait_for("nobody leads")
+
+
+def test_the_cron_job_is_done_once(hosts: str) -> None:
+    job = ("examples/cron_once.py", "2026-11-21")
+    together = [Program(*job, hosts=hosts) for _ in range(3)]
+    said = [line for program in together for line in program.run()]
+    assert sorted(said) == ["2026-11-21: done", *["2026-11-21: done already"] * 2]
+    assert Program(*job, hosts=hosts).run() == ["2026-11-21: done already"]
+    assert Program(job[0], "2026-11-22", hosts=hosts).run() == ["2026-11-22: done"]
+
+
+def test_late_writes_are_refused(hosts: str) -> None:
+    said = Program("examples/fenced_writes.py", hosts=hosts).run()
+    assert len(said) == 3, said
+    assert said[0].startswith("ZooKeeper: write refused: /examples/fenced/election/")
+    assert said[1].startswith("the store: token ")
+    assert said[2] == "the plan is the new leader's, the store has the new leader's"
+
+
+@pytest.fixture
+def impatient() -> Iterator[ThreadedServer]:
+    """A server that grants no session more than two seconds, so that a dead worker is missed."""
+    with EmbeddedServer.in_thread(max_session_timeout=2.0) as server:
+        yield server
+
+
+def _leader(url: str) -> int:
+    """The process id of the worker that leads, as any of the workers tells."""
+    answer = httpx.get(url, timeout=PATIENCE).json()
+    return int(answer["leader"].rpartition(":")[2])
+
+
+def test_one_of_the_web_workers_runs_the_scheduler(impatient: ThreadedServer) -> None:
+    hosts, path = impatient.connect_string, "/examples/web/scheduler"
+    options = "--workers 3 --timeout-worker-healthcheck 30 --port 0"
+    command = ("-m", "uvicorn", *options.split(), "--app-dir", "examples/web", "app:app")
+    with Program(sys.executable, *command, hosts=hosts) as server:
+        url = server.wait_for(r"running on (http://\S+)")[1]
+        first = int(server.wait_for(r"worker (\d+) runs the scheduler")[1])
+        _wait_for_participants(hosts, path, 3)
+        assert _leader(url) == first
+
+        os.kill(first, signal.SIGKILL)
+        second = int(server.wait_for(r"worker (\d+) runs the scheduler")[1])
+        assert second != first
+        # uvicorn starts a worker in the place of the dead one; it contends, and does not lead.
+        _wait_for_participants(hosts, path, 3)
+        assert _leader(url) == second
+        assert sum("runs the scheduler" in line for line in server.lines) == 2
+
+        server.terminate()
+        assert server.finish() == 0
+        assert not any("Traceback" in line for line in server.lines), server.lines
+    assert impatient.sessions() == {}, "a worker that stops in good order closes its session"
+
+
+def test_examples_import_public_names_only() -> None:
+    scripts = sorted(EXAMPLES.rglob("*.py"))
+    assert len(scripts) >= 8
+    for script in scripts:
+        for node in ast.walk(ast.parse(script.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert not (node.module or "").startswith("aiolead"), script
+            elif isinstance(node, ast.Import):
+                ours = {alias.name for alias in node.names if alias.name.startswith("aiolead")}
+                assert ours <= {"aiolead"}, script
+            match node:
+                case ast.Attribute(ast.Name("aiolead"), name):
+                    assert name in aiolead.__all__, f"{script}: aiolead.{name}"

@@ -1,0 +1,222 @@
+"""Running what the documentation shows: programs as child processes, and the code of its pages."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PATIENCE = 30.0
+"""How long a program may take for its next step, in seconds. Every wait ends as soon as the step
+is done; this is for machines that are busy with other things."""
+
+SHOWN_ADDRESS = "127.0.0.1:2181"
+"""Where the server is on the pages; the tests put their own server in its place."""
+
+
+class Program:
+    """A child process whose output is read as it comes. Killed on exit, with its own children.
+
+    Args:
+        *command: the arguments; a script that ends in `.py` is run by this Python.
+        hosts: what `AIOLEAD_HOSTS` is set to.
+        env: more variables.
+        cwd: the directory to run in.
+    """
+
+    def __init__(
+        self, *command: str, hosts: str, env: Mapping[str, str] | None = None, cwd: Path = ROOT
+    ) -> None:
+        if command[0].endswith(".py"):
+            command = (sys.executable, *command)
+        python_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        settings = {
+            "AIOLEAD_HOSTS": hosts,
+            "PYTHONPATH": python_path,
+            "PYTHONUNBUFFERED": "1",
+            # A socket that was not closed, a coroutine that was not awaited: to be seen.
+            "PYTHONWARNINGS": "default",
+        }
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=cwd,
+            env={**os.environ, **settings, **(env or {})},
+            start_new_session=True,
+        )
+        self._lines: list[str] = []
+        self._seen = 0
+        self._over = False
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # Its session is a process group, which may outlive it.
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reader.join()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            for line in output:
+                with self._changed:
+                    self._lines.append(line.rstrip("\n"))
+                    self._changed.notify_all()
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    @property
+    def lines(self) -> list[str]:
+        """What it has printed so far."""
+        with self._changed:
+            return list(self._lines)
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """Waits for a line with the pattern, below those that were waited for before.
+
+        Raises:
+            AssertionError: the program ended without it, or did not print it in time.
+        """
+        deadline = time.monotonic() + PATIENCE
+        with self._changed:
+            while True:
+                while self._seen < len(self._lines):
+                    self._seen += 1
+                    if match := re.search(pattern, self._lines[self._seen - 1]):
+                        return match
+                left = deadline - time.monotonic()
+                if self._over or left <= 0:
+                    said = "\n".join(self._lines)
+                    raise AssertionError(f"never said {pattern!r}, but:\n{said}")
+                self._changed.wait(left)
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def finish(self) -> int:
+        """Waits until it has ended; gives its exit status."""
+        status = self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return status
+
+    def run(self) -> list[str]:
+        """Waits until it has ended, well and without a warning; gives what it has printed.
+
+        Raises:
+            AssertionError: its exit status is not 0, or it printed a warning.
+        """
+        with self:
+            status = self.finish()
+        said = "\n".join(self._lines)
+        assert status == 0, f"exit status {status}:\n{said}"
+        assert "Warning" not in said, said
+        return self._lines
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of Python on a page.
+
+    A page is Markdown with fenced code. A block with test functions is a test module; one that
+    ends by running an event loop is a program; any other is a fragment, which may `await`. What
+    fragments need and readers need not see stands in a comment: `<!-- python`, lines, `-->`.
+    """
+
+    page: Path
+    line: int
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def kind(self) -> Literal["tests", "program", "fragment"]:
+        body = self._tree().body
+        names = [
+            node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        if any(name.startswith("test_") for name in names):
+            return "tests"
+        match body[-1]:
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name("asyncio" | "trio" | "anyio"), "run"))):
+                return "program"
+        return "fragment"
+
+    def _tree(self) -> ast.Module:
+        # Line numbers as on the page.
+        return ast.parse("\n" * (self.line - 1) + self.source, str(self))
+
+    async def run_fragment(self, names: dict[str, Any]) -> None:
+        """Runs it, with and into these names."""
+        code = compile(self._tree(), str(self), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        result = eval(code, names)
+        if inspect.iscoroutine(result):
+            await result
+
+    def write_to(self, directory: Path, address: str) -> Path:
+        """Writes it to a file, with the server's address in the place of the one that is shown."""
+        stem = "test_page" if self.kind == "tests" else "program"
+        file = directory / f"{stem}.py"
+        file.write_text(self.source.replace(SHOWN_ADDRESS, address))
+        return file
+
+
+_BLOCK = re.compile(r"^(?:```|<!-- )python\n(.*?)^(?:```|-->)$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(.*)$", re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def blocks(page: Path) -> list[Block]:
+    """The Python of a page, in order."""
+    text = page.read_text()
+    return [
+        Block(page, text.count("\n", 0, match.start(1)) + 1, match[1])
+        for match in _BLOCK.finditer(text)
+    ]
+
+
+def languages(page: Path) -> set[str]:
+    """What the fenced blocks of a page say that they are."""
+    return set(_FENCE.findall(page.read_text())[::2])
+
+
+def links(page: Path) -> list[Path]:
+    """The files that a page links to."""
+    found = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", page.read_text())
+    return [(page.parent / link).resolve() for link in found]
