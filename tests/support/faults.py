@@ -1,0 +1,416 @@
+"""Contenders in an arena: what tests of the recipes under faults share.
+
+A test makes contenders in an `Arena`, does harm to the links and servers that they live by, and
+says what must follow at once. What must hold after *any* fault, the arena checks at its end: it
+heals every link, tells everybody to leave, and then
+
+* everybody who stayed has had its turn, one at a time, with rising tokens (`support.history`);
+* no znode, no watch of a client or a server, no connection, no task is left behind.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+import aiolead
+from aiolead._client.clock import lease_clock
+from aiolead.errors import LossReason, NoNodeError, TenureLost
+from aiolead.paths import parse_connect_string
+from aiolead.testing import FaultProxy
+from aiolead.testing._proxy.thread import LoopThread
+
+from .history import History
+from .raw import RawClient
+
+PATIENCE = 40.0
+"""How long anything may take before it counts as stuck, in seconds. Never waited for in vain."""
+
+GLANCE = 0.01
+
+TRIALS = int(os.environ.get("AIOLEAD_TRIALS", "1"))
+"""How often each measurement is repeated."""
+
+Recipe = aiolead.Lock | aiolead.Election
+Make = Callable[[aiolead.Client, str, str], Recipe]
+
+
+def a_lock(client: aiolead.Client, line: str, name: str) -> Recipe:
+    return aiolead.Lock(client, line, identity=name)
+
+
+def an_election(client: aiolead.Client, line: str, name: str) -> Recipe:
+    return aiolead.Election(client, line, identity=name)
+
+
+async def eventually(condition: Callable[[], object], what: str, within: float = PATIENCE) -> None:
+    """Waits until a condition holds; fails, saying what did not come about, after some seconds.
+
+    Args:
+        condition: a function, or a coroutine function.
+        what: the condition in words.
+        within: in seconds.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        holds = condition()
+        if inspect.isawaitable(holds):
+            holds = await holds
+        if holds:
+            return
+        assert time.monotonic() < deadline, f"not within {within} s: {what}"
+        await anyio.sleep(GLANCE)
+
+
+class Contender:
+    """One that wants its turn in a line until it has had one to the end, on a client of its own.
+
+    Made by `Arena.contender`.
+
+    Attributes:
+        client: its client, once it is `online`.
+        proxy: the link that the client goes through, where it does.
+        tenure: its latest tenure.
+        losses: why it lost each tenure that it lost.
+        tokens: those of all tenures that it had.
+        ended_at: when the body of its latest tenure had ended.
+    """
+
+    client: aiolead.Client
+    tenure: Any
+
+    def __init__(
+        self,
+        arena: Arena,
+        line: str,
+        name: str,
+        hosts: str,
+        proxy: FaultProxy | None,
+        make: Make,
+        options: dict[str, Any],
+    ) -> None:
+        self.line = line
+        self.name = name
+        self.losses: list[LossReason] = []
+        self.tokens: list[int] = []
+        self.ended_at = 0.0
+        self._arena = arena
+        self._hosts = hosts
+        self._proxy = proxy
+        self._make = make
+        self._options = options
+        self._online = anyio.Event()
+        self._entered = anyio.Event()
+        self._may_leave = anyio.Event()
+        self._served = anyio.Event()
+
+    def __repr__(self) -> str:
+        return f"<{self.name} in {self.line}>"
+
+    @property
+    def proxy(self) -> FaultProxy:
+        assert self._proxy is not None, "it has no proxy"
+        return self._proxy
+
+    @property
+    def machine(self) -> Any:
+        return self.client._core.machine
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether it is in the body of a tenure."""
+        return self._entered.is_set()
+
+    def leave(self) -> None:
+        """It leaves when it holds, or as soon as it does."""
+        self._may_leave.set()
+
+    async def online(self) -> None:
+        with anyio.fail_after(PATIENCE):
+            await self._online.wait()
+
+    async def holding(self) -> None:
+        await eventually(lambda: self.is_holding, f"{self!r} holds")
+
+    async def waiting(self) -> None:
+        """Waits until it stands in line and the server watches those before it."""
+        await self.online()
+        await eventually(
+            # Its own znode, and one before it.
+            lambda: (
+                len(self.machine.watches) >= 2
+                and self.machine.watches.is_live
+                and not self.machine._depot.inflight
+            ),
+            f"{self!r} stands in line",
+        )
+
+    async def beaten(self, losses: int = 1) -> None:
+        """Waits until it has lost so many tenures."""
+        await eventually(lambda: len(self.losses) >= losses, f"{self!r} loses its tenure")
+
+    async def served(self) -> None:
+        """Waits until it has had a tenure and left it of its own accord."""
+        await eventually(self._served.is_set, f"{self!r} is served")
+
+    async def run(self) -> None:
+        options = {
+            "session_timeout": self._arena.session_timeout,
+            "connect_timeout": PATIENCE,
+            **self._options,
+        }
+        async with aiolead.connect(self._hosts, **options) as client:
+            self.client = client
+            client.subscribe(lambda _state, session_id: self._arena.sessions.add(session_id))
+            self._arena.sessions.add(client.session_id)
+            self._online.set()
+            recipe = self._make(client, self.line, self.name)
+            while not self._served.is_set():
+                await self._turn(recipe)
+            await self._arena.closing.wait()
+
+    async def _turn(self, recipe: Recipe) -> None:
+        history = self._arena.history
+        history.joined(self.line, self.name)
+        enter = recipe.hold() if isinstance(recipe, aiolead.Lock) else recipe.leadership()
+        try:
+            async with enter as tenure:
+                self.tenure = tenure
+                self.tokens.append(tenure.token)
+                history.entered(self.line, self.name, tenure.token)
+                self._entered.set()
+                try:
+                    await self._may_leave.wait()
+                finally:
+                    was_lost = tenure.loss is not None
+                    history.left(self.line, self.name, tenure.token, was_lost=was_lost)
+                    self.ended_at = lease_clock()
+                    self._entered = anyio.Event()
+        except TenureLost as lost:
+            self.losses.append(lost.reason)
+        else:
+            self._served.set()
+
+
+class Arena:
+    """Where contenders meet. An async context manager; see this module.
+
+    Args:
+        hosts: the connect string of all servers, without a chroot.
+        chroot: an empty znode that is there; all lines stand below it.
+        session_timeout: of every contender, in seconds.
+    """
+
+    def __init__(self, hosts: str, chroot: str, *, session_timeout: float = 2.0) -> None:
+        self.hosts = hosts
+        self.chroot = chroot
+        self.session_timeout = session_timeout
+        self.history = History()
+        self.contenders: list[Contender] = []
+        self.sessions: set[int] = set()
+        self.closing = anyio.Event()
+        self._proxies: list[FaultProxy] = []
+        self._lines: set[str] = set()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._tasks_before = len(anyio.get_running_tasks())
+        self._watches_before = await anyio.to_thread.run_sync(self._watches)
+        thread = self._thread = LoopThread("arena")
+        self._stack.callback(thread.close)
+        self._group: TaskGroup = await self._stack.enter_async_context(anyio.create_task_group())
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if exc is None:
+                await self.finish()
+        except AssertionError as error:
+            error.add_note(f"The history:\n{self.history.tell()}")
+            raise
+        finally:
+            self._group.cancel_scope.cancel()
+            for proxy in self._proxies:
+                proxy.close()
+            try:
+                await self._stack.__aexit__(exc_type, exc, traceback)
+            except BaseExceptionGroup:
+                # The body's own error goes first; else it is a contender's.
+                if exc is None:
+                    raise
+
+    async def line(
+        self, line: str, *names: str, make: Make = a_lock, **options: Any
+    ) -> list[Contender]:
+        """Contenders, each behind a proxy of its own: the first holds, the others wait in order."""
+        found: list[Contender] = []
+        for name in names:
+            contender = self.contender(line, name, make=make, **options)
+            await (contender.waiting() if found else contender.holding())
+            found.append(contender)
+        return found
+
+    def contender(
+        self,
+        line: str,
+        name: str,
+        *,
+        hosts: str | None = None,
+        make: Make = a_lock,
+        prepare: Callable[[FaultProxy], object] | None = None,
+        **options: Any,
+    ) -> Contender:
+        """One more contender.
+
+        Args:
+            line: below the chroot.
+            name: its identity.
+            hosts: where it connects, without a proxy; by default through one, to the first server.
+            make: what it contends with.
+            prepare: does something to the proxy before the contender connects.
+            **options: for `aiolead.connect`.
+        """
+        proxy = None
+        if hosts is None:
+            proxy = self.proxy()
+            if prepare is not None:
+                prepare(proxy)
+            hosts = proxy.connect_string
+        self._lines.add(line)
+        contender = Contender(self, line, name, hosts + self.chroot, proxy, make, options)
+        self.contenders.append(contender)
+        self._group.start_soon(contender.run)
+        return contender
+
+    def proxy(self) -> FaultProxy:
+        """A proxy before the first server; the arena heals it and closes it."""
+        proxy = FaultProxy(*parse_connect_string(self.hosts).hosts[0], thread=self._thread)
+        proxy.start()
+        self._proxies.append(proxy)
+        return proxy
+
+    @asynccontextmanager
+    async def witness(self, hosts: str | None = None) -> AsyncIterator[aiolead.Client]:
+        """A client that nothing is done to, to look on with."""
+        async with aiolead.connect(
+            (hosts or self.hosts) + self.chroot, connect_timeout=PATIENCE
+        ) as client:
+            yield client
+
+    async def end_session(self, contender: Contender) -> None:
+        """Has the servers end a contender's session, as an operator can who knows its password."""
+        machine = contender.machine
+        session = (machine.session_id, machine._password)
+        self.history.revoked(contender.line, contender.name)
+
+        def close() -> None:
+            with RawClient(self.hosts, session=session) as raw:
+                assert raw.session.session_id == session[0], "the session was over already"
+
+        await anyio.to_thread.run_sync(close)
+
+    # --- the end -------------------------------------------------------------------------------
+
+    async def finish(self) -> None:
+        """Heals everything, has everybody served, and looks at what is left."""
+        for proxy in self._proxies:
+            proxy.heal()
+        for contender in self.contenders:
+            contender.leave()
+        for contender in self.contenders:
+            await contender.served()
+        self.history.check()
+        await self._nothing_left(self._znodes, "znodes")
+        await eventually(
+            lambda: not any(len(contender.machine.watches) for contender in self.contenders),
+            "the contenders take their watches back",
+        )
+        await self._nothing_left(
+            lambda: max(0, self._watches() - self._watches_before), "watches on the servers"
+        )
+        self.closing.set()
+        await self._nothing_left(self._connections, "connections of the contenders")
+        await eventually(
+            lambda: not any(proxy.open_connections for proxy in self._proxies),
+            "the links are closed",
+        )
+        await eventually(
+            lambda: len(anyio.get_running_tasks()) <= self._tasks_before,
+            f"no task is left: {anyio.get_running_tasks()}",
+        )
+
+    async def _nothing_left(self, look: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while left := await anyio.to_thread.run_sync(look):
+            assert time.monotonic() < deadline, f"{what} are left behind: {left}"
+            await anyio.sleep(5 * GLANCE)
+
+    def _znodes(self) -> list[str]:
+        left: list[str] = []
+        with RawClient(self.hosts + self.chroot) as raw:
+            for line in self._lines:
+                with suppress(NoNodeError):  # The server has reaped the empty container.
+                    left += [f"{line}/{name}" for name in raw.children(line)]
+        return left
+
+    def _watches(self) -> int:
+        total = 0
+        for address in parse_connect_string(self.hosts).hosts:
+            said = _ask(address, "wchs")
+            total += int(said.rsplit(":", 1)[1])
+        return total
+
+    def _connections(self) -> list[str]:
+        mask = (1 << 64) - 1
+        marks = [f"sid=0x{session & mask:x}," for session in self.sessions if session]
+        return [
+            line
+            for address in parse_connect_string(self.hosts).hosts
+            for line in _ask(address, "cons").splitlines()
+            if any(mark in line for mark in marks)
+        ]
+
+
+def _ask(address: tuple[str, int], word: str) -> str:
+    answer = bytearray()
+    with socket.create_connection(address, 5.0) as link:
+        link.sendall(word.encode())
+        while chunk := link.recv(65536):
+            answer += chunk
+    return answer.decode()
+
+
+Scene = Callable[[Arena, str], Awaitable[None]]
+
+
+async def together(arena: Arena, *scenes: Scene) -> None:
+    """Plays scenes at the same time, each in a line of its own: most of their time is waiting."""
+
+    async def play(scene: Scene) -> None:
+        name = scene.func.__name__ if isinstance(scene, partial) else scene.__name__
+        args = [str(arg) for arg in scene.args] if isinstance(scene, partial) else []
+        try:
+            await scene(arena, "/" + "-".join([name, *args]))
+        except Exception as error:
+            error.add_note(f"in the scene {name} {' '.join(args)}")
+            raise
+
+    async with anyio.create_task_group() as tasks:
+        for scene in scenes:
+            tasks.start_soon(play, scene)
