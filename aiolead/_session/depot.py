@@ -40,6 +40,7 @@ class Call(Generic[T]):
         is_proof: whether its success is a committed transaction: what a cut-off server cannot
             give.
         arming: the watch that the request sets, if any.
+        bound: whether it is of no use on another connection than the present one.
         on_error: turns some errors into a result, and returns the others.
     """
 
@@ -50,6 +51,7 @@ class Call(Generic[T]):
         "_value",
         "arming",
         "body",
+        "bound",
         "is_proof",
         "is_write",
         "on_error",
@@ -71,6 +73,7 @@ class Call(Generic[T]):
         is_write: bool = False,
         is_proof: bool = False,
         arming: Arming | None = None,
+        bound: bool = False,
         on_error: Callable[[AioleadError], T | AioleadError] | None = None,
     ) -> None:
         self.op = op
@@ -80,6 +83,7 @@ class Call(Generic[T]):
         self.is_write = is_write
         self.is_proof = is_proof
         self.arming = arming
+        self.bound = bound
         self.on_error = on_error
         self.xid = 0
         self.queued_at = 0.0
@@ -191,8 +195,8 @@ class Depot:
             self._inflight.append(call)
         return bytes(out)
 
-    def answered(self, xid: int) -> Call[object]:
-        """The call that an answer belongs to: always the oldest in flight.
+    def awaiting(self, xid: int) -> Call[object]:
+        """The call that an answer belongs to: always the oldest in flight. See `answered`.
 
         Raises:
             RemoteWireError: the answer is to some other request. Nothing that comes after it on
@@ -203,11 +207,29 @@ class Depot:
         call = self._inflight[0]
         if call.xid != xid:
             raise RemoteWireError(f"an answer to request {xid}, where {call.xid} was next")
-        return self._inflight.popleft()
+        return call
+
+    def answered(self) -> None:
+        """The oldest call in flight is that no longer."""
+        self._inflight.popleft()
+
+    def nonsense(self, error: AioleadError) -> None:
+        """What came was no answer to anything: the call that was to be answered fails.
+
+        Sent again, it would most likely be answered alike, and cost the next connection, too.
+        """
+        if self._inflight:
+            self._inflight.popleft().fail(error)
 
     def link_lost(self, now: float) -> None:
-        """Settles what was in flight: reads go back to the front of the queue, writes fail."""
+        """Settles what was in flight: reads go back to the front of the queue, writes fail.
+
+        So does what is in the queue, but was meant for this connection.
+        """
         inflight, self._inflight = self._inflight, deque()
+        useless = [call for call in self._queue if call.bound]
+        if useless:
+            self._queue = deque(call for call in self._queue if not call.bound)
         reads = [call for call in inflight if not call.is_write]
         for call in reads:
             call.queued_at = now
@@ -219,10 +241,17 @@ class Depot:
                         "the link was lost before the answer came: the write may have been applied"
                     )
                 )
+        for call in useless:
+            call.fail(
+                ConnectionLossError(
+                    "the link was lost before the request was sent", outcome=Outcome.NOT_APPLIED
+                )
+            )
 
-    def fail_older_than(self, queued_before: float, error: Callable[[], AioleadError]) -> None:
-        """Fails what has been queued for too long."""
-        while self._queue and self._queue[0].queued_at <= queued_before:
+    def fail_overdue(self, now: float, patience: float, error: Callable[[], AioleadError]) -> None:
+        """Fails what has been queued for `patience` seconds."""
+        # As a sum, since the owner waits until exactly then: `now - patience` is rounded otherwise.
+        while self._queue and self._queue[0].queued_at + patience <= now:
             self._queue.popleft().fail(error())
 
     def fail_all(self, error: Callable[[], AioleadError]) -> None:

@@ -11,11 +11,18 @@ renewals. A hold that was lost *winds down* until its holder lets go of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from math import inf
 
 from ..errors import LossReason
 from .ledger import Ledger
 from .timing import Timing
+
+MULTI_END = 9
+"""Bytes at the end of a transaction."""
+
+CHECK = 17
+"""Bytes of a check in a transaction, without its path."""
 
 
 class HeldZnode:
@@ -154,10 +161,21 @@ class LeaseBook:
         """When to renew next, while the link is up; never, while a renewal is unanswered."""
         return self._next_beat if self._settled and not self._unanswered else inf
 
-    def renewal(self, most: int) -> list[HeldZnode]:
-        """What to confirm with the renewal that leaves now: at most `most` holds, in turn."""
+    def renewal(self, most: int, room: int) -> list[HeldZnode]:
+        """What to confirm with the renewal that leaves now; holds take turns.
+
+        Args:
+            most: how many holds at most.
+            room: how many bytes the transaction may have.
+        """
         self._unanswered = True
-        chosen = list(self._settled)[:most]
+        room -= MULTI_END
+        chosen: list[HeldZnode] = []
+        for held in islice(self._settled, most):
+            room -= CHECK + len(held.path.encode())
+            if chosen and room < 0:
+                break
+            chosen.append(held)
         for held in chosen:
             self._settled[held] = self._settled.pop(held)
         return chosen

@@ -23,6 +23,10 @@ after `a.answered`, then the leader has collected the touch of `a`, and the sess
 The handshake touches the leader itself, so it needs contact but no half tick; the creation of a
 session is a committed change in itself. Nothing that one connection proves involves another one,
 but what is proven stays true when the connection dies.
+
+`timeout` is the shortest that any server has granted to this session. Where servers differ in what
+they grant, moving to one that grants less can bring the end of the session forward, since a touch
+replaces what an earlier one has set; and a new leader counts with what the session began with.
 """
 
 from __future__ import annotations
@@ -56,13 +60,15 @@ class Ledger:
         """A connection was established.
 
         Args:
-            timing: with the session timeout that this connection negotiated.
+            timing: with the shortest session timeout that this session was granted.
             sent: when the handshake was sent.
             created: whether the session is new, rather than one that moved here.
         """
         self._settle()
         if created:
             self._proven = -inf
+        elif timing.session_timeout < self._timing.session_timeout:
+            self._proven = min(self._proven, sent + timing.session_timeout)
         self._timing = timing
         self._grain = timing.session_timeout * GRAIN
         self._entries.clear()
@@ -106,9 +112,10 @@ class Ledger:
 
     def _settle(self) -> None:
         entries = self._entries
-        latest = self._contact - self._timing.half_tick
-        # The newest request that was answered half a tick before the last known contact.
-        while len(entries) > 1 and entries[1][1] <= latest:
+        half_tick = self._timing.half_tick
+        # The newest request that was answered half a tick before the last known contact. As a sum,
+        # as `LeaseBook.renewed` counts it: a renewal that leaves exactly when due must not miss it.
+        while len(entries) > 1 and entries[1][1] + half_tick <= self._contact:
             entries.popleft()
-        if entries and self._contact > -inf and entries[0][1] <= latest:
+        if entries and self._contact > -inf and entries[0][1] + half_tick <= self._contact:
             self._proven = max(self._proven, entries[0][0] + self._timing.session_timeout)

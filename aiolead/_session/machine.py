@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from .._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode, WatcherType
 from .._wire.framing import FrameReader
@@ -216,11 +216,15 @@ class SessionMachine:
         if not self._linked:
             return  # bytes of a connection that was given up while they were on their way
         self.last_contact = now
-        for frame in self._frames.feed(data):
-            if self._established:
-                self._packet(frame, now)
-            else:
-                self._shake_hands(Reader(frame), now)
+        try:
+            for frame in self._frames.feed(data):
+                if self._established:
+                    self._packet(frame, now)
+                else:
+                    self._shake_hands(Reader(frame), now)
+        except RemoteWireError as error:
+            self._depot.nonsense(error)
+            raise
 
     def data_to_send(self, now: float) -> bytes:
         """What to send next; empty if there is nothing, or no link."""
@@ -249,9 +253,10 @@ class SessionMachine:
             self._expired()
         self.session_id = response.session_id
         self._password = response.password
-        self.timing = Timing.derive(
-            response.timeout_ms / 1000, tick_time=self._tick_time, wind_down=self._wind_down
-        )
+        granted = response.timeout_ms / 1000
+        if not created:
+            granted = min(granted, self.timing.session_timeout)  # see `ledger`
+        self.timing = Timing.derive(granted, tick_time=self._tick_time, wind_down=self._wind_down)
         self._ledger.opened(self.timing, self._handshake_sent, created=created)
         self.leases.retime(self.timing)
         self._established = True
@@ -261,7 +266,7 @@ class SessionMachine:
             body = encode_body(AuthPacket(auth.scheme, auth.credential))
             self._out.append(encode_request(XID_AUTH, OpCode.AUTH, body))
         self._auth_pending = len(self._auth)
-        for request in self.watches.rearm(self.last_zxid):
+        for request in self.watches.rearm(self.last_zxid, self._max_request - HEADER):
             body = encode_body(request)
             self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
             self._rearm_pending += 1
@@ -290,16 +295,17 @@ class SessionMachine:
             raise RemoteWireError(f"an answer with the unexpected xid {xid}")
 
     def _answer(self, header: ReplyHeader, r: Reader, now: float) -> None:
+        call = self._depot.awaiting(header.xid)
+        answer = call.read(header.err, r)
+        self._depot.answered()
+        # Only now, since a zxid out of nonsense would have every server refuse us from then on.
         self.last_zxid = max(self.last_zxid, header.zxid)
-        call = self._depot.answered(header.xid)
-        try:
-            answer = call.read(header.err, r)
-        except RemoteWireError as error:
-            call.fail(error)
-            raise
         worked = not isinstance(answer, AioleadError)
         self._ledger.answered(call.sent_at, now, proof=call.is_proof and worked)
         call.settle(answer, missing=header.err != 0)
+        if isinstance(answer, AuthFailedError):
+            # From a server that serves authenticated clients only; it hangs up after this.
+            self._auth_refused(answer)
 
     def _event(self, event: WatcherEvent, zxid: int) -> None:
         try:
@@ -316,17 +322,22 @@ class SessionMachine:
     def _authenticated(self, err: int) -> None:
         self._auth_pending -= 1
         if err:
-            self._move(Trigger.AUTH_REFUSED)
-            self._end_session(LossReason.EXPIRED)
-            raise AuthFailedError("the server refused the credentials")
+            self._auth_refused(AuthFailedError("the server refused the credentials"))
         if not self._auth_pending:
             self._move(Trigger.ESTABLISHED)
+
+    def _auth_refused(self, error: AuthFailedError) -> NoReturn:
+        self._move(Trigger.AUTH_REFUSED)
+        self._end_session(LossReason.EXPIRED)
+        raise error
 
     def _remove_watch(self, path: str, type_: WatcherType) -> None:
         if self._established:
             body = encode_body(RemoveWatches(path, type_))
-            # Nobody waits for it, and it is of no use on another connection.
-            call: Call[None] = Call(OpCode.REMOVE_WATCHES, body, _nothing, is_write=True)
+            # Nobody waits for it.
+            call: Call[None] = Call(
+                OpCode.REMOVE_WATCHES, body, _nothing, is_write=True, bound=True
+            )
             self._depot.enqueue(call, self.last_contact)
             self._on_output()
 
@@ -389,7 +400,7 @@ class SessionMachine:
         self.leases.expire(now)
         self.leases.settle(now)
         if not self._established:
-            self._depot.fail_older_than(now - self.timing.session_timeout, self._waited_too_long)
+            self._depot.fail_overdue(now, self.timing.session_timeout, self._waited_too_long)
             return None
         if now >= self._silent_due():
             return f"nothing came from the server for {self.timing.silent_after:g} seconds"
@@ -410,9 +421,9 @@ class SessionMachine:
         )
 
     def _renew(self, now: float) -> None:
-        holds = self.leases.renewal(MOST_CHECKS)
+        holds = self.leases.renewal(MOST_CHECKS, self._max_request - HEADER)
         checks = Multi(tuple(Check(held.path, -1) for held in holds))
-        call = multi_call(checks, [held.path for held in holds])
+        call = multi_call(checks, [held.path for held in holds], bound=True)
         call.add_done_callback(lambda: self._renewed(call, holds))
         self._depot.enqueue(call, now)
         self._on_output()

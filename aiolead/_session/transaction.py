@@ -21,16 +21,19 @@ from ..errors import (
 from .depot import Call
 
 
-def multi_call(multi: Multi, paths: Sequence[str]) -> Call[list[MultiResult]]:
+def multi_call(
+    multi: Multi, paths: Sequence[str], *, bound: bool = False
+) -> Call[list[MultiResult]]:
     """The call for a transaction; it fails with a `TransactionError` if one operation does.
 
     Args:
         multi: the operations, with full paths.
         paths: what errors call their subjects.
+        bound: see `Call`.
     """
     body = encode_body(multi)
     parse = multi_parser(paths)
-    return Call(OpCode.MULTI, body, parse, path=paths[0], is_write=True, is_proof=True)
+    return Call(OpCode.MULTI, body, parse, path=paths[0], is_write=True, is_proof=True, bound=bound)
 
 
 def multi_parser(paths: Sequence[str]) -> Callable[[Reader], list[MultiResult]]:

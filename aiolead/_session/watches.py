@@ -14,6 +14,9 @@ from ..model import EventType, WatchEvent
 CHUNK = 128 * 1024
 """Most bytes of paths in one SetWatches: a fraction of what servers take (ZOOKEEPER-706)."""
 
+SET_WATCHES = 20
+"""Bytes of a SetWatches without its paths."""
+
 
 class Kind(enum.Enum):
     """Which list of a server a watch is on, and which of SetWatches."""
@@ -102,7 +105,8 @@ class WatchRegistry:
     """All watches of a session.
 
     Args:
-        remove: asks the server to forget a watch that nobody here needs any more.
+        remove: asks the server to forget a watch that nobody here needs any more; for nothing,
+            where there is no link, since only what is needed gets re-armed.
     """
 
     __slots__ = ("_armed", "_arming", "_remove", "is_live")
@@ -177,7 +181,7 @@ class WatchRegistry:
         wanted = self._arming.get((path, wire), 0) or any(
             (path, other) in self._armed for other in Kind if other.wire is wire
         )
-        if not wanted and self.is_live:
+        if not wanted:
             self._remove(path, wire)
 
     def fire(self, type_: EventType, path: str, zxid: int) -> None:
@@ -191,28 +195,32 @@ class WatchRegistry:
             slot.fire(WatchEvent(type_, slot.label, zxid))
 
     def session_over(self) -> None:
-        """The session ended: no watch of it can fire any more, and each is told so."""
+        """The session ended: no watch of it can fire any more, and each is told so.
+
+        Reads that were to arm one have failed by now; those in `_arming` are for the next session.
+        """
         self.is_live = False
         slots = [slot for group in self._armed.values() for slot in group]
         self._armed.clear()
-        self._arming.clear()
         for slot in slots:
             slot.kind = None
         for slot in slots:
             slot.fire(WatchEvent(EventType.NONE, slot.label))
 
-    def rearm(self, relative_zxid: int) -> Iterator[SetWatches]:
+    def rearm(self, relative_zxid: int, room: int) -> Iterator[SetWatches]:
         """The requests that re-arm everything on a new connection, in chunks.
 
         Args:
             relative_zxid: the last transaction that the client has seen; the server reports at
                 once what changed since.
+            room: how many bytes one request may have.
         """
+        limit = min(CHUNK, room - SET_WATCHES)
         chunk: dict[Kind, list[str]] = {kind: [] for kind in Kind}
         size = 0
         for path, kind in self._armed:
             cost = len(path.encode()) + 4
-            if size and size + cost > CHUNK:
+            if size and size + cost > limit:
                 yield _set_watches(relative_zxid, chunk)
                 chunk = {kind: [] for kind in Kind}
                 size = 0
