@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import final
 
+from anyio.lowlevel import checkpoint
+
 from .._session.transaction import multi_parser
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
@@ -68,7 +70,7 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """What the server granted, in seconds."""
+        """What the server granted, in seconds: the least so far, where servers differ in that."""
         return self._core.machine.timing.session_timeout
 
     @property
@@ -225,6 +227,9 @@ class Client:
         """
         tree = Scope("")
         missing = [self._scope.full(path)]
+        if missing == ["/"]:
+            await checkpoint()
+            return
         while missing:
             try:
                 await self._submit(tree.create(missing[-1], b"", mode, acl, None))

@@ -161,7 +161,7 @@ class Connection:
             await self._stop()
             raise ConnectFailed(
                 f"no session with {self._target} within {self._connect_timeout:g} seconds",
-                list(self._supervisor.failures.items()),
+                self._supervisor.attempts(),
             ) from None
         except BaseException:
             await self._stop()

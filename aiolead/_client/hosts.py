@@ -5,9 +5,11 @@ from __future__ import annotations
 import ipaddress
 import random
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import anyio
+
+from ..paths import format_host
 
 
 class HostList:
@@ -27,6 +29,10 @@ class HostList:
 
     def __len__(self) -> int:
         return len(self._hosts)
+
+    def __iter__(self) -> Iterator[str]:
+        """As `host:port`, in the order given."""
+        return (format_host(host, port) for host, port in self._hosts)
 
     def round(self, last: tuple[str, int] | None) -> list[tuple[str, int]]:
         """Every server once, in random order; the one that was just lost comes last."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -74,16 +74,16 @@ class Scope:
         acl: Sequence[ACL] | None,
         ttl: float | None,
     ) -> Create:
+        if not isinstance(mode, CreateMode):
+            raise ConfigurationError(f"mode: must be a CreateMode, not {mode!r}")
         full = self._create_path(path, mode)
         acl = _checked_acl(OPEN_ACL_UNSAFE if acl is None else acl)
         data = _checked_data(data)
         if mode.has_ttl:
-            if ttl is None or not 0 < ttl <= MAX_TTL:
-                raise ConfigurationError(
-                    f"ttl: {mode.name} needs a time to live in seconds, above 0 and at most "
-                    f"{MAX_TTL:.0f}, not {ttl!r}"
-                )
-            return Create(full, data, acl, mode, max(1, round(ttl * 1000)), OpCode.CREATE_TTL)
+            if ttl is None:
+                raise ConfigurationError(f"ttl: {mode.name} needs a time to live, in seconds")
+            ttl = checked_duration("ttl", ttl, least=0.001, most=MAX_TTL)
+            return Create(full, data, acl, mode, round(ttl * 1000), OpCode.CREATE_TTL)
         if ttl is not None:
             raise ConfigurationError(f"ttl: only modes WITH_TTL take one, not {mode.name}")
         op = OpCode.CREATE_CONTAINER if mode is CreateMode.CONTAINER else OpCode.CREATE2
@@ -91,7 +91,7 @@ class Scope:
 
     def _create_path(self, path: str, mode: CreateMode) -> str:
         # The server appends the digits before it looks at the path, so that `/a/` is fine here.
-        if mode.is_sequential and path.endswith("/"):
+        if mode.is_sequential and isinstance(path, str) and path.endswith("/"):
             return self.full(path + "0")[:-1]
         if path == "/" and not self.prefix:
             raise InvalidPathError("path: the root cannot be created")
@@ -215,13 +215,13 @@ def _checked_data(data: object) -> bytes:
 
 
 def _checked_version(version: object) -> int:
-    if not isinstance(version, int) or not ANY_VERSION <= version <= 0x7FFF_FFFF:
+    if type(version) is not int or not ANY_VERSION <= version <= 0x7FFF_FFFF:
         raise ConfigurationError(f"version: must be -1 (any) to 2^31 - 1, not {version!r}")
     return version
 
 
 def _checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
-    entries = tuple(acl)
+    entries = tuple(acl) if isinstance(acl, Iterable) else ()
     if not entries or not all(isinstance(entry, ACL) for entry in entries):
         raise ConfigurationError(f"acl: must be a sequence of at least one ACL, not {acl!r}")
     return entries

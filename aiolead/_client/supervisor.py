@@ -74,10 +74,22 @@ class Supervisor:
         self._link: Link | None = None
         self._output = anyio.Event()
         self._due = anyio.Event()
-        self.failures: dict[str, Exception] = {}
+        self._failures: dict[str, Exception] = {}
         """The last error of each address, since the last success."""
+        self._doing = ("", "")
         core.on_output = self._on_output
         core.on_due = self._on_due
+
+    def attempts(self) -> list[tuple[str, Exception]]:
+        """Why there is no session yet: for each address the last error, or how far we are."""
+        attempts = dict(self._failures)
+        name, stage = self._doing
+        if name and name not in attempts:
+            attempts[name] = LinkEnded(stage)
+        for host in self._hosts:
+            if not any(name.split(" ")[0] == host for name in attempts):
+                attempts[host] = LinkEnded("not tried yet")
+        return list(attempts.items())
 
     def _on_output(self) -> None:
         self._output.set()
@@ -87,9 +99,9 @@ class Supervisor:
 
     def _cut(self, why: Exception) -> None:
         """Gives up the connection, at once as far as the machine is concerned."""
-        if self._link is not None:
-            self._machine.link_down(self._core.clock())
+        if self._link is not None and self._link.ended is None:
             self._link.end(why)
+            self._machine.link_down(self._core.clock())
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -148,37 +160,46 @@ class Supervisor:
     async def _try_host(self, host: str, port: int) -> str:
         """Tries the addresses of one server until one of them serves us."""
         outcome = "failed"
+        name = format_host(host, port)
+        self._doing = (name, "its name is not resolved yet")
         try:
             with anyio.fail_after(self._patience):
                 addresses = await self._hosts.resolve(host, port)
         except (OSError, UnicodeError) as error:
-            self._failed(host, port, _reason(error, "its name was not resolved in time"))
+            self._failed(name, _reason(error, "its name was not resolved in time"))
             return outcome
         self._machine.can_move = len(self._hosts) > 1 or len(addresses) > 1
         for address in addresses:
-            outcome = await self._try_address(address, port, format_host(host, port))
+            label = name if address == host else f"{name} ({address})"
+            outcome = await self._try_address(address, port, label)
             if outcome == "served" or self._machine.state.is_final:
                 break
         return outcome
 
-    def _failed(self, host: str, port: int, error: Exception) -> None:
-        logger.debug("%s: %s", format_host(host, port), error)
-        self.failures[format_host(host, port)] = error
+    def _failed(self, name: str, error: Exception) -> None:
+        logger.debug("%s: %s", name, error)
+        self._failures[name] = error
 
     async def _try_address(self, address: str, port: int, name: str) -> str:
         """One attempt; returns when its connection, if there was one, has ended.
+
+        Args:
+            address: where to connect.
+            port: where to connect.
+            name: what errors and logs call it.
 
         Returns:
             `served` after a connection with a session, `refused` where the server accepted the
             connection and then closed it without a word, `failed` otherwise.
         """
+        self._doing = (name, "no connection yet")
         try:
             with anyio.fail_after(self._patience):
                 stream = await self._dial(address, port)
         except (OSError, anyio.BrokenResourceError) as error:
-            self.failures[name] = _reason(error, "no connection in time")
-            logger.debug("%s (%s): %s", name, address, self.failures[name])
+            self._failed(name, _reason(error, "no connection in time"))
             return "failed"
+        self._doing = (name, "no answer to the handshake yet")
         link = self._link = Link(stream)
         clock = self._core.clock
         opened_at = inf
@@ -191,19 +212,19 @@ class Supervisor:
                     with anyio.move_on_after(self._patience):
                         await link.opened.wait()
                         opened_at = clock()
-                        logger.debug("%s (%s): session 0x%x", name, address, self._session_id)
+                        logger.debug("%s: session 0x%x", name, self._session_id)
                     if not link.opened.is_set():
-                        link.end(LinkEnded("no answer to the handshake in time"))
+                        self._cut(LinkEnded("no answer to the handshake in time"))
         finally:
             self._machine.link_down(clock())
             self._link = None
             await anyio.aclose_forcefully(stream)
         why = link.ended or LinkEnded("the connection ended")
-        logger.debug("%s (%s): %s", name, address, why)
         if not link.opened.is_set():
-            self.failures[name] = why
+            self._failed(name, why)
             return "refused" if isinstance(why, ServerHungUp) else "failed"
-        self.failures.clear()
+        logger.debug("%s: %s", name, why)
+        self._failures.clear()
         if clock() - opened_at >= min(0.25, self._machine.timing.session_timeout / 20):
             self._backoff.succeeded()
         return "served"
@@ -219,10 +240,10 @@ class Supervisor:
                     self._on_due()
                 self._on_output()
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            link.end(ServerHungUp(_hang_up(error)))
+            self._cut(ServerHungUp(_hang_up(error)))
         except AioleadError as error:
             # Not the protocol, or the end of the session: the machine has drawn its conclusions.
-            link.end(error)
+            self._cut(error)
 
     async def _write(self, link: Link) -> None:
         machine, clock, stream = self._machine, self._core.clock, link.stream
@@ -233,7 +254,7 @@ class Supervisor:
                     await stream.send(data)
                 await self._output.wait()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            link.end(ServerHungUp(_hang_up(error)))
+            self._cut(ServerHungUp(_hang_up(error)))
 
 
 class ServerHungUp(LinkEnded):

@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 
 from .._session.watches import WatchRegistry, WatchSlot
+from ..errors import UsageError
 from ..model import WatchEvent
 
 
@@ -30,16 +31,30 @@ class ClientWatch(WatchSlot):
 
     def fire(self, event: WatchEvent) -> None:
         super().fire(event)
+        self._wake()
+
+    def close(self) -> None:
+        super().close()
+        self._wake()
+
+    def _wake(self) -> None:
         if self._fired is not None:
             self._fired.set()
             self._fired = None
 
     async def wait(self) -> WatchEvent:
-        """Waits for the event. Cancellation: leaves the watch armed."""
-        if self.event is not None:
+        """Waits for the event. Cancellation: leaves the watch armed.
+
+        Raises:
+            UsageError: the watch was closed before anything happened.
+        """
+        if (event := self.event) is not None:
             await anyio.lowlevel.checkpoint()
-            return self.event
+            return event
         while self.event is None:
+            if self.closed:
+                await anyio.lowlevel.checkpoint()
+                raise UsageError("the watch was closed")
             if self._fired is None:
                 self._fired = anyio.Event()
             await self._fired.wait()
