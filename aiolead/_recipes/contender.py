@@ -413,8 +413,13 @@ class Contender:
             urgent: whether the lease is renewed at once.
             surrender: whether a lost link ends the hold.
         """
+
+        def on_lost(reason: LossReason) -> None:
+            self._own_gone = self._own_gone or reason is LossReason.DELETED
+            lost(reason)
+
         hold = self._client.lease.hold(
-            self.node.path, lost, settled=self._settled, urgent=urgent, surrender=surrender
+            self.node.path, on_lost, settled=self._settled, urgent=urgent, surrender=surrender
         )
         self._on_own_gone = hold.lose
         return hold
@@ -463,8 +468,12 @@ class Contender:
         if node is None:
             return None
         own_watch, self._own_watch = self._own_watch, None
-        if node.session_id != self._client.session_id:
+        if self._own_gone or node.session_id != self._client.session_id:
+            # Where the whole path was deleted, its numbers have started anew: a znode of that
+            # name may be somebody else's by now.
             self._line.forget(node)
+            if own_watch is not None:
+                own_watch.close()
             return None
         delete = self._client.delete(node.path)
         delete.add_done_callback(partial(self._deleted, node, delete, own_watch))

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from ..errors import AcquireTimeout, TenureLost
+from ..errors import AcquireTimeout, TenureLost, UsageError
 from .base import QueuedRecipe, checked_wait
 from .tenure import Tenure
 
@@ -23,15 +23,21 @@ class _Context(Generic[T]):
         self._recipe = recipe
         self._tenure: T | None = None
         self._scope: anyio.CancelScope | None = None
-        self._task = 0
+        self._task: int | None = None  # which one is inside, or on its way
 
     async def _acquire(self, wait: float | None) -> T | None:
         """Gets in front within `wait` seconds (0: without waiting), or leaves the line."""
         recipe = self._recipe
-        self._task = recipe.tasks.enter()
+        task = recipe.tasks.enter()
+        if self._task is not None:
+            recipe.tasks.leave(task)
+            raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
+        self._task = task
         contender = recipe.contender()
-        in_front = False
+        tenure: T | None = None
+        scope = anyio.CancelScope()
         try:
+            in_front = False
             if wait is None:
                 in_front = await contender.reach_front()
             elif wait == 0:
@@ -39,17 +45,18 @@ class _Context(Generic[T]):
             else:
                 with anyio.move_on_after(wait):
                     in_front = await contender.reach_front()
+            if in_front:
+                # No checkpoint between winning and the body.
+                tenure = recipe.begin(contender, scope.cancel)
         finally:
-            if not in_front:
+            if tenure is None:
                 contender.discard()
-                recipe.tasks.leave(self._task)
-        if not in_front:
-            return None
-        # No checkpoint between winning and the body.
-        self._scope = anyio.CancelScope()
-        self._scope.__enter__()
-        self._tenure = recipe.begin(contender, self._scope.cancel)
-        return self._tenure
+                self._task = None
+                recipe.tasks.leave(task)
+        if tenure is not None:
+            scope.__enter__()
+            self._tenure, self._scope = tenure, scope
+        return tenure
 
     async def __aexit__(
         self,
@@ -57,24 +64,40 @@ class _Context(Generic[T]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        tenure, scope = self._tenure, self._scope
-        if tenure is None or scope is None:
+        tenure, scope, task = self._tenure, self._scope, self._task
+        if tenure is None or scope is None or task is None:
             return False
+        if anyio.get_current_task().id != task:
+            # Whoever entered it is still inside, and can leave it.
+            raise UsageError(f"{self._recipe!r} was entered by another task")
         self._tenure = self._scope = None
-        swallowed = bool(scope.__exit__(exc_type, exc, traceback))
+        left = exc
+        try:
+            if scope.__exit__(exc_type, exc, traceback):
+                left = None
+        except BaseException as rest:
+            # What is left of a group once our own cancellation is taken out of it.
+            left = rest
         try:
             if not tenure.is_resigned:
                 await tenure.release()
         finally:
-            self._recipe.tasks.leave(self._task)
-        if tenure.loss is None:
-            return swallowed
-        if exc is not None and not swallowed:
+            self._task = None
+            self._recipe.tasks.leave(task)
+        if left is None:
+            if tenure.loss is not None:
+                raise tenure.error() from None
+            return True
+        if tenure.loss is not None and not isinstance(left, TenureLost):
             # What the body raised tells more than that it was also cancelled.
-            if not isinstance(exc, TenureLost):
-                exc.add_note(str(tenure.error()))
+            left.add_note(str(tenure.error()))
+        if left is exc:
             return False
-        raise tenure.error() from None
+        context = left.__context__
+        try:
+            raise left
+        finally:
+            left.__context__ = context
 
 
 class TenureContext(_Context[T]):

@@ -50,7 +50,8 @@ class Latest(AsyncIterator[V], Generic[V]):
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration
-            self._wake = anyio.Event()
+            if self._wake.is_set():
+                self._wake = anyio.Event()  # never replaced while somebody waits for it
             await self._wake.wait()
         self._is_new = False
         return cast(V, self._value)

@@ -100,11 +100,18 @@ class Line:
 
 
 async def delete_until_gone(client: CoordinationClient, node: Node) -> None:
-    """Pays a debt: deletes a znode, over as many connections as it takes, while it can be ours."""
+    """Pays a debt: deletes a znode, over as many connections as it takes, while it can be ours.
+
+    It looks before it deletes: the delete whose answer was lost may have been applied, and the
+    empty path have been reaped and made anew since. Then the name is somebody else's.
+    """
     while True:
         try:
             await client.ready()
             if client.session_id != node.session_id:
+                return
+            stat = await client.exists(node.path)
+            if stat is None or stat.czxid != node.token:
                 return
             await client.delete(node.path)
         except ConnectionLossError:

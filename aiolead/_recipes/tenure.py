@@ -15,6 +15,7 @@ import anyio.lowlevel
 
 from ..abc import CoordinationClient, FencedClient
 from ..errors import (
+    ClientClosedError,
     LeadershipLost,
     LockLost,
     LossReason,
@@ -51,6 +52,7 @@ class Tenure:
         self._on_resigned = on_resigned
         self._loss: LossReason | None = None
         self._resigned = False
+        self._released = False
         self.path: str = node.path
         """Our znode."""
         self.token: int = node.token
@@ -63,6 +65,10 @@ class Tenure:
         """
         self._session_id = node.session_id
         self._hold = contender.hold(self._lose, urgent=urgent, surrender=surrender)
+        if self._loss is not None:
+            # Only a client that is being closed does that. Nothing begins any more.
+            self._hold.release()
+            raise ClientClosedError("the client is being closed")
 
     def __repr__(self) -> str:
         held = "held" if self.is_held else "not held"
@@ -88,7 +94,7 @@ class Tenure:
 
         0.0 once it is lost or was given up.
         """
-        if self._loss is not None or self._resigned:
+        if self._loss is not None or self._resigned or self._released:
             return 0.0
         return self._client.lease.remaining()
 
@@ -98,19 +104,21 @@ class Tenure:
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was given up by `resign`.
+            UsageError: it was given up: by `resign`, or as its body ended.
         """
         if self._resigned:
             raise UsageError(f"{self._what} was resigned")
         if self._settle_by_clock() is not None:
             raise self.error()
+        if self._released:
+            raise UsageError(f"{self._what} was released: the body that held it has ended")
 
     async def verify(self) -> None:
         """Returns if the quorum confirms, in one round trip, that it is held.
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was given up by `resign`.
+            UsageError: it was given up: by `resign`, or as its body ended.
             ConnectionLossError: the link was lost before the answer came; ask again.
         """
         self.check()
@@ -158,7 +166,8 @@ class Tenure:
             self._on_lost()
 
     def _settle_by_clock(self) -> LossReason | None:
-        if not self._resigned and self._loss is None and self._client.lease.remaining() <= 0.0:
+        given_up = self._resigned or self._released
+        if not given_up and self._loss is None and self._client.lease.remaining() <= 0.0:
             self._hold.lose(LossReason.UNCONFIRMED)
         return self._loss
 
@@ -173,6 +182,7 @@ class Tenure:
         timeout at most. If their answer is that our znode was gone before, it had been lost.
         """
         lost = self._settle_by_clock() is not None
+        self._released = True
         # From here on it is the client's work, whatever happens to this task.
         delete = self._contender.discard()
         self._hold.release()
