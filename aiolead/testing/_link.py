@@ -132,10 +132,11 @@ class Link:
         handshake_ends = anyio.current_time() + HANDSHAKE_TIMEOUT
         while connection.closing is Closing.NO:
             limit = float("inf") if connection.is_established else handshake_ends
-            with anyio.CancelScope(deadline=limit) as waiting:
+            data = b""
+            with anyio.CancelScope(deadline=limit):
                 data = await self._transport.receive()
             await self._gate.wait()
-            if waiting.cancelled_caught:
+            if not data:
                 return
             is_done = core.receive(connection, data, self._now())
             self._deliver()

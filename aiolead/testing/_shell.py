@@ -26,7 +26,7 @@ class Shell:
     test: there the error would be lost, or the test would hang.
     """
 
-    def __init__(self, core: Core, clock: Callable[[], float], host: str, port: int) -> None:
+    def __init__(self, core: Core, clock: Callable[[], float], host: str, port: int | None) -> None:
         self.core = core
         self.now = clock
         self.port = port
@@ -56,8 +56,10 @@ class Shell:
     async def start(self) -> None:
         if self._run_tasks is not None:
             return
-        listener = await Listener.open(self._host, self.port)
-        self.port = listener.port
+        listener = None
+        if self.port is not None:
+            listener = await Listener.open(self._host, self.port)
+            self.port = listener.port
         self.core.restarted(self.now())
         self._run_ended = anyio.Event()
         await self._tasks.start(self._run, listener)
@@ -114,17 +116,19 @@ class Shell:
         if deadline is not None and (self._timer_until is None or deadline < self._timer_until):
             self._rescheduled.set()
 
-    async def _run(self, listener: Listener, *, task_status: TaskStatus[None]) -> None:
+    async def _run(self, listener: Listener | None, *, task_status: TaskStatus[None]) -> None:
         """From one start to the next stop."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._run_tasks = tasks
                 tasks.start_soon(self._guard, self._keep_time)
-                tasks.start_soon(self._guard, self._accept, listener)
+                if listener is not None:
+                    tasks.start_soon(self._guard, self._accept, listener)
                 task_status.started()
         finally:
             self._run_tasks = None
-            listener.close()
+            if listener is not None:
+                listener.close()
             self._run_ended.set()
 
     async def _serve(self, connection: Connection, link: Link) -> None:

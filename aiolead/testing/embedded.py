@@ -6,9 +6,9 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, TypedDict, Unpack
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -44,6 +44,22 @@ class SessionInfo:
     is_connected: bool
 
 
+class EmbeddedServerOptions(TypedDict, total=False):
+    """The arguments of `EmbeddedServer`, for those who pass them on."""
+
+    host: str
+    port: int | None
+    tick_time: float
+    min_session_timeout: float | None
+    max_session_timeout: float | None
+    max_frame: int
+    max_connections: int
+    container_interval: float
+    event_zxids: bool
+    clock: Callable[[], float] | None
+    rng: random.Random | None
+
+
 class EmbeddedServer:
     """A standalone ZooKeeper server that speaks the wire protocol, in memory and over TCP.
 
@@ -57,7 +73,8 @@ class EmbeddedServer:
 
     Args:
         host: the address to listen on.
-        port: the port to listen on; 0 takes a free one.
+        port: the port to listen on; 0 takes a free one. None does not listen at all: then there are
+            only the connections in memory, and no real I/O.
         tick_time: the unit of time, in seconds: sessions end at multiples of it.
         min_session_timeout: the shortest session timeout that is granted, in seconds; two ticks
             by default.
@@ -79,7 +96,7 @@ class EmbeddedServer:
         self,
         *,
         host: str = "127.0.0.1",
-        port: int = 0,
+        port: int | None = 0,
         tick_time: float = 0.5,
         min_session_timeout: float | None = None,
         max_session_timeout: float | None = None,
@@ -113,19 +130,19 @@ class EmbeddedServer:
         self._port = port
         self._clock = clock
         self._rng = rng or random.SystemRandom()
-        self._options: dict[str, Any] = {
-            "tick_ms": milliseconds(tick_time),
-            "min_session_ms": milliseconds(shortest),
-            "max_session_ms": milliseconds(longest),
-            "max_frame": max_frame,
-            "max_connections": max_connections,
-            "container_interval_ms": milliseconds(container_interval),
-            "event_zxids": event_zxids,
-        }
+        self._settings = Settings(
+            tick_ms=milliseconds(tick_time),
+            min_session_ms=milliseconds(shortest),
+            max_session_ms=milliseconds(longest),
+            max_frame=max_frame,
+            max_connections=max_connections,
+            container_interval_ms=milliseconds(container_interval),
+            event_zxids=event_zxids,
+        )
         self._shell: Shell | None = None
 
     @classmethod
-    def in_thread(cls, **options: Any) -> ThreadedServer:
+    def in_thread(cls, **options: Unpack[EmbeddedServerOptions]) -> ThreadedServer:
         """The same server in a thread of its own, for programs without an event loop.
 
             with EmbeddedServer.in_thread() as server:
@@ -142,7 +159,7 @@ class EmbeddedServer:
         clock = self._clock or anyio.current_time
         # A clock that was passed in is all the time there is; the times in a Stat follow it.
         epoch = time.time() - clock() if self._clock is None else 0.0
-        core = Core(Settings(epoch=epoch, **self._options), self._rng)
+        core = Core(replace(self._settings, epoch=epoch), self._rng)
         self._shell = Shell(core, clock, self._host, self._port)
         await self._shell.open()
         return self
@@ -171,8 +188,15 @@ class EmbeddedServer:
 
     @property
     def port(self) -> int:
-        """Where it listens; the same again after `stop` and `start`."""
-        return self._running.port
+        """Where it listens; the same again after `stop` and `start`.
+
+        Raises:
+            UsageError: it does not listen.
+        """
+        port = self._running.port
+        if port is None:
+            raise UsageError("this EmbeddedServer does not listen: it was made with port=None")
+        return port
 
     @property
     def connect_string(self) -> str:

@@ -17,6 +17,7 @@ from aiolead._wire.requests import (
     GetChildren,
     GetData,
     SetData,
+    SetWatches,
 )
 from aiolead.errors import NoNodeError
 from aiolead.model import EventType
@@ -58,6 +59,27 @@ def test_bytes_may_come_in_any_pieces(size: int) -> None:
         assert client.feed(stream[start : start + size])
     assert len(client.read()) == 3
     assert list(client.world.core.processor.tree.paths()) == ["/x"]
+
+
+def test_arming_again_tells_what_came_after_the_zxid_and_not_what_came_with_it() -> None:
+    world = World()
+    client = world.client()
+    client.create("/x")
+    client.ask(SetData("/x", b"", -1))
+    changed = world.core.processor.zxid
+    client.create("/x/y")
+    filled = world.core.processor.zxid
+    told = {
+        changed - 1: [(EventType.DATA_CHANGED, "/x"), (EventType.CHILDREN_CHANGED, "/x")],
+        changed: [(EventType.CHILDREN_CHANGED, "/x")],
+        filled: [],
+    }
+    for zxid, events in told.items():
+        again = world.client()
+        again.ask(SetWatches(zxid, data=("/x",), child=("/x",)))
+        assert again.heard() == events
+        assert len(world.core.processor.watches) == 2 - len(events)
+        world.core.lost(again.connection)
 
 
 def test_children_do_not_come_in_the_order_of_their_names() -> None:

@@ -119,6 +119,7 @@ def test_the_end_of_a_session_takes_what_it_owns(tree: Tree) -> None:
     begin(tree, 200).end_session()
     assert sorted(tree.paths()) == ["/a", "/a/b"]
     assert_sound(tree)
+    assert tree._ephemerals == {}
 
 
 PATHS = ("/a", "/a/b", "/a/c", "/a/c/d", "/e", "/n", "/n/n")
@@ -193,6 +194,8 @@ def test_a_parent_made_anew_counts_from_zero() -> None:
     client.create("/p")
     client.create("/p/n-", flags=EPHEMERAL_SEQUENTIAL)
     ops = (
+        create("/p/n-", flags=SEQUENTIAL),
+        Delete("/p/n-0000000001", -1),
         Delete("/p/n-0000000000", -1),
         Delete("/p", -1),
         create("/p"),

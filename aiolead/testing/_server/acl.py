@@ -79,6 +79,11 @@ def masked(acls: tuple[ACL, ...]) -> tuple[ACL, ...]:
     )
 
 
+def user(scheme: str, id_: str) -> str:
+    """What an identity is called where its secret must not show."""
+    return id_.partition(":")[0] if scheme == "digest" else id_
+
+
 def _is_valid(scheme: str, id_: str) -> bool:
     match scheme:
         case "digest":

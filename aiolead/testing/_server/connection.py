@@ -36,7 +36,7 @@ class Connection:
     """
 
     def __init__(
-        self, address: str, max_frame: int, woken: dict[Connection, None], sent: Traffic
+        self, address: str, max_frame: int, woken: dict[Connection, None], traffic: Traffic
     ) -> None:
         self.address = address
         self.session_id = 0
@@ -53,7 +53,7 @@ class Connection:
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._woken = woken
-        self._traffic = sent
+        self._traffic = traffic
 
     @property
     def is_established(self) -> bool:

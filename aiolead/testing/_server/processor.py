@@ -41,7 +41,7 @@ from ...errors import (
     ServerError,
 )
 from ...model import CreateMode, EventType
-from . import reads
+from . import acl, reads
 from .connection import Connection
 from .records import NumberReply, WhoAmIReply
 from .transaction import Transaction
@@ -154,7 +154,7 @@ class Processor:
             case OpCode.MULTI_READ:
                 return reads.multi_read(tree, r, identities)
             case OpCode.WHO_AM_I:
-                return WhoAmIReply([(s, i.partition(":")[0]) for s, i in identities])
+                return WhoAmIReply([(scheme, acl.user(scheme, id_)) for scheme, id_ in identities])
             case OpCode.SET_WATCHES | OpCode.SET_WATCHES2:
                 self._set_watches(connection, SetWatches.read(r, op))
                 return None

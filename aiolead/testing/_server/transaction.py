@@ -152,13 +152,11 @@ class Transaction:
         node = self._tree.remove(path)
         parent.pzxid = self._zxid
         # A znode that is created anew counts from 0, also within the transaction.
-        counter = self._counters.pop(path, None)
+        self._counters.pop(path, None)
 
         def undo() -> None:
             self._tree.insert(path, node)
             parent.pzxid = pzxid
-            if counter is not None:
-                self._counters[path] = counter
 
         self._undo.append(undo)
         self.events.append((EventType.DELETED, path))
