@@ -1,4 +1,7 @@
-"""Run with nothing but the built wheel installed: what everybody gets works by itself."""
+"""Run with nothing but the built wheel installed: what everybody gets works by itself.
+
+Takes the version that the wheel must have.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import aiolead
 
+VERSION = sys.argv[1]
 ROOT = Path(aiolead.__file__).parent
 
 # What only an extra, or only tests, may bring in.
@@ -36,7 +40,7 @@ def check_metadata() -> None:
     requirements = importlib.metadata.requires("aiolead") or []
     needed = [line for line in requirements if "extra ==" not in line]
     assert [line.split(">")[0] for line in needed] == ["anyio"], needed
-    assert importlib.metadata.version("aiolead") == aiolead.__version__
+    assert importlib.metadata.version("aiolead") == VERSION
     assert (ROOT / "py.typed").is_file()
     assert not list(ROOT.rglob("test_*.py"))
 
@@ -65,4 +69,4 @@ def check_election() -> None:
 check_imports()
 check_metadata()
 check_election()
-sys.stdout.write(f"The wheel of aiolead {aiolead.__version__} works by itself.\n")
+sys.stdout.write(f"The wheel of aiolead {VERSION} works by itself.\n")
