@@ -1,0 +1,186 @@
+"""What the tests of the recipes share: clients, a wire to look at, clocks, a bounded wait."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Protocol
+
+import anyio
+import trio
+from anyio.abc import ByteStream
+
+import aiolead
+from aiolead._client.clock import lease_clock
+from aiolead.errors import NoNodeError
+from aiolead.testing import EmbeddedServer
+from support.raw import RawClient
+
+PATIENCE = 20.0
+"""How long anything is waited for that must happen, in seconds; it mostly takes milliseconds."""
+
+SESSION = 8.0
+"""A session timeout that outlives any hiccup of a busy machine, in seconds."""
+
+
+class Served(Protocol):
+    """Something to connect to."""
+
+    @property
+    def connect_string(self) -> str: ...
+
+
+def connect(server: Served, **options: Any) -> aiolead.Connection:
+    """A client of a server over TCP."""
+    return aiolead.connect(server.connect_string, **{"session_timeout": SESSION, **options})
+
+
+def raw(server: Served) -> RawClient:
+    """The operator: a client that shares no code with the one under test."""
+    return RawClient(server.connect_string)
+
+
+async def eventually(
+    check: Callable[[], bool | Awaitable[bool]], what: str, *, within: float = PATIENCE
+) -> None:
+    """Waits until something is so.
+
+    Raises:
+        AssertionError: it is not, after `within` seconds.
+    """
+    with anyio.move_on_after(within):
+        while True:
+            answer = check()
+            if await answer if inspect.isawaitable(answer) else answer:
+                return
+            await anyio.sleep(0.005)
+    raise AssertionError(f"still not, after {within} seconds: {what}")
+
+
+async def names(client: aiolead.Client, path: str) -> list[str]:
+    """The children of a path, sorted by their numbers; none if there is no such path."""
+    await client.sync(path)
+    try:
+        children = await client.get_children(path)
+    except NoNodeError:
+        return []
+    return sorted(children, key=lambda name: name[-10:])
+
+
+async def joined(client: aiolead.Client, path: str, count: int) -> list[str]:
+    """Waits until so many contenders are in the line, and names them in order."""
+    line: list[str] = []
+
+    async def are_there() -> bool:
+        line[:] = await names(client, path)
+        return len(line) == count
+
+    await eventually(are_there, f"{count} contenders on {path}; there are {line}")
+    return line
+
+
+def tasks_living() -> int:
+    """How many tasks this event loop has."""
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:
+        return trio.lowlevel.current_statistics().tasks_living
+
+
+# --- clocks ------------------------------------------------------------------------------------
+
+
+class JumpingClock:
+    """The lease's clock, which a test can move on: as if the process had been blocked so long."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+
+    def __call__(self) -> float:
+        return lease_clock() + self._ahead
+
+    def jump(self, seconds: float) -> None:
+        self._ahead += seconds
+
+
+def stopped_clock() -> float:
+    """A lease's clock that stands still, so that nothing is ever due: no ping, no renewal."""
+    return 1000.0
+
+
+# --- in memory ---------------------------------------------------------------------------------
+
+
+class Wire:
+    """The connections of one client to an embedded server, in memory.
+
+    Attributes:
+        segments: what was sent, as it was handed to the transport.
+    """
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        self._server = server
+        self._open = anyio.Event()
+        self._open.set()
+        self.segments: list[bytes] = []
+        self.received = 0
+        """How many bytes have come in."""
+
+    def connect(self, **options: Any) -> aiolead.Connection:
+        """The client."""
+        return aiolead.connect(
+            "127.0.0.1:1", dial=self._dial, **{"session_timeout": SESSION, **options}
+        )
+
+    async def _dial(self, _host: str, _port: int) -> ByteStream:
+        return _WireStream(self, await self._server.connect_stream())
+
+    def hold(self) -> None:
+        """Holds back what comes from the server, until `release`."""
+        self._open = anyio.Event()
+
+    def release(self) -> None:
+        self._open.set()
+
+    async def pass_on(self, data: bytes) -> bytes:
+        await self._open.wait()
+        self.received += len(data)
+        return data
+
+
+class _WireStream(ByteStream):
+    def __init__(self, wire: Wire, inner: ByteStream) -> None:
+        self._wire = wire
+        self._inner = inner
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        return await self._wire.pass_on(await self._inner.receive(max_bytes))
+
+    async def send(self, item: bytes) -> None:
+        self._wire.segments.append(bytes(item))
+        await self._inner.send(item)
+
+    async def send_eof(self) -> None:
+        await self._inner.send_eof()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def in_memory(server: EmbeddedServer, **options: Any) -> aiolead.Connection:
+    """A client of an embedded server, in memory."""
+    return Wire(server).connect(**options)
+
+
+def contenders_left(server: EmbeddedServer, path: str) -> list[str]:
+    """The znodes below a path."""
+    return [znode for znode in server.znodes() if znode.startswith(path + "/")]
+
+
+async def nothing_left(server: EmbeddedServer, path: str, *, watched: Collection[str] = ()) -> None:
+    """Waits until no contender is in the line, and no watch is on the server but those named."""
+    await eventually(
+        lambda: not contenders_left(server, path) and set(server.watches()) <= set(watched),
+        f"nothing is left: {path} {contenders_left(server, path)}, {server.watches()}",
+    )
