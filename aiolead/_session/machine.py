@@ -38,6 +38,7 @@ from ..errors import (
     Outcome,
     RemoteWireError,
     SessionExpiredError,
+    SessionMovedError,
     TransactionError,
 )
 from ..model import Auth, EventType, SessionState
@@ -211,7 +212,8 @@ class SessionMachine:
         Raises:
             RemoteWireError: they are not ZooKeeper's protocol: the link must be cut.
             AuthFailedError: the credentials were refused, for good: the link must be cut.
-            SessionExpiredError: the session is over: the link must be cut.
+            SessionExpiredError, SessionMovedError: the session is over, or so the server says: the
+                link must be cut.
         """
         if not self._linked:
             return  # bytes of a connection that was given up while they were on their way
@@ -306,6 +308,11 @@ class SessionMachine:
         if isinstance(answer, AuthFailedError):
             # From a server that serves authenticated clients only; it hangs up after this.
             self._auth_refused(answer)
+        if isinstance(answer, (SessionExpiredError, SessionMovedError)):
+            # A follower goes on serving the connection of a session that is over, pings included,
+            # if the session was resumed there while the leader was closing it. Only the next
+            # handshake, which the leader answers, gets us out of there.
+            raise answer
 
     def _event(self, event: WatcherEvent, zxid: int) -> None:
         try:

@@ -14,6 +14,7 @@ from ..errors import (
     RolledBackError,
     RuntimeInconsistencyError,
     ServerError,
+    SessionError,
     TransactionError,
     UnknownServerError,
     server_error,
@@ -41,6 +42,7 @@ def multi_parser(paths: Sequence[str]) -> Callable[[Reader], list[MultiResult]]:
 
     Raises (from what it returns):
         TransactionError: one of the operations failed.
+        SessionError: the session is over; servers say that of an operation, too.
     """
 
     def parse(r: Reader) -> list[MultiResult]:
@@ -57,11 +59,14 @@ def multi_parser(paths: Sequence[str]) -> Callable[[Reader], list[MultiResult]]:
     return parse
 
 
-def _failure(codes: list[int], paths: Sequence[str]) -> TransactionError:
+def _failure(codes: list[int], paths: Sequence[str]) -> TransactionError | SessionError:
     """A server marks operations before the one that failed with 0, those after it with -2."""
     guilty = [i for i, code in enumerate(codes) if code not in (0, RuntimeInconsistencyError.code)]
     if not guilty:
         raise RemoteWireError(f"a transaction failed, but no operation of it did: {codes}")
+    error = server_error(codes[guilty[0]])
+    if isinstance(error, SessionError):
+        return error
     return TransactionError(guilty[0], [_error(c, p) for c, p in zip(codes, paths, strict=True)])
 
 
