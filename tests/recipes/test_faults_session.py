@@ -7,6 +7,7 @@ lease can foresee that, so the hold of a holder ends there as far as exclusion g
 
 from __future__ import annotations
 
+import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,14 @@ import pytest
 from support.faults import Arena, Contender, a_lock, an_election, eventually, together
 
 import aiolead
-from aiolead.errors import Fenced, LeadershipLost, LossReason
+from aiolead._session.depot import Call
+from aiolead._session.machine import SessionMachine
+from aiolead._session.transaction import multi_call
+from aiolead._wire.framing import frame
+from aiolead._wire.handshake import ConnectResponse
+from aiolead._wire.packets import encode_record
+from aiolead._wire.requests import Check, Multi
+from aiolead.errors import Fenced, LeadershipLost, LossReason, SessionExpiredError
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, FaultProxy, HeldReply, OpCode
 
@@ -173,3 +181,43 @@ async def test_session_that_expires_under_a_fenced_write() -> None:
                 with pytest.raises(Fenced):
                     await fenced.set("/data", b"mine again")
         assert (await other.get("/data"))[0] == b"theirs"
+
+
+@pytest.mark.parametrize("operation", ["create", "transaction"])
+def test_server_that_serves_a_session_which_is_over(operation: str) -> None:
+    """A follower does that if the session moved there while the leader closed it (seen on 3.8).
+
+    It answers pings for ever, and every write with an error. So that error must end the link: the
+    leader answers the next handshake, and says what is true.
+    """
+    states: list[SessionState] = []
+    machine = SessionMachine(
+        session_timeout=2.0,
+        auth=(),
+        max_request=1 << 20,
+        max_reply=1 << 20,
+        tick_time=None,
+        wind_down=None,
+        on_state=lambda state, _: states.append(state),
+        on_output=lambda: None,
+        on_due=lambda: None,
+    )
+    machine.link_up(0.0)
+    machine.data_to_send(0.0)
+    machine.receive(encode_record(ConnectResponse(2000, 7, bytes(16))), 0.0)
+    call: Call[object]
+    expired = struct.pack(">iqi", 1, 9, -112)
+    if operation == "create":
+        call = Call(OpCode.CREATE2, b"", lambda _: None, is_write=True)
+        answer = expired
+    else:
+        call = multi_call(Multi((Check("/a", -1),)), ["/a"])
+        results = struct.pack(">i?ii", -1, False, -112, -112) + struct.pack(">i?i", -1, True, -1)
+        answer = struct.pack(">iqi", 1, 9, 0) + results
+    machine.submit(call, 0.1)
+    machine.data_to_send(0.1)
+    with pytest.raises(SessionExpiredError):
+        machine.receive(frame(answer), 0.2)
+    assert isinstance(call.error(), SessionExpiredError)
+    machine.link_down(0.2)
+    assert states == [SessionState.CONNECTED, SessionState.SUSPENDED]

@@ -34,7 +34,7 @@ from aiolead.testing._proxy.thread import LoopThread
 from .history import History
 from .raw import RawClient
 
-PATIENCE = 40.0
+PATIENCE = 15.0
 """How long anything may take before it counts as stuck, in seconds. Never waited for in vain."""
 
 GLANCE = 0.01
@@ -241,8 +241,10 @@ class Arena:
         try:
             if exc is None:
                 await self.finish()
+            elif isinstance(exc, Exception):
+                exc.add_note(self._tell())
         except AssertionError as error:
-            error.add_note(f"The history:\n{self.history.tell()}")
+            error.add_note(self._tell())
             raise
         finally:
             self._group.cancel_scope.cancel()
@@ -319,11 +321,15 @@ class Arena:
         session = (machine.session_id, machine._password)
         self.history.revoked(contender.line, contender.name)
 
-        def close() -> None:
-            with RawClient(self.hosts, session=session) as raw:
-                assert raw.session.session_id == session[0], "the session was over already"
+        def close() -> bool:
+            # The contender's client, which is thrown out by this, comes back and throws this out.
+            with suppress(EOFError, OSError), RawClient(self.hosts, session=session) as raw:
+                return raw.session.session_id == 0
+            return False
 
-        await anyio.to_thread.run_sync(close)
+        await eventually(
+            lambda: anyio.to_thread.run_sync(close), f"the session of {contender!r} is over"
+        )
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -354,6 +360,23 @@ class Arena:
             lambda: len(anyio.get_running_tasks()) <= self._tasks_before,
             f"no task is left: {anyio.get_running_tasks()}",
         )
+
+    def _tell(self) -> str:
+        """What has happened, and how it is now: for whoever has to find out what went wrong."""
+        lines = ["The history:", self.history.tell(), "The contenders:"]
+        for contender in self.contenders:
+            lines.append(f"  {contender!r}")
+            if contender._online.is_set():
+                machine = contender.machine
+                watched = [path for path, _ in machine.watches._armed]
+                lines.append(f"    {contender.client!r}, {machine._depot.inflight} in flight")
+                lines.append(f"    watches {watched}, live: {machine.watches.is_live}")
+        lines.append("The znodes:")
+        with suppress(OSError), RawClient(self.hosts + self.chroot) as raw:
+            for line in sorted(self._lines):
+                with suppress(NoNodeError):
+                    lines += [f"  {line}/{name}" for name in raw.children(line)]
+        return "\n".join(lines)
 
     async def _nothing_left(self, look: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + PATIENCE
