@@ -48,7 +48,17 @@ class WatchSlot:
         on_event: called synchronously when the watch fires.
     """
 
-    __slots__ = ("_registry", "closed", "event", "kind", "label", "on_event", "path", "pending")
+    __slots__ = (
+        "_registry",
+        "closed",
+        "event",
+        "kind",
+        "label",
+        "on_event",
+        "path",
+        "pending",
+        "wire",
+    )
 
     def __init__(
         self, registry: WatchRegistry, on_event: Callable[[WatchEvent], object] | None
@@ -59,7 +69,10 @@ class WatchSlot:
         self.path: str | None = None
         self.label = ""
         """The path as the caller named it; differs from `path` by the chroot."""
+        self.wire: WatcherType | None = None
+        """What it is armed as, or about to be, to the server."""
         self.kind: Kind | None = None
+        """What it is armed as."""
         self.pending = 0
         """How many reads that will arm it are unanswered."""
         self.closed = False
@@ -130,11 +143,11 @@ class WatchRegistry:
         if slot.closed:
             raise UsageError("the watch was closed")
         busy = slot.pending > 0 or slot.kind is not None
-        if busy and (slot.path != path or (slot.kind or kind).wire is not kind.wire):
+        if busy and (slot.path, slot.wire) != (path, kind.wire):
             raise UsageError(
                 f"the watch is on {slot.label} already: make one watch for each thing to watch"
             )
-        slot.path, slot.label = path, label
+        slot.path, slot.label, slot.wire = path, label, kind.wire
         slot.event = None
         slot.pending += 1
         self._arming[path, kind.wire] += 1
