@@ -94,6 +94,7 @@ class Ledger:
             self._contact = sent
         self._last_answered = sent
         if now - self._entries[-1][1] >= self._grain:
+            self._settle()  # before what it counts with is forgotten
             self._entries.append((sent, now))
             dead = now - self._timing.session_timeout
             while len(self._entries) > 1 and self._entries[0][0] < dead:
