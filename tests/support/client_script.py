@@ -1,0 +1,330 @@
+"""A session machine without I/O: the test drives its clock and plays the server, byte by byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from aiolead._session.depot import Call
+from aiolead._session.lease import HeldZnode
+from aiolead._session.machine import SessionMachine
+from aiolead._session.watches import Kind, WatchSlot
+from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
+from aiolead._wire.framing import FrameReader
+from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import Reader
+from aiolead._wire.packets import Record, encode_body, encode_record, encode_reply
+from aiolead._wire.replies import (
+    DataReply,
+    DoneResult,
+    ErrorResult,
+    MultiReply,
+    NamesReply,
+    ReplyHeader,
+    StatReply,
+    WatcherEvent,
+)
+from aiolead._wire.requests import (
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    RequestHeader,
+    SetData,
+    SetWatches,
+)
+from aiolead.errors import AioleadError, LossReason, NoNodeError
+from aiolead.model import EventType, SessionState, Stat, WatchEvent
+
+STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+PASSWORD = b"sixteen bytes :)"
+START = 1000.0
+NO_NODE = NoNodeError.code
+
+
+@dataclass
+class Packet:
+    """A request as the server sees it."""
+
+    xid: int
+    op: OpCode
+    body: bytes = field(repr=False)
+    sent: float
+
+    @property
+    def reader(self) -> Reader:
+        return Reader(self.body)
+
+    @property
+    def checks(self) -> list[str]:
+        """The paths of a transaction."""
+        return [op.path for op in Multi.read(self.reader).ops]
+
+    @property
+    def set_watches(self) -> SetWatches:
+        return SetWatches.read(self.reader, self.op)
+
+
+class Script:
+    """A machine and everything that its owner and its server do.
+
+    Args:
+        **options: of the machine, in place of what suits most tests: a session timeout of 8 s.
+
+    Attributes:
+        now: the clock.
+        states: every reported change.
+        cuts: why `tick` wanted the connection to be cut. It was cut then.
+        down: whether there is no connection.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.now = START
+        self.zxid = 100
+        self.states: list[tuple[SessionState, int]] = []
+        self.cuts: list[str] = []
+        self.outputs = 0
+        self.dues = 0
+        self.down = True
+        self._frames = FrameReader(1 << 28)
+        settings: dict[str, Any] = {
+            "session_timeout": 8.0,
+            "auth": (),
+            "max_request": 0xFFFFF,
+            "max_reply": 1 << 20,
+            "tick_time": None,
+            "wind_down": None,
+        }
+        self.machine = SessionMachine(
+            **(settings | options),
+            on_state=lambda state, session_id: self.states.append((state, session_id)),
+            on_output=lambda: setattr(self, "outputs", self.outputs + 1),
+            on_due=lambda: setattr(self, "dues", self.dues + 1),
+        )
+
+    # --- the link ------------------------------------------------------------------------------
+
+    def open(self) -> ConnectRequest:
+        """A connection is opened; returns the handshake that goes out on it."""
+        self._frames = FrameReader(1 << 28)
+        self.down = False
+        self.machine.link_up(self.now)
+        (frame,) = self._frames.feed(self.machine.data_to_send(self.now))
+        return ConnectRequest.read(Reader(frame))
+
+    def greet(self, session_id: int = 7, timeout: float = 8.0) -> None:
+        """The server's answer to the handshake."""
+        response = ConnectResponse(round(timeout * 1000), session_id, PASSWORD)
+        self.feed(encode_record(response))
+
+    def connect(
+        self, session_id: int = 7, timeout: float = 8.0, *, after: float = 0.0
+    ) -> ConnectRequest:
+        """Opens a connection, which is greeted `after` seconds."""
+        request = self.open()
+        self.now += after
+        self.greet(session_id, timeout)
+        return request
+
+    def lose_link(self) -> None:
+        self.down = True
+        self.machine.link_down(self.now)
+
+    def feed(self, data: bytes) -> None:
+        self.machine.receive(data, self.now)
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def submit(self, call: Call[Any]) -> Call[Any]:
+        return self.machine.submit(call, self.now)
+
+    def sent(self) -> list[Packet]:
+        """What the machine has to say, and says now."""
+        packets = []
+        while data := self.machine.data_to_send(self.now):
+            for frame in self._frames.feed(data):
+                r = Reader(frame)
+                header = RequestHeader.read(r)
+                packets.append(Packet(header.xid, OpCode(header.op), frame[8:], self.now))
+        return packets
+
+    def ops(self) -> list[OpCode]:
+        """The operations of what is sent now."""
+        return [packet.op for packet in self.sent()]
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def reply(
+        self, xid: int, body: Record | None = None, *, err: int = 0, zxid: int | None = None
+    ) -> None:
+        zxid = self.zxid if zxid is None else zxid
+        self.feed(encode_reply(ReplyHeader(xid, zxid, err), body))
+
+    def answer(self, packet: Packet, *, err: int = 0) -> None:
+        """The usual answer to a request; every write succeeds."""
+        if packet.op is OpCode.MULTI and not err:
+            self.zxid += 1
+            ops = Multi.read(packet.reader).ops
+            self.reply(packet.xid, MultiReply(tuple((op.op, DoneResult(op.op)) for op in ops)))
+        elif err:
+            self.reply(packet.xid, err=err)
+        elif packet.op is OpCode.SET_DATA:
+            self.zxid += 1
+            self.reply(packet.xid, StatReply(STAT))
+        else:
+            self.reply(packet.xid, _ANSWERS[packet.op])
+
+    def refuse(self, packet: Packet, index: int, code: int) -> None:
+        """The answer to a transaction of which one operation failed."""
+        count = len(Multi.read(packet.reader).ops)
+        codes = [0] * index + [code] + [-2] * (count - index - 1)
+        results = tuple((OpCode.ERROR, ErrorResult(code)) for code in codes)
+        self.zxid += 1
+        self.reply(packet.xid, MultiReply(results))
+
+    def event(self, type_: EventType, path: str) -> None:
+        self.feed(encode_reply(ReplyHeader(XID_EVENT, -1, 0), WatcherEvent(type_.value, path)))
+
+    def serve(self) -> list[Packet]:
+        """Answers everything that is sent now."""
+        packets = self.sent()
+        for packet in packets:
+            self.answer(packet)
+        return packets
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        why = self.machine.tick(self.now)
+        if why is not None:
+            self.cuts.append(why)
+            self.lose_link()
+
+    def advance(self, seconds: float, serve: Callable[[], object] | None = None) -> list[Packet]:
+        """Lets time pass, and calls `tick` exactly when something is due.
+
+        Args:
+            seconds: how long.
+            serve: called after each tick; by default what is sent is collected.
+
+        Returns:
+            what was sent meanwhile, where `serve` did not take it.
+        """
+        end = self.now + seconds
+        packets = []
+        while (due := self.machine.next_deadline()) <= end:
+            self.now = max(self.now, due)
+            self.tick()
+            if serve is None:
+                packets += self.sent()
+            else:
+                serve()
+            assert self.machine.next_deadline() > self.now, "its owner would spin"
+        self.now = end
+        return packets
+
+
+_ANSWERS: dict[OpCode, Record | None] = {
+    OpCode.GET_DATA: DataReply(b"data", STAT),
+    OpCode.EXISTS: StatReply(STAT),
+    OpCode.GET_CHILDREN: NamesReply(("a", "b")),
+    OpCode.REMOVE_WATCHES: None,
+    OpCode.CLOSE_SESSION: None,
+    OpCode.PING: None,
+    OpCode.SET_WATCHES: None,
+    OpCode.AUTH: None,
+}
+
+SPECIAL = (XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES)
+
+
+# --- calls -----------------------------------------------------------------------------------
+
+
+def _arming(script: Script, slot: WatchSlot | None, path: str, kind: Kind) -> Any:
+    return slot and script.machine.watches.begin(slot, path, path, kind)
+
+
+def get(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any]:
+    body = encode_body(GetData(path, slot is not None))
+    arming = _arming(script, slot, path, Kind.DATA)
+    return script.submit(
+        Call(OpCode.GET_DATA, body, lambda r: DataReply.read(r).data, path=path, arming=arming)
+    )
+
+
+def exists(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any]:
+    def on_error(error: AioleadError) -> AioleadError | None:
+        return None if isinstance(error, NoNodeError) else error
+
+    body = encode_body(Exists(path, slot is not None))
+    arming = _arming(script, slot, path, Kind.DATA)
+    parse = lambda r: StatReply.read(r).stat  # noqa: E731
+    return script.submit(
+        Call(OpCode.EXISTS, body, parse, path=path, arming=arming, on_error=on_error)
+    )
+
+
+def children(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any]:
+    body = encode_body(GetChildren(path, slot is not None, OpCode.GET_CHILDREN))
+    arming = _arming(script, slot, path, Kind.CHILD)
+    return script.submit(
+        Call(OpCode.GET_CHILDREN, body, lambda r: list(NamesReply.read(r).names), path=path,
+             arming=arming)
+    )  # fmt: skip
+
+
+def write(script: Script, path: str = "/w") -> Call[Any]:
+    body = encode_body(SetData(path, b"", -1))
+    parse = lambda r: StatReply.read(r).stat  # noqa: E731
+    return script.submit(
+        Call(OpCode.SET_DATA, body, parse, path=path, is_write=True, is_proof=True)
+    )
+
+
+READS = {"get": get, "exists": exists, "children": children}
+
+
+class Watcher:
+    """A watch of one caller, and the events that it has seen."""
+
+    def __init__(self, script: Script) -> None:
+        self.events: list[WatchEvent] = []
+        self.slot = WatchSlot(script.machine.watches, self.events.append)
+
+    @property
+    def types(self) -> list[EventType]:
+        return [event.type for event in self.events]
+
+
+# --- holds -----------------------------------------------------------------------------------
+
+
+class Holder:
+    """Something that is held, and what became of it.
+
+    Attributes:
+        lost: why and when it was lost.
+        settled: when it settled.
+    """
+
+    def __init__(self, script: Script, path: str = "/held", **options: bool) -> None:
+        self.lost: list[tuple[LossReason, float]] = []
+        self.settled: list[float] = []
+        self.hold: HeldZnode = script.machine.leases.hold(
+            path,
+            lambda reason: self.lost.append((reason, script.now)),
+            settled=lambda: self.settled.append(script.now),
+            urgent=options.get("urgent", False),
+            surrender=options.get("surrender", False),
+            now=script.now,
+        )
+
+    @property
+    def reasons(self) -> list[LossReason]:
+        return [reason for reason, _ in self.lost]
+
+
+NEVER = -inf
