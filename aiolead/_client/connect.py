@@ -153,8 +153,8 @@ class Connection:
         await tasks.__aenter__()
         self._tasks = self._core.tasks = tasks
         try:
-            tasks.start_soon(self._supervisor.keep_time)
-            tasks.start_soon(self._supervisor.keep_connected)
+            self._core.start(self._supervisor.keep_time)
+            self._core.start(self._supervisor.keep_connected)
             with anyio.fail_after(self._connect_timeout):
                 await self._core.ready()
         except TimeoutError:
@@ -192,7 +192,7 @@ class Connection:
                 await goodbye.wait()
 
     async def _stop(self) -> None:
-        self._core.tasks = None
+        self._core.end_jobs()
         self._core.machine.closed()
         self._tasks.cancel_scope.cancel()
         try:

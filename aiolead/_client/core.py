@@ -43,6 +43,7 @@ class Core:
         self._next_subscriber = 0
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
         self._holders_gone = anyio.Event()
+        self._jobs: set[anyio.CancelScope] = set()
         self.machine = make_machine(self)
 
     def submit(self, call: Call[T]) -> None:
@@ -108,15 +109,40 @@ class Core:
 
     def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job in the client's task group; see `CoordinationClient.spawn`."""
+
+        async def log_failure() -> None:
+            try:
+                await job()
+            except AioleadError as error:
+                logger.warning("a background job of the client failed: %s", error)
+
+        self.start(log_failure)
+
+    def start(self, job: Callable[[], Awaitable[object]]) -> None:
+        """Runs a job until the client is closed, whatever is cancelled around the client.
+
+        A scope around `async with connect(...)` is around the client's tasks, too. When it is
+        cancelled, holders still have to release, and the session to be closed: the tasks live until
+        the client has done that, and every wait of its exit is bounded.
+        """
         if self.tasks is not None:
-            self.tasks.start_soon(_run, job)
+            self.tasks.start_soon(self._run, job)
 
+    async def _run(self, job: Callable[[], Awaitable[object]]) -> None:
+        if self.tasks is None:
+            return  # closed before the job had begun
+        with anyio.CancelScope(shield=True) as scope:
+            self._jobs.add(scope)
+            try:
+                await job()
+            finally:
+                self._jobs.discard(scope)
 
-async def _run(job: Callable[[], Awaitable[object]]) -> None:
-    try:
-        await job()
-    except AioleadError as error:
-        logger.warning("a background job of the client failed: %s", error)
+    def end_jobs(self) -> None:
+        """Cancels every job, and lets none begin any more."""
+        self.tasks = None
+        for scope in self._jobs:
+            scope.cancel()
 
 
 def _ignore() -> None:

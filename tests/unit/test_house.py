@@ -24,8 +24,11 @@ _SHIELD = re.compile(r"CancelScope\((?![^)]*deadline)[^)]*shield\s*=\s*True|\.sh
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_no_shield_is_without_a_bound(file: Path) -> None:
-    found = _SHIELD.search(file.read_text("utf-8"))
-    assert found is None, f"{found} has no deadline; use move_on_after(seconds, shield=True)"
+    found = _SHIELD.findall(file.read_text("utf-8"))
+    # The client's own tasks have to outlive a cancelled scope around the client: what ends them is
+    # the client's exit, all of whose waits are bounded.
+    allowed = 1 if file == ROOT / "_client" / "core.py" else 0
+    assert len(found) == allowed, f"{found}: no deadline; use move_on_after(seconds, shield=True)"
 
 
 @pytest.mark.parametrize(
