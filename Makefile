@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+SOURCES := aiolead tests examples benchmarks
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
@@ -20,8 +21,8 @@ test: lint types zookeeper ## Everything that CI checks: all of the below.
 	$(MAKE) wheel
 
 lint: $(VENV)/.dev ## Style, format, and who may import whom.
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
 
 types: $(VENV)/.dev ## mypy and pyright.

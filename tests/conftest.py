@@ -78,6 +78,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: Any) -> 
 
 _REAL = ("real_server", "real_ensemble")
 _REQUIRED = "AIOLEAD_REQUIRE_ZOOKEEPER"
+_SKIPPED = "needs a real ZooKeeper"
 
 
 def _need_zookeeper() -> None:
@@ -86,7 +87,7 @@ def _need_zookeeper() -> None:
     except ZooKeeperNotFoundError as missing:
         if os.environ.get(_REQUIRED) == "1":
             pytest.fail(f"{_REQUIRED}=1, but: {missing}", pytrace=False)
-        pytest.skip(f"needs a real ZooKeeper: {missing}")
+        pytest.skip(_SKIPPED)
 
 
 @pytest.fixture(scope="session")
@@ -185,11 +186,14 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     skipped = [
         report
         for report in terminalreporter.stats.get("skipped", ())
-        if "needs a real ZooKeeper" in str(report.longrepr)
+        if _SKIPPED in str(report.longrepr)
     ]
     if skipped:
         terminalreporter.section("NOT TESTED against a real ZooKeeper", red=True)
         for report in skipped:
             terminalreporter.line(report.nodeid)
-        terminalreporter.line(str(skipped[0].longrepr[2]))
+        try:
+            find_installation()
+        except ZooKeeperNotFoundError as missing:
+            terminalreporter.line(str(missing))
         terminalreporter.line(f"{len(skipped)} tests; {_REQUIRED}=1 turns this into a failure.")
