@@ -1,0 +1,67 @@
+"""`aiolead lock`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from .. import Lock
+from ..errors import ConfigurationError
+from . import exits
+from .holding import Job, keep
+from .options import COMMON, Common, Seconds
+
+__all__ = ["lock"]
+
+
+def lock(
+    path: str,
+    /,
+    *command: str,
+    nonblock: Annotated[bool, Parameter(alias="-n", negative="")] = False,
+    wait: Annotated[Seconds | None, Parameter(alias="-w")] = None,
+    conflict_exit_code: Annotated[int, Parameter(alias="-E")] = exits.NOT_ACQUIRED,
+    id: str | None = None,  # noqa: A002 - the name of the option
+    grace: Seconds | None = None,
+    lost_exit_code: int = exits.LOST,
+    common: Common = COMMON,
+) -> int:
+    """Run a command while holding a lock.
+
+    As flock(1), for many machines. SIGTERM, SIGINT and SIGHUP are passed on to the command. If the
+    lock is lost, the command gets SIGTERM, and its process group SIGKILL before the servers can let
+    anybody else have the lock.
+
+    The command finds in its environment: AIOLEAD_PATH, AIOLEAD_NODE, AIOLEAD_ID, AIOLEAD_TOKEN (the
+    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT.
+
+    Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 lock lost,
+    75 not had in time, 77 not allowed, 126 and 127 if there is no such command.
+
+    Args:
+        path: The lock, such as /locks/migrate.
+        command: The command and its arguments, after "--". No shell is involved.
+        nonblock: Do not wait for the lock.
+        wait: How long to wait for the lock, in seconds. Default: for ever.
+        conflict_exit_code: What to exit with if the lock was not had in time.
+        id: What others see as the holder. Default: host name and process id.
+        grace: How long the command has after SIGTERM when the lock is lost, in seconds: a quarter
+            of the session timeout at most. Default: a tenth.
+        lost_exit_code: What to exit with when the lock was lost while the command ran.
+        common: Where to connect.
+    """
+    if nonblock and wait is not None:
+        raise ConfigurationError("--nonblock, --wait: one or the other")
+    patience = 0.0 if nonblock else wait
+    job = Job(
+        path=path,
+        verb="holds",
+        noun="the lock",
+        hold=lambda client: Lock(client, path, identity=id).hold(wait=patience),
+        command=command,
+        grace=grace,
+        not_acquired=conflict_exit_code,
+        lost=lost_exit_code,
+    )
+    return keep(job, common)

@@ -1,0 +1,59 @@
+"""`aiolead run`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from .. import Election
+from . import exits
+from .holding import Job, keep
+from .options import COMMON, Common, Seconds
+
+__all__ = ["run"]
+
+
+def run(
+    path: str,
+    /,
+    *command: str,
+    id: str | None = None,  # noqa: A002 - the name of the option
+    forever: Annotated[bool, Parameter(negative="")] = False,
+    grace: Seconds | None = None,
+    lost_exit_code: int = exits.LOST,
+    common: Common = COMMON,
+) -> int:
+    """Run a command only while leader.
+
+    Waits for leadership, runs the command, and resigns when it has ended. SIGTERM, SIGINT and
+    SIGHUP are passed on to it. If leadership is lost, the command gets SIGTERM, and its process
+    group SIGKILL before the servers can let anybody else lead.
+
+    The command finds in its environment: AIOLEAD_PATH, AIOLEAD_NODE, AIOLEAD_ID, AIOLEAD_TOKEN (the
+    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT.
+
+    Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 leadership
+    lost, 77 not allowed, 126 and 127 if there is no such command.
+
+    Args:
+        path: What is contended for, such as /jobs/scheduler.
+        command: The command and its arguments, after "--". No shell is involved.
+        id: What others see as the leader. Default: host name and process id.
+        forever: Contend again when leadership was lost, or the command has ended.
+        grace: How long the command has after SIGTERM when leadership is lost, in seconds: a quarter
+            of the session timeout at most. Default: a tenth.
+        lost_exit_code: What to exit with when leadership was lost while the command ran.
+        common: Where to connect.
+    """
+    job = Job(
+        path=path,
+        verb="leads",
+        noun="leadership of",
+        hold=lambda client: Election(client, path, identity=id).leadership(),
+        command=command,
+        grace=grace,
+        forever=forever,
+        lost=lost_exit_code,
+    )
+    return keep(job, common)
