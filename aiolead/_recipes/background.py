@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 
 from ..abc import CoordinationClient
-from ..errors import AioleadError, UsageError
+from ..errors import AioleadError, ClientClosedError, UsageError
 from .latest import Latest
 
 V = TypeVar("V")
@@ -55,10 +55,12 @@ class Background(Latest[V], Generic[V]):
             await self._ended.wait()
 
     async def _job(self) -> None:
-        error: AioleadError | None = None
+        # Nothing but the end of the client cancels it from outside.
+        error: AioleadError | None = ClientClosedError("the client is closed")
         try:
             with self._scope:
                 await self._run()
+            error = None
         except AioleadError as caught:
             error = caught
         finally:

@@ -1,0 +1,189 @@
+"""Observing an election: who leads, each change of it, and at what cost."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import (
+    PATIENCE,
+    Wire,
+    connect,
+    eventually,
+    in_memory,
+    joined,
+    stopped_clock,
+)
+
+from aiolead import (
+    ClientClosedError,
+    CreateMode,
+    Election,
+    ElectionObserver,
+    ElectionState,
+    MixedLayoutError,
+    UsageError,
+)
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/election"
+
+
+async def until(states: ElectionObserver, identity: str | None) -> ElectionState:
+    """The next state in which that one leads; None for nobody."""
+    with anyio.fail_after(PATIENCE):
+        async for state in states:
+            if state.is_current and identity == (state.leader and state.leader.identity):
+                return state
+    raise AssertionError("the observation ended")
+
+
+async def test_every_leader_is_seen(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b, connect(server) as c:
+        async with Election(c, PATH).observe() as states:
+            assert await until(states, None) == ElectionState((), c.session_id)
+            async with Election(a, PATH, identity="a").campaign() as first:
+                state = await until(states, "a")
+                assert first.current is not None
+                term = first.current.term
+                assert term is not None
+                assert state.session_id == c.session_id
+                assert state.leader is not None
+                assert state.leader.token == term.token
+                assert state.leader.path == term.path
+                assert state.leader.session_id == a.session_id
+                assert state.leader.is_holder
+                async with Election(b, PATH, identity="b").campaign():
+                    await joined(c, PATH, 2)
+                    await a.delete(term.path)
+                    await until(states, "b")
+                await until(states, "a")
+            await until(states, None)
+
+
+async def test_nobody_leads(server: ServerUnderTest) -> None:
+    """The path is missing, is created, is empty, and vanishes again."""
+    async with connect(server) as a, connect(server) as b:
+        async with Election(b, PATH, identity="b").observe() as states:
+            await until(states, None)
+            await a.create(PATH, mode=CreateMode.CONTAINER)
+            async with Election(a, PATH, identity="a").leadership():
+                await until(states, "a")
+            await until(states, None)
+            await a.delete(PATH)
+            async with Election(a, PATH, identity="again").leadership():
+                await until(states, "again")
+
+
+async def test_a_leader_that_is_there_already(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with Election(a, PATH, identity="a").leadership() as term:
+            await b.sync(PATH)
+            async with Election(b, PATH).observe() as states:
+                state = await anext(states)
+                assert [each.token for each in state.leaders] == [term.token]
+                assert states.current == state
+
+
+async def test_the_last_word_is_never_missed(server: ServerUnderTest) -> None:
+    """Leaders come and go while nobody iterates."""
+    async with connect(server) as a, connect(server) as b:
+        async with Election(b, PATH).observe() as states:
+            for number in range(5):
+                async with Election(a, PATH, identity=str(number)).leadership():
+                    pass
+            async with Election(a, PATH, identity="last").leadership() as term:
+                state = await until(states, "last")
+                assert state.leader is not None
+                assert state.leader.token == term.token
+
+
+async def test_observers_are_not_disturbed_by_who_joins_and_leaves_behind() -> None:
+    async with EmbeddedServer(tick_time=3) as server:
+        wire = Wire(server)
+        async with (
+            in_memory(server) as a,
+            wire.connect(session_timeout=60, clock=stopped_clock) as b,
+            Election(a, PATH, identity="a").leadership() as term,
+            Election(b, PATH).observe() as states,
+        ):
+            await until(states, "a")
+            await anyio.wait_all_tasks_blocked()
+            assert {p for p, who in server.watches().items() if b.session_id in who} == {term.path}
+            received, sent = wire.received, len(wire.segments)
+            for _ in range(5):
+                async with Election(a, PATH).campaign():
+                    await joined(a, PATH, 2)
+                await joined(a, PATH, 1)
+            assert (wire.received, len(wire.segments)) == (received, sent)
+            # It does hear of the end, at a cost that is bounded.
+            await term.resign()
+            await until(states, None)
+            await anyio.wait_all_tasks_blocked()
+            assert len(wire.segments) - sent <= 3
+
+
+async def test_a_lost_link_is_told_and_so_is_what_happened_meanwhile() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        async with Election(b, PATH).observe() as states:
+            async with Election(a, PATH, identity="a").leadership():
+                before = await until(states, "a")
+                server.disconnect(b.session_id)
+                seen: list[ElectionState] = []
+                with anyio.fail_after(PATIENCE):
+                    async for state in states:
+                        seen.append(state)
+                        if state.is_current:
+                            break
+                assert seen[-1] == before
+                assert [state.is_current for state in seen[:-1]] in ([], [False])
+                assert all(state.leaders == before.leaders for state in seen)
+            await until(states, None)
+            server.expire_session(b.session_id)
+            async with Election(a, PATH, identity="then").leadership():
+                assert (await until(states, "then")).session_id == b.session_id
+        await eventually(lambda: server.watches() == {}, "no watch is left")
+
+
+async def test_leaving_leaves_no_watch() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        async with Election(a, PATH, identity="a").leadership() as term:
+            await eventually(lambda: set(server.watches()) == {term.path}, "it watches its own")
+            async with Election(b, PATH).observe() as states:
+                await until(states, "a")
+            await eventually(
+                lambda: server.watches() == {term.path: {a.session_id}}, "the leader's own is left"
+            )
+
+
+async def test_what_does_not_fit_ends_the_observation(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        await a.create(PATH)
+        async with Election(a, PATH).observe() as states:
+            await until(states, None)
+            await a.create(f"{PATH}/lock-0000000000")
+            with pytest.raises(MixedLayoutError):
+                await until(states, "nobody")
+
+
+async def test_an_observation_ends_with_its_client() -> None:
+    async with EmbeddedServer() as server:
+        connection = in_memory(server)
+        client = await connection.__aenter__()
+        async with Election(client, PATH).observe() as states:
+            await until(states, None)
+            await connection.__aexit__(None, None, None)
+            with anyio.fail_after(PATIENCE), pytest.raises(ClientClosedError):
+                async for state in states:
+                    assert not state.is_current
+
+
+async def test_an_observer_is_entered_once(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        observer = Election(a, PATH).observe()
+        async with observer:
+            pass
+        with pytest.raises(UsageError):
+            await observer.__aenter__()
