@@ -111,6 +111,7 @@ class ACL:
 
 
 ANYONE = ("world", "anyone")
+"""The scheme and id of an `ACL` entry for everybody."""
 
 OPEN_ACL_UNSAFE = (ACL(Permission.ALL, *ANYONE),)
 """Everybody may do everything: ZooKeeper's usual default."""

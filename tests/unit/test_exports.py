@@ -1,0 +1,220 @@
+"""The public face: what `aiolead` exports, that it is documented, and what importing it costs."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import itertools
+import subprocess
+import sys
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import aiolead
+import aiolead.abc
+import aiolead.errors
+import aiolead.model
+import aiolead.paths
+import aiolead.testing
+
+# What these modules have beside what users hold, make or catch.
+NOT_EXPORTED = {
+    "errors": {"server_error"},
+    "_client.connect": {"DEFAULT_MAX_REPLY"},
+    "_client.transaction": {"TransactionResult"},
+    "_recipes.campaign": {"TRANSITIONS"},
+    "_recipes.layout": {"Role"},
+}
+
+MADE_BY_USERS = {"ACL", "Auth", "Election", "Lock"}
+"""The classes whose constructors are part of the public face; users are given all other objects."""
+
+PROTOCOLS = {
+    "ClientLease": aiolead.abc.Lease,
+    "ClientWatch": aiolead.abc.Watch,
+    "Fence": aiolead.abc.FencedClient,
+    "PendingReply": aiolead.abc.Reply,
+}
+"""Whose methods are documented where the seam is."""
+
+INTERNAL = {
+    # The recipes' own business, on objects that users hold.
+    "Election": {"begin", "contender"},
+    "Layout": {"is_like_ours", "misfit", "neighbour", "prefix"},
+    "Lock": {"begin", "contender"},
+    # The session machine's.
+    "ClientWatch": {"belongs_to", "fire"},
+    "PendingReply": {"fail", "read", "settle", "succeed"},
+}
+"""Methods that are not for users, although their names have no underscore."""
+
+
+def _exported_from() -> dict[str, set[str]]:
+    """Which names `aiolead/__init__.py` imports from which module."""
+    tree = ast.parse(Path(aiolead.__file__).read_text())
+    found: dict[str, set[str]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 1
+            assert node.module
+            assert all(alias.asname in (None, alias.name) for alias in node.names)
+            found.setdefault(node.module, set()).update(alias.name for alias in node.names)
+    return found
+
+
+def _public_names(module: ModuleType) -> set[str]:
+    """What a module says is public, or else what it defines without an underscore."""
+    if hasattr(module, "__all__"):
+        return set(module.__all__)
+    tree = ast.parse(inspect.getsource(module))
+    names: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name) | ast.FunctionDef(name) | ast.AsyncFunctionDef(name):
+                names.add(name)
+            case ast.Assign(targets):
+                names.update(target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(ast.Name(name)):
+                names.add(name)
+    return {
+        name
+        for name in names
+        if not name.startswith("_") and not isinstance(getattr(module, name), typing.TypeVar)
+    }
+
+
+def test_exports_are_sorted_and_exactly_what_is_imported() -> None:
+    exported = set().union(*_exported_from().values())
+    assert sorted(aiolead.__all__) == sorted(exported)
+    assert len(aiolead.__all__) == len(exported)
+
+
+@pytest.mark.parametrize("module", sorted(_exported_from()))
+def test_a_module_is_exported_as_a_whole(module: str) -> None:
+    """A new public name is either exported, or listed above as not exported."""
+    names = _public_names(importlib.import_module(f"aiolead.{module}"))
+    assert _exported_from()[module] == names - NOT_EXPORTED.get(module, set())
+
+
+# --- documentation -----------------------------------------------------------------------------
+
+
+def _documented_constants() -> set[str]:
+    """The names of `aiolead.model` that a docstring of their own follows."""
+    body = ast.parse(inspect.getsource(aiolead.model)).body
+    found = set()
+    for node, after in itertools.pairwise(body):
+        match node, after:
+            case ast.Assign([ast.Name(name)]), ast.Expr(ast.Constant(str())):
+                found.add(name)
+    return found
+
+
+def _own_docstring(thing: object) -> str | None:
+    return vars(thing).get("__doc__") if inspect.isclass(thing) else inspect.getdoc(thing)
+
+
+@pytest.mark.parametrize("name", aiolead.__all__)
+def test_every_name_is_documented(name: str) -> None:
+    thing = getattr(aiolead, name)
+    if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+        assert name in _documented_constants()
+        return
+    doc = _own_docstring(thing)
+    if doc is None and issubclass(thing, aiolead.ServerError):
+        # A plain error code says in its message what it means.
+        doc = thing.__dict__.get("summary")
+    assert doc
+    # What `dataclass` writes where nobody wrote anything.
+    assert not doc.startswith(f"{name}(")
+
+
+def _public_methods(name: str) -> Iterator[tuple[str, typing.Any]]:
+    """The methods and properties of an exported class that are ours and for users."""
+    cls = getattr(aiolead, name)
+    for base in cls.__mro__:
+        if base.__module__.startswith("aiolead"):
+            for method, attribute in vars(base).items():
+                attribute = getattr(attribute, "fget", None) or inspect.unwrap(
+                    getattr(attribute, "__func__", attribute)
+                )
+                is_ours = not method.startswith("_") and method not in INTERNAL.get(name, ())
+                if is_ours and inspect.isfunction(attribute):
+                    yield method, attribute
+
+
+CLASSES = [name for name in aiolead.__all__ if isinstance(getattr(aiolead, name), type)]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_method_is_documented(name: str) -> None:
+    where = [getattr(aiolead, name), PROTOCOLS.get(name)]
+    # `is_final` and the like say all there is to say.
+    methods = {m for m, _ in _public_methods(name) if not m.startswith(("is_", "has_"))}
+    documented = {m for m in methods for cls in where if inspect.getdoc(getattr(cls, m, None))}
+    assert methods - documented == set()
+
+
+# --- no private class in a public signature ----------------------------------------------------
+
+
+def _classes_in(annotation: object) -> Iterator[type]:
+    for part in typing.get_args(annotation):
+        yield from _classes_in(part)
+    origin = typing.get_origin(annotation) or annotation
+    if inspect.isclass(origin):
+        yield origin
+    elif isinstance(annotation, list):
+        for part in annotation:
+            yield from _classes_in(part)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in aiolead.__all__ if isinstance(getattr(aiolead, n), type)]
+)
+def test_signatures_name_public_classes_only(name: str) -> None:
+    cls = getattr(aiolead, name)
+    public = {getattr(aiolead, n) for n in aiolead.__all__}
+    public |= {getattr(aiolead.abc, n) for n in aiolead.abc.__all__}
+    functions = dict(_public_methods(name))
+    if name in MADE_BY_USERS:
+        functions["__init__"] = cls.__init__
+    private = {
+        f"{method}: {found.__qualname__}"
+        for method, function in functions.items()
+        for annotation in typing.get_type_hints(function).values()
+        for found in _classes_in(annotation)
+        if found.__module__.startswith("aiolead") and found not in public
+    }
+    assert private == set()
+
+
+# --- what importing it costs -------------------------------------------------------------------
+
+
+def test_importing_it_imports_no_extra() -> None:
+    script = "import sys, aiolead; print(*sorted(sys.modules))"
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=Path(aiolead.__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = run.stdout.split()
+    assert "aiolead._client.client" in imported
+    extras = {"trio", "cyclopts", "rich", "attrs", "kazoo", "aiozk", "uvloop", "pytest"}
+    assert extras & {module.partition(".")[0] for module in imported} == set()
+    assert [m for m in imported if m.startswith(("aiolead.testing", "aiolead.cli"))] == []
+
+
+def test_the_testing_kit_exports_what_it_says() -> None:
+    names = aiolead.testing.__all__
+    assert names == sorted(names)
+    for name in names:
+        assert _own_docstring(getattr(aiolead.testing, name)), name
