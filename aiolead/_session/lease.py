@@ -153,7 +153,8 @@ class LeaseBook:
     def settle(self, now: float) -> None:
         """Settles what has been held for long enough."""
         for held in [held for held, due in self._fresh.items() if due <= now]:
-            del self._fresh[held]
+            if self._fresh.pop(held, None) is None:
+                continue  # released by what the one before it called
             self._settled[held] = None
             held.settle()
 
