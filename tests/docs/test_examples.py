@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shlex
 import signal
 import sys
+import urllib.request
 from collections.abc import Iterator
 
 import anyio
-import httpx
 import pytest
 from support.docs import PATIENCE, ROOT, Program
 
@@ -103,8 +104,9 @@ def impatient() -> Iterator[ThreadedServer]:
 
 def _leader(url: str) -> int:
     """The process id of the worker that leads, as any of the workers tells."""
-    answer = httpx.get(url, timeout=PATIENCE).json()
-    return int(answer["leader"].rpartition(":")[2])
+    with urllib.request.urlopen(url, timeout=PATIENCE) as response:
+        leader = json.load(response)["leader"]
+    return int(leader.rpartition(":")[2])
 
 
 def test_one_of_the_web_workers_runs_the_scheduler(impatient: ThreadedServer) -> None:

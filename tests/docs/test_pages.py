@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,18 +29,22 @@ def _name(page: Path) -> str:
 async def test_fragments_run_in_the_order_of_their_page(
     page: Path, embedded: str, chroot: str
 ) -> None:
+    address = embedded + chroot
     names: dict[str, Any] = {"aiolead": aiolead, "anyio": anyio}
     with anyio.fail_after(PATIENCE):
-        async with aiolead.connect(embedded + chroot) as names["client"]:
-            await names["client"].ensure_path("/")
+        async with aiolead.connect(address) as client:
+            await client.ensure_path("/")
             for block in blocks(page):
                 if block.kind == "fragment":
-                    await block.run_fragment(names)
+                    # A fragment that shows how to connect leaves a closed one behind.
+                    names["client"] = client
+                    await block.at(address).run_fragment(names)
 
 
 @pytest.mark.parametrize("block", _of_kind("program"), ids=str)
 def test_programs_run(block: Block, embedded: str, chroot: str, tmp_path: Path) -> None:
-    script = block.write_to(tmp_path, embedded + chroot)
+    script = tmp_path / "program.py"
+    script.write_text(block.at(embedded + chroot).source)
     Program(str(script), hosts=embedded + chroot).run()
 
 
@@ -47,8 +52,11 @@ def test_programs_run(block: Block, embedded: str, chroot: str, tmp_path: Path) 
 def test_tests_pass(block: Block, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     if "ZooKeeperServer" in block.source or "Ensemble" in block.source:
         request.getfixturevalue("zookeeper")  # skips, or fails, where there is none
-    module = block.write_to(tmp_path, "127.0.0.1:1")
-    command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", module.name)
+    (tmp_path / "test_page.py").write_text(block.source)
+    # pytest-asyncio warns, whatever the tests, unless it is told this.
+    ours = "mark.asyncio" in block.source
+    plugin = ["-o", "asyncio_default_fixture_loop_scope=function"] if ours else ["-p", "no:asyncio"]
+    command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *plugin)
     said = Program(*command, hosts="", cwd=tmp_path).run()
     assert " passed in " in said[-1], said
     assert "skipped" not in said[-1], said
@@ -65,6 +73,12 @@ def test_every_fence_says_what_it_is(page: Path) -> None:
 )
 def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links(page) if not link.exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_names_are_public(page: Path) -> None:
+    named = set(re.findall(r"\baiolead\.([A-Za-z]\w+)", page.read_text()))
+    assert named <= {*aiolead.__all__, "abc", "errors", "model", "testing"}
 
 
 def test_there_is_code_of_each_kind() -> None:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -179,19 +179,16 @@ class Block:
         # Line numbers as on the page.
         return ast.parse("\n" * (self.line - 1) + self.source, str(self))
 
+    def at(self, address: str) -> Block:
+        """The same, with a server's address in the place of the one that is shown."""
+        return replace(self, source=self.source.replace(SHOWN_ADDRESS, address))
+
     async def run_fragment(self, names: dict[str, Any]) -> None:
         """Runs it, with and into these names."""
         code = compile(self._tree(), str(self), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         result = eval(code, names)
         if inspect.iscoroutine(result):
             await result
-
-    def write_to(self, directory: Path, address: str) -> Path:
-        """Writes it to a file, with the server's address in the place of the one that is shown."""
-        stem = "test_page" if self.kind == "tests" else "program"
-        file = directory / f"{stem}.py"
-        file.write_text(self.source.replace(SHOWN_ADDRESS, address))
-        return file
 
 
 _BLOCK = re.compile(r"^(?:```|<!-- )python\n(.*?)^(?:```|-->)$", re.MULTILINE | re.DOTALL)
