@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.client_script import Script
 
 from aiolead._session.states import TRANSITIONS, Trigger, after
 from aiolead.model import SessionState as S
@@ -47,8 +48,6 @@ def test_nothing_leaves_a_closed_client() -> None:
 
 
 def test_an_illegal_trigger_leaves_the_machine_where_it_was() -> None:
-    from support.client_script import Script
-
     script = Script()
     script.connect()
     states = list(script.states)

@@ -8,7 +8,9 @@ import pytest
 from support.client_script import NO_NODE, READS, Script, Watcher, children, exists, get
 
 from aiolead._session.watches import CHUNK, FIRES, Kind
-from aiolead._wire.codes import XID_SET_WATCHES, OpCode, WatcherType
+from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, OpCode, WatcherType
+from aiolead._wire.packets import encode_reply
+from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import RemoveWatches
 from aiolead.errors import ConnectionLossError, NoNodeError, SessionExpiredError, UsageError
 from aiolead.model import EventType, WatchEvent
@@ -68,10 +70,6 @@ def test_what_fires_which_watch(script: Script, read: str, err: int, event: Even
 
 @pytest.mark.parametrize("number", [-1, 5, 6, 99])
 def test_other_events_fire_nothing(script: Script, number: int) -> None:
-    from aiolead._wire.codes import XID_EVENT
-    from aiolead._wire.packets import encode_reply
-    from aiolead._wire.replies import ReplyHeader, WatcherEvent
-
     watcher = armed(script)
     script.feed(encode_reply(ReplyHeader(XID_EVENT, -1, 0), WatcherEvent(number, "/a")))
     assert watcher.events == []
