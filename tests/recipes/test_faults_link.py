@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 import anyio.to_thread
 import pytest
-from support.faults import Arena, Contender, a_lock, an_election, eventually, together
+from support.faults import (
+    Arena,
+    Contender,
+    a_lock,
+    an_election,
+    eventually,
+    only_on,
+    together,
+)
 from support.raw import RawClient
 
 import aiolead
@@ -406,8 +414,18 @@ async def create_that_is_applied_after_it_was_looked_for(arena: Arena, line: str
     await d.holding()
 
 
-@pytest.mark.parametrize("server", ["embedded", "standalone"], indirect=True)
+@pytest.mark.parametrize("server", ["embedded"], indirect=True)
 async def test_links_that_fall_silent(server: ServerUnderTest) -> None:
+    await play_silence(server)
+
+
+@only_on("trio")
+@pytest.mark.parametrize("server", ["standalone"], indirect=True)
+async def test_links_to_a_real_server_that_fall_silent(server: ServerUnderTest) -> None:
+    await play_silence(server)
+
+
+async def play_silence(server: ServerUnderTest) -> None:
     async with Arena(server.hosts, server.chroot) as arena:
         await together(
             arena,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -205,7 +205,7 @@ def test_server_that_serves_a_session_which_is_over(operation: str) -> None:
     machine.link_up(0.0)
     machine.data_to_send(0.0)
     machine.receive(encode_record(ConnectResponse(2000, 7, bytes(16))), 0.0)
-    call: Call[object]
+    call: Call[Any]
     expired = struct.pack(">iqi", 1, 9, -112)
     if operation == "create":
         call = Call(OpCode.CREATE2, b"", lambda _: None, is_write=True)

@@ -16,17 +16,21 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
 import anyio.to_thread
+import pytest
+import uvloop
 from anyio.abc import TaskGroup
 
 import aiolead
 from aiolead._client.clock import lease_clock
 from aiolead.errors import LossReason, NoNodeError, TenureLost
+from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import FaultProxy
 from aiolead.testing._proxy.thread import LoopThread
@@ -40,7 +44,20 @@ PATIENCE = 15.0
 GLANCE = 0.01
 
 TRIALS = int(os.environ.get("AIOLEAD_TRIALS", "1"))
-"""How often each measurement is repeated."""
+"""How often each measurement is repeated. With more than one, no test is kept to one loop."""
+
+_LOOPS: dict[str, tuple[str, dict[str, Any]]] = {
+    "asyncio": ("asyncio", {"debug": True}),
+    "asyncio+uvloop": ("asyncio", {"loop_factory": uvloop.new_event_loop}),
+    "trio": ("trio", {}),
+}
+
+
+def only_on(loop: str) -> pytest.MarkDecorator:
+    """Keeps a slow test to one event loop, where its faults are those of servers."""
+    loops = _LOOPS if TRIALS > 1 else {loop: _LOOPS[loop]}
+    return pytest.mark.parametrize("anyio_backend", loops.values(), ids=loops.keys())
+
 
 Recipe = aiolead.Lock | aiolead.Election
 Make = Callable[[aiolead.Client, str, str], Recipe]
@@ -73,6 +90,21 @@ async def eventually(condition: Callable[[], object], what: str, within: float =
         await anyio.sleep(GLANCE)
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it was when the body of a tenure had ended.
+
+    Attributes:
+        at: when that was, on the clock of leases.
+        proven_until: how long the session was known to live, with nothing deducted.
+        state: that of the session.
+    """
+
+    at: float
+    proven_until: float
+    state: SessionState
+
+
 class Contender:
     """One that wants its turn in a line until it has had one to the end, on a client of its own.
 
@@ -84,11 +116,13 @@ class Contender:
         tenure: its latest tenure.
         losses: why it lost each tenure that it lost.
         tokens: those of all tenures that it had.
-        ended_at: when the body of its latest tenure had ended.
+        on_entered: called in the first moment of each tenure.
+        ended: how it was when the body of its latest tenure had ended.
     """
 
     client: aiolead.Client
     tenure: Any
+    ended: Ended
 
     def __init__(
         self,
@@ -104,7 +138,7 @@ class Contender:
         self.name = name
         self.losses: list[LossReason] = []
         self.tokens: list[int] = []
-        self.ended_at = 0.0
+        self.on_entered: Callable[[], object] | None = None
         self._arena = arena
         self._hosts = hosts
         self._proxy = proxy
@@ -190,12 +224,16 @@ class Contender:
                 self.tokens.append(tenure.token)
                 history.entered(self.line, self.name, tenure.token)
                 self._entered.set()
+                if self.on_entered is not None:
+                    self.on_entered()
                 try:
                     await self._may_leave.wait()
                 finally:
                     was_lost = tenure.loss is not None
                     history.left(self.line, self.name, tenure.token, was_lost=was_lost)
-                    self.ended_at = lease_clock()
+                    self.ended = Ended(
+                        lease_clock(), self.machine._ledger.proven_until, self.client.state
+                    )
                     self._entered = anyio.Event()
         except TenureLost as lost:
             self.losses.append(lost.reason)
