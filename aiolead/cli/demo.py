@@ -32,8 +32,8 @@ LOOK_EVERY = 0.1
 def demo(*, common: Common = COMMON) -> int:
     """Show an election: three processes, a crash, a resignation. Takes ten seconds.
 
-    Starts a ZooKeeper server of its own, unless --hosts says where there is one. Exits with 1 if
-    something did not happen as promised.
+    Starts a ZooKeeper server of its own, unless --hosts says where there is one. The session
+    timeout is 3 seconds here, unless given. Exits with 1 if something did not happen as promised.
 
     Args:
         common: Where to connect.
@@ -121,18 +121,19 @@ class _Story:
 
     async def _tell(self) -> None:
         say = self._screen.tell
-        say("Three processes start. Each wants to lead; ZooKeeper lets one, the others wait.")
+        say("Three processes start. Each wants to lead, and ZooKeeper lets one.")
         await self._everybody_in_line()
         first = await self._leader()
-        say(f"{first.name} leads. Behind, in the order in which they came: {self._behind()}.")
+        say(f"{first.name} leads. Behind, as they came: {self._behind()}.")
         await anyio.sleep(1.5)
 
         timeout = first.session_timeout
-        say(f"Now {first.name} is killed (SIGKILL), as in a crash: no time to say goodbye.", "red")
+        say(f"Now {first.name} is killed (SIGKILL), as in a crash, without a goodbye.", "red")
         killed = self._troupe.kill(first)
         say(
-            "The servers cannot tell a crash from a slow network, so they wait for the session\n"
-            f"timeout, {timeout:g} s: until then {first.name} might still be there, and lead."
+            "The servers cannot tell a crash from a slow network, in which case\n"
+            f"{first.name} would still lead. So they wait until its session is out:\n"
+            f"{timeout:g} s after its last sign of life."
         )
         second = await self._leader()
         took_over = self._begin(second)
@@ -140,7 +141,7 @@ class _Story:
         say(f"{second.name} leads, {took_over - killed:.2f} s after the crash.", "green")
         await anyio.sleep(1.5)
 
-        say(f"Now {second.name} is asked to end (SIGTERM): it stops its work, then it resigns.")
+        say(f"Now {second.name} is asked to end (SIGTERM): it stops, and then resigns.")
         self._troupe.ask_to_end(second)
         third = await self._leader(after=second)
         took_over = self._begin(third)

@@ -44,6 +44,8 @@ class Scene:
         match member.state:
             case "leads":
                 return "leads"
+            case "killed" if self.troupe.leader is None and self.line:
+                return f"killed {clock() - member.killed_at:.1f} s ago"
             case "killed":
                 return "killed"
             case "stops" | "ended":
@@ -145,7 +147,12 @@ class LiveScreen(Screen):
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
         for heading in ("", "process", "pid", "state", "fencing token", "led for"):
-            table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
+            # Wide enough for all that comes: a table that jumps is hard to read.
+            table.add_column(
+                heading,
+                justify="right" if heading in _NUMBERS else "left",
+                min_width=22 if heading == "state" else None,
+            )
         for member in self._scene.troupe.members.values():
             reign, leads = member.reign, member.state == "leads"
             style = "bold green" if leads else "red" if member.state == "killed" else ""

@@ -74,8 +74,8 @@ def summary(
             text = f"  After a resignation the next one led {each.took * 1000:.1f} ms later."
         else:
             text = (
-                f"  After a crash the next one led {each.took:.2f} s later: the session timeout of "
-                f"{each.timeout:g} s."
+                f"  After a crash the next one led {each.took:.2f} s later: when the session "
+                f"({each.timeout:g} s) was out."
             )
         lines.append((text, "green"))
     return lines

@@ -51,6 +51,7 @@ class Member:
         state: "starts", "waits", "leads", "stops", "ended", or "killed".
         session_timeout: what the servers granted it, in seconds.
         reign: its time of leading, if there was one.
+        killed_at: when it was dead, if it was killed.
         said: what it said that was not meant for us, such as an error.
     """
 
@@ -59,6 +60,7 @@ class Member:
     state: str = "starts"
     session_timeout: float = 0.0
     reign: Reign | None = None
+    killed_at: float = 0.0
     said: list[str] = field(default_factory=list)
     _unread: bytes = b""
 
@@ -187,7 +189,8 @@ class Troupe:
         member.state = "killed"
         member.process.kill()
         member.process.wait(_ENDS_WITHIN)
-        return clock()
+        member.killed_at = clock()
+        return member.killed_at
 
     def ask_to_end(self, member: Member) -> float:
         """Sends SIGTERM to a process; returns when."""
