@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,24 +32,20 @@ class Program:
 
     Args:
         *command: the arguments; a script that ends in `.py` is run by this Python.
-        hosts: what `AIOLEAD_HOSTS` is set to.
-        env: more variables.
+        hosts: what `AIOLEAD_HOSTS` is set to; by default it is not set.
         cwd: the directory to run in.
     """
 
-    def __init__(
-        self, *command: str, hosts: str, env: Mapping[str, str] | None = None, cwd: Path = ROOT
-    ) -> None:
+    def __init__(self, *command: str, hosts: str | None = None, cwd: Path = ROOT) -> None:
         if command[0].endswith(".py"):
             command = (sys.executable, *command)
-        python_path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        settings = {
-            "AIOLEAD_HOSTS": hosts,
-            "PYTHONPATH": python_path,
-            "PYTHONUNBUFFERED": "1",
-            # A socket that was not closed, a coroutine that was not awaited: to be seen.
-            "PYTHONWARNINGS": "default",
-        }
+        env = {name: value for name, value in os.environ.items() if name != "AIOLEAD_HOSTS"}
+        if hosts is not None:
+            env["AIOLEAD_HOSTS"] = hosts
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
+        env["PYTHONUNBUFFERED"] = "1"
+        # A socket that was not closed, a coroutine that was not awaited: to be seen.
+        env["PYTHONWARNINGS"] = "default"
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -58,7 +53,7 @@ class Program:
             stderr=subprocess.STDOUT,
             text=True,
             cwd=cwd,
-            env={**os.environ, **settings, **(env or {})},
+            env=env,
             start_new_session=True,
         )
         self._lines: list[str] = []
