@@ -37,11 +37,13 @@ class Background(Latest[V], Generic[V]):
     async def __aenter__(self) -> Self:
         if self._entered:
             raise UsageError(f"{type(self).__name__}: was entered already; make another one")
+        self._entered = True
         if self._client.state.is_final:
             await self._client.ready()  # raises what became of the client
-        self._entered = True
+        else:
+            await anyio.lowlevel.checkpoint()
+        # No checkpoint from here on: who is cancelled while entering never leaves.
         self._client.spawn(self._job)
-        await anyio.lowlevel.checkpoint()
         return self
 
     async def __aexit__(
