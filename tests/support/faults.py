@@ -25,7 +25,7 @@ import anyio
 import anyio.to_thread
 import pytest
 import uvloop
-from anyio.abc import TaskGroup
+from anyio.abc import ByteStream, TaskGroup
 
 import aiolead
 from aiolead._client.clock import lease_clock
@@ -204,6 +204,8 @@ class Contender:
             "connect_timeout": PATIENCE,
             **self._options,
         }
+        dial = options.pop("dial", anyio.connect_tcp)
+        options["dial"] = partial(_Stream.open, dial, self._arena.streams)
         async with aiolead.connect(self._hosts, **options) as client:
             self.client = client
             client.subscribe(lambda _state, session_id: self._arena.sessions.add(session_id))
@@ -241,6 +243,38 @@ class Contender:
             self._served.set()
 
 
+class _Stream(ByteStream):
+    """A client's connection that is in a set for as long as the client has not closed it."""
+
+    def __init__(self, stream: ByteStream, streams: set[ByteStream]) -> None:
+        self._stream = stream
+        self._streams = streams
+        streams.add(self)
+
+    @classmethod
+    async def open(
+        cls,
+        dial: Callable[[str, int], Awaitable[ByteStream]],
+        streams: set[ByteStream],
+        address: str,
+        port: int,
+    ) -> Self:
+        return cls(await dial(address, port), streams)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        return await self._stream.receive(max_bytes)
+
+    async def send(self, item: bytes) -> None:
+        await self._stream.send(item)
+
+    async def send_eof(self) -> None:
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        self._streams.discard(self)
+        await self._stream.aclose()
+
+
 class Arena:
     """Where contenders meet. An async context manager; see this module.
 
@@ -257,6 +291,7 @@ class Arena:
         self.history = History()
         self.contenders: list[Contender] = []
         self.sessions: set[int] = set()
+        self.streams: set[ByteStream] = set()
         self.closing = anyio.Event()
         self._proxies: list[FaultProxy] = []
         self._lines: set[str] = set()
@@ -390,10 +425,7 @@ class Arena:
         )
         self.closing.set()
         await self._nothing_left(self._connections, "connections of the contenders")
-        await eventually(
-            lambda: not any(proxy.open_connections for proxy in self._proxies),
-            "the links are closed",
-        )
+        await eventually(lambda: not self.streams, "the clients close their connections")
         await eventually(
             lambda: len(anyio.get_running_tasks()) <= self._tasks_before,
             f"no task is left: {anyio.get_running_tasks()}",
