@@ -96,6 +96,8 @@ class QueuedRecipe(Generic[T]):
             raise ConfigurationError(
                 f"on_suspend: must be 'ride-out' or 'surrender', not {on_suspend!r}"
             )
+        if acl is not None and not (acl and all(isinstance(entry, ACL) for entry in acl)):
+            raise ConfigurationError(f"acl: must be a sequence of at least one ACL, not {acl!r}")
         self._client = client
         self._path = path
         self._identity = identity

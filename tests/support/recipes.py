@@ -49,12 +49,14 @@ async def eventually(
     Raises:
         AssertionError: it is not, after `within` seconds.
     """
+    pause = 0.0005
     with anyio.move_on_after(within):
         while True:
             answer = check()
             if await answer if inspect.isawaitable(answer) else answer:
                 return
-            await anyio.sleep(0.005)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, 0.01)
     raise AssertionError(f"still not, after {within} seconds: {what}")
 
 

@@ -1,0 +1,419 @@
+"""Cancellation at every await of every recipe, in every way there is.
+
+A contender that is cancelled leaves nothing behind: no znode, no watch, no task; others get their
+turn; and the object is as good as new. It is cancelled
+
+* at its k-th suspension, for every k: by a cancel scope; natively (`Task.cancel`, asyncio only);
+  and natively twice in a row, as impatient frameworks do, which no shield withstands;
+* in the very step of the event loop in which the k-th packet came in: after its wait was over, and
+  before it has run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from conftest import _BACKENDS as BACKENDS
+from support.recipes import (
+    PATIENCE,
+    Wire,
+    contenders_left,
+    eventually,
+    in_memory,
+    nothing_left,
+    tasks_living,
+)
+
+from aiolead import Client, Election, Lock, LockLost, Phase, Term
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/contended"
+MOST_STEPS = 60
+
+
+# --- what is cancelled -------------------------------------------------------------------------
+
+
+class Subjects:
+    """One object of each kind, used again and again."""
+
+    def __init__(self, client: Client) -> None:
+        self.lock = Lock(client, PATH)
+        self.election = Election(client, PATH)
+
+
+async def hold(subjects: Subjects) -> None:
+    async with subjects.lock:
+        await anyio.lowlevel.checkpoint()
+
+
+async def hold_in_time(subjects: Subjects) -> None:
+    async with subjects.lock.hold(wait=PATIENCE):
+        await anyio.lowlevel.checkpoint()
+
+
+async def try_hold(subjects: Subjects) -> None:
+    async with subjects.lock.try_hold():
+        await anyio.lowlevel.checkpoint()
+
+
+async def lead(subjects: Subjects) -> None:
+    async with subjects.election.leadership() as term:
+        await term.verify()
+
+
+async def lead_and_resign(subjects: Subjects) -> None:
+    async with subjects.election.leadership() as term:
+        await term.resign()
+        await anyio.lowlevel.checkpoint()
+
+
+class Done(Exception):
+    pass
+
+
+async def run(subjects: Subjects) -> None:
+    async def work(_term: Term) -> None:
+        await anyio.lowlevel.checkpoint()
+        raise Done
+
+    with pytest.raises(Done):
+        await subjects.election.run(work)
+
+
+async def campaign(subjects: Subjects) -> None:
+    async with subjects.election.campaign() as states:
+        async for state in states:
+            if state.phase is Phase.LEADING:
+                break
+
+
+async def observe(subjects: Subjects) -> None:
+    async with subjects.election.observe() as states:
+        await anext(states)
+
+
+Verb = Callable[[Subjects], Coroutine[Any, Any, None]]
+LOCKS: list[Verb] = [hold, hold_in_time, try_hold]
+ELECTIONS: list[Verb] = [lead, lead_and_resign, run, campaign, observe]
+
+
+# --- how it is cancelled -----------------------------------------------------------------------
+
+
+class Stepped(Awaitable[None]):
+    """Runs a coroutine, and reports each of its suspensions just before it happens."""
+
+    def __init__(self, work: Coroutine[Any, Any, None], on_step: Callable[[int], None]) -> None:
+        self._work = work
+        self._on_step = on_step
+        self._steps = 0
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        inner = self._work.__await__()
+        resume: Callable[[Any], Any] = inner.send
+        value: Any = None
+        while True:
+            try:
+                waits_for = resume(value)
+            except StopIteration:
+                return
+            self._steps += 1
+            self._on_step(self._steps)
+            try:
+                resume, value = inner.send, (yield waits_for)
+            except BaseException as error:
+                resume, value = inner.throw, error
+
+
+class Canceller:
+    """Runs some work, and cancels it in one of the ways.
+
+    Attributes:
+        has_struck: whether it came to that.
+    """
+
+    def __init__(self, way: str) -> None:
+        self._native = way.startswith("native")
+        self._times = 2 if way == "native twice" else 1
+        self._cancel: Callable[[], object] = lambda: None
+        self.has_struck = False
+
+    async def run(self, work: Awaitable[None]) -> None:
+        async def body() -> None:
+            await work
+
+        if self._native:
+            task = asyncio.get_running_loop().create_task(body())
+            self._cancel = task.cancel
+            await asyncio.wait([task])
+            if isinstance(work, Coroutine):
+                work.close()  # where a packet was quicker than the task
+            if not task.cancelled():
+                task.result()
+        else:
+            with anyio.CancelScope() as scope:
+                self._cancel = scope.cancel
+                await body()
+
+    def strike_at(self, when: int) -> Callable[[int], None]:
+        """What to call at each moment: it cancels at the `when`-th."""
+
+        def strike(now: int) -> None:
+            if when <= now < when + self._times:
+                self.has_struck = True
+                self._cancel()
+
+        return strike
+
+
+async def at_suspension(
+    canceller: Canceller, when: int, work: Coroutine[Any, Any, None], _client: Client
+) -> None:
+    await canceller.run(Stepped(work, canceller.strike_at(when)))
+
+
+async def at_packet(
+    canceller: Canceller, when: int, work: Coroutine[Any, Any, None], client: Client
+) -> None:
+    machine = client._core.machine
+    receive, strike, count = machine.receive, canceller.strike_at(when), 0
+
+    def receive_and_strike(data: bytes, now: float) -> None:
+        nonlocal count
+        receive(data, now)
+        count += 1
+        strike(count)
+
+    machine.receive = receive_and_strike  # type: ignore[method-assign]
+    try:
+        await canceller.run(work)
+    finally:
+        del machine.receive
+
+
+Moment = Callable[[Canceller, int, Coroutine[Any, Any, None], Client], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def quiet_logs(caplog: pytest.LogCaptureFixture) -> Any:
+    """No test here may leave a complaint behind: of asyncio's, or of ours."""
+    yield
+    loud = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    # The debug mode of asyncio reports slow steps; a busy machine has some.
+    assert [each for each in loud if not each.getMessage().startswith("Executing <")] == []
+
+
+# --- everywhere --------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def rival_before(
+    server: EmbeddedServer, rival: Lock | Election, is_there: bool
+) -> AsyncIterator[None]:
+    """Somebody who holds as the body begins, until somebody waits, or the body has ended."""
+    if not is_there:
+        yield
+        return
+    holds, ended = anyio.Event(), anyio.Event()
+
+    async def hold() -> None:
+        async with rival.hold() if isinstance(rival, Lock) else rival.leadership():
+            holds.set()
+            await eventually(
+                lambda: ended.is_set() or len(contenders_left(server, PATH)) == 2, "somebody waits"
+            )
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hold)
+        await holds.wait()
+        yield
+        ended.set()
+
+
+verbs = pytest.mark.parametrize("verb", [*LOCKS, *ELECTIONS], ids=lambda verb: verb.__name__)
+moments = pytest.mark.parametrize("moment", [at_suspension, at_packet], ids=["await", "packet"])
+situations = pytest.mark.parametrize("contended", [False, True], ids=["alone", "behind another"])
+native_only = pytest.mark.parametrize(
+    "anyio_backend",
+    [backend for backend in BACKENDS if backend.values[0][0] == "asyncio"],
+    scope="session",
+)
+
+
+@verbs
+@moments
+@situations
+async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(
+    moment: Moment, verb: Verb, contended: bool
+) -> None:
+    await _cancel_everywhere("scope", moment, verb, contended)
+
+
+@native_only
+@verbs
+@moments
+@situations
+async def test_cancelled_natively_anywhere_it_leaves_nothing(
+    moment: Moment, verb: Verb, contended: bool
+) -> None:
+    await _cancel_everywhere("native", moment, verb, contended)
+
+
+@native_only
+@verbs
+@situations
+async def test_cancelled_natively_and_again_at_once_it_leaves_nothing(
+    verb: Verb, contended: bool
+) -> None:
+    await _cancel_everywhere("native twice", at_suspension, verb, contended)
+
+
+async def _cancel_everywhere(way: str, moment: Moment, verb: Verb, contended: bool) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        subjects = Subjects(a)
+        rival = Lock(b, PATH) if verb in LOCKS else Election(b, PATH)
+        await verb(subjects)
+        await nothing_left(server, PATH)
+        tasks = tasks_living()
+        for when in range(1, MOST_STEPS):
+            canceller = Canceller(way)
+            async with rival_before(server, rival, contended):
+                with anyio.fail_after(PATIENCE):
+                    await moment(canceller, when, verb(subjects), a)
+            # Others get their turn, and then nothing is left.
+            turn = rival.hold if isinstance(rival, Lock) else rival.leadership
+            async with turn(wait=PATIENCE) as term:
+                await term.verify()
+            await nothing_left(server, PATH)
+            await eventually(lambda: tasks_living() == tasks, f"{tasks} tasks live")
+            await eventually(lambda: len(a._core.machine.watches) == 0, "no watch is known")
+            if not canceller.has_struck:
+                break
+        else:
+            pytest.fail(f"it does not end within {MOST_STEPS} steps")
+        assert when > 1, "it was never cancelled"
+
+
+# --- at certain moments ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["create applied", "create on its way"])
+async def test_cancelled_while_the_create_is_unanswered(how: str) -> None:
+    """It does not wait for the answer; the znode goes as soon as that comes."""
+    async with EmbeddedServer() as server, in_memory(server) as b:
+        await b.create(PATH)
+        wire = Wire(server)
+        async with wire.connect() as a:
+            lock = Lock(a, PATH)
+            async with anyio.create_task_group() as tasks:
+
+                async def wait() -> None:
+                    async with lock:
+                        pytest.fail("nobody told it that it holds")
+
+                if how == "create applied":
+                    wire.hold()
+                    tasks.start_soon(wait)
+                    await eventually(lambda: contenders_left(server, PATH) != [], "applied")
+                else:
+                    sent = len(wire.segments)
+                    server.pause()
+                    tasks.start_soon(wait)
+                    await eventually(lambda: len(wire.segments) > sent, "it is sent")
+                tasks.cancel_scope.cancel()
+            # The task has ended while the answer is still held back.
+            if how == "create applied":
+                assert len(contenders_left(server, PATH)) == 1
+                wire.release()
+            else:
+                server.resume()
+            async with Lock(b, PATH).hold(wait=PATIENCE):
+                pass
+            await nothing_left(server, PATH)
+            async with lock:
+                pass
+        await nothing_left(server, PATH)
+
+
+async def test_cancelled_while_the_delete_is_unanswered() -> None:
+    """It waits for the confirmation, but not for ever; the znode has gone anyway."""
+    async with EmbeddedServer() as server:
+        wire = Wire(server)
+        async with wire.connect(session_timeout=2) as a:
+            lock = Lock(a, PATH)
+            async with anyio.create_task_group() as tasks:
+                leaving = anyio.Event()
+
+                async def hold() -> None:
+                    async with lock:
+                        wire.hold()
+                        leaving.set()
+
+                tasks.start_soon(hold)
+                await leaving.wait()
+                await eventually(lambda: contenders_left(server, PATH) == [], "applied")
+                tasks.cancel_scope.cancel()
+            wire.release()
+            async with lock:
+                pass
+
+
+@pytest.mark.parametrize("holds", [True, False], ids=["holding", "waiting"])
+async def test_everything_is_cancelled_at_once(holds: bool) -> None:
+    """As at the end of a program: the client is cancelled together with who uses it."""
+    async with EmbeddedServer() as server, in_memory(server) as b:
+        async with anyio.create_task_group() as tasks:
+            inside = anyio.Event()
+
+            async def program() -> None:
+                async with in_memory(server) as a:
+                    async with Lock(a, PATH):
+                        inside.set()
+                        await anyio.sleep_forever()
+
+            if holds:
+                tasks.start_soon(program)
+                await inside.wait()
+                tasks.cancel_scope.cancel()
+            else:
+                async with Lock(b, PATH):
+                    tasks.start_soon(program)
+                    await eventually(lambda: len(contenders_left(server, PATH)) == 2, "it waits")
+                    tasks.cancel_scope.cancel()
+        # Its session was closed in order: nobody has to wait until it expires.
+        assert list(server.sessions()) == [b.session_id]
+        assert contenders_left(server, PATH) == []
+        async with Lock(b, PATH).hold(wait=0):
+            pass
+
+
+async def test_cancelled_while_it_is_being_lost() -> None:
+    """Cancelled from outside and lost in the same moment: the cancellation is what counts."""
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        lock = Lock(a, PATH)
+        ends: list[str] = []
+        with anyio.CancelScope() as scope:
+            try:
+                async with lock as held:
+                    await b.delete(held.path)
+                    scope.cancel()
+                    await anyio.sleep_forever()
+            except LockLost:
+                ends.append("lost")
+                raise
+            except anyio.get_cancelled_exc_class():
+                ends.append("cancelled")
+                raise
+        assert ends == ["cancelled"]
+        async with lock:
+            pass
+        await nothing_left(server, PATH)

@@ -1,0 +1,293 @@
+"""What the recipes cost, counted: requests, round trips, bytes, who is woken, and what stays."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio
+import pytest
+from support.recipes import (
+    PATIENCE,
+    Wire,
+    connect,
+    contenders_left,
+    eventually,
+    in_memory,
+    stopped_clock,
+    tasks_living,
+)
+
+from aiolead import Client, Election, Lock
+from aiolead._recipes.contender import Contender
+from aiolead._recipes.line import Line
+from aiolead._recipes.tenure import Tenure
+from aiolead._session.depot import Call
+from aiolead._session.lease import HeldZnode
+from aiolead._session.watches import WatchSlot
+from aiolead.testing import EmbeddedServer, ZooKeeperServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/lock"
+
+
+@asynccontextmanager
+async def quiet_server() -> AsyncIterator[EmbeddedServer]:
+    """A server whose sessions last so long that no ping is due while a test runs."""
+    async with EmbeddedServer(tick_time=3) as server:
+        yield server
+
+
+# --- alone -------------------------------------------------------------------------------------
+
+
+async def test_a_lock_costs_three_requests_in_two_round_trips() -> None:
+    async with quiet_server() as server:
+        wire = Wire(server)
+        async with wire.connect(session_timeout=60, clock=stopped_clock) as client:
+            lock = Lock(client, PATH)
+            async with lock:
+                pass  # makes the path
+            before, segments = server.requests.copy(), len(wire.segments)
+            for _ in range(5):
+                async with lock:
+                    assert server.requests - before == {"CREATE2": 1, "EXISTS": 1}
+                    assert len(wire.segments) - segments == 1, "both leave in one segment"
+                assert server.requests - before == {"CREATE2": 1, "EXISTS": 1, "DELETE": 1}
+                assert len(wire.segments) - segments == 2
+                before, segments = server.requests.copy(), len(wire.segments)
+
+
+async def test_a_lock_costs_three_requests_of_a_real_server(zookeeper: ZooKeeperServer) -> None:
+    async def packets() -> int:
+        return int((await zookeeper.mntr())["packets_received"])
+
+    async with connect(zookeeper, clock=stopped_clock) as client:
+        lock = Lock(client, "/lock-counted")
+        async with lock:
+            pass
+        first = await packets()
+        second = await packets()
+        for _ in range(10):
+            async with lock:
+                pass
+        # Asking costs a packet, too.
+        assert await packets() - second - (second - first) == 30
+        await client.delete("/lock-counted")
+
+
+async def test_a_lock_that_is_held_for_a_while_is_watched_and_renewed() -> None:
+    async with quiet_server() as server, in_memory(server, session_timeout=60) as client:
+        async with Lock(client, PATH):
+            pass
+        before = server.requests.copy()
+        async with Lock(client, PATH) as held:
+            await eventually(lambda: server.requests["MULTI"] == 1, "it is renewed")
+            assert server.watches() == {held.path: {client.session_id}}
+        assert server.requests - before == {
+            "CREATE2": 1,
+            "EXISTS": 1,
+            "GET_DATA": 1,
+            "MULTI": 1,
+            "DELETE": 1,
+        }
+        await eventually(lambda: server.watches() == {}, "no watch is left")
+
+
+async def test_leading_costs_two_more_requests() -> None:
+    """Leadership lasts: its znode is watched, and its lease renewed, at once."""
+    async with quiet_server() as server, in_memory(server, session_timeout=60) as other:
+        await other.create(PATH)
+        async with in_memory(server, session_timeout=60) as client:
+            before = server.requests.copy()
+            async with Election(client, PATH).leadership() as term:
+                await eventually(lambda: server.requests["MULTI"] == 1, "it is renewed")
+                assert server.watches() == {term.path: {client.session_id}}
+            assert server.requests - before == {
+                "CREATE2": 1,
+                "EXISTS": 1,
+                "GET_DATA": 1,
+                "MULTI": 1,
+                "DELETE": 1,
+            }
+
+
+async def test_who_does_not_get_it_costs_little() -> None:
+    async with quiet_server() as server:
+        async with in_memory(server, session_timeout=60) as a:
+            async with in_memory(server, session_timeout=60, clock=stopped_clock) as b:
+                async with Lock(a, PATH):
+                    await eventually(lambda: server.requests["MULTI"] == 1, "it has settled")
+                    before = server.requests.copy()
+                    async with Lock(b, PATH).try_hold() as held:
+                        assert held is None
+                    more = server.requests - before
+                    await eventually(lambda: len(contenders_left(server, PATH)) == 1, "it left")
+                    assert more["CREATE2"] == more["EXISTS"] == more["GET_CHILDREN"] == 1
+                    assert set(more) <= {"CREATE2", "EXISTS", "GET_CHILDREN", "DELETE"}
+
+
+# --- in line -----------------------------------------------------------------------------------
+
+
+class Queue:
+    """Contenders in a line, each with a client, a session and a connection of its own."""
+
+    def __init__(self, server: EmbeddedServer, length: int) -> None:
+        self._server = server
+        self.wires = [Wire(server) for _ in range(length)]
+        self.clients: list[Client] = []
+        self.cost_of_joining: list[tuple[int, int]] = []
+        """Bytes sent and received."""
+        self.entered: list[int] = []
+        self.sent_on_entering: list[int] = []
+        """How many segments each had sent when its body began."""
+        self._leave = [anyio.Event() for _ in range(length)]
+
+    async def _hold(self, number: int) -> None:
+        async with Lock(self.clients[number], PATH, identity="x"):
+            self.sent_on_entering.append(len(self.wires[number].segments))
+            self.entered.append(number)
+            await self._leave[number].wait()
+
+    def leave(self, number: int) -> None:
+        self._leave[number].set()
+
+    def traffic(self) -> list[tuple[int, int]]:
+        return [(sum(map(len, wire.segments)), wire.received) for wire in self.wires]
+
+    async def quiesce(self) -> None:
+        """Waits until nothing moves any more: all is in memory, so what can go on does."""
+        before = None
+        while before != (before := (self.traffic(), self._server.packets_in)):
+            for _ in range(20):
+                await anyio.lowlevel.checkpoint()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for wire in self.wires:
+                connection = wire.connect(session_timeout=60, clock=stopped_clock)
+                self.clients.append(await stack.enter_async_context(connection))
+            await self.clients[0].create(PATH)
+            async with anyio.create_task_group() as tasks:
+                for number in range(len(self.wires)):
+                    await self.quiesce()
+                    sent, received = self.traffic()[number]
+                    tasks.start_soon(self._hold, number)
+                    await eventually(
+                        lambda number=number: len(contenders_left(self._server, PATH)) > number,
+                        "it has joined",
+                    )
+                    await self.quiesce()
+                    now = self.traffic()[number]
+                    self.cost_of_joining.append((now[0] - sent, now[1] - received))
+                yield
+                for leave in self._leave:
+                    leave.set()
+
+
+async def _hand_over(server: EmbeddedServer, queue: Queue, number: int) -> None:
+    """One leaves; looks at who is woken by that, and at what it takes them."""
+    requests, traffic = server.requests.copy(), queue.traffic()
+    heir, behind = number + 1, number + 2
+    sent = len(queue.wires[heir].segments)
+    queue.leave(number)
+    await eventually(lambda: len(queue.entered) == number + 2, "the next one enters")
+    await queue.quiesce()
+    assert queue.entered[-1] == heir
+    # Who is next enters at the event alone: it has asked for nothing since.
+    assert queue.sent_on_entering[-1] == sent
+    now = queue.traffic()
+    woken = [each for each in range(len(now)) if now[each] != traffic[each] and each != number]
+    if behind < len(now):
+        assert woken == [heir, behind]
+        assert server.requests - requests == {"DELETE": 1, "GET_CHILDREN": 1}
+    else:
+        assert woken == [heir]
+        assert server.requests - requests == {"DELETE": 1}
+
+
+@pytest.mark.parametrize("length", [2, 3, 10])
+async def test_a_hand_over_wakes_the_next_and_prepares_the_one_behind(length: int) -> None:
+    async with quiet_server() as server:
+        queue = Queue(server, length)
+        async with queue.open():
+            assert queue.entered == [0]
+            for number in range(length - 1):
+                await _hand_over(server, queue, number)
+
+
+async def test_a_long_line_costs_each_of_them_no_more() -> None:
+    async with quiet_server() as server:
+        queue = Queue(server, 50)
+        async with queue.open():
+            costs = queue.cost_of_joining
+            assert len(set(costs[2:])) == 1, costs
+            # The first two know without asking for more who is before them.
+            assert costs[0] < costs[1] < costs[2]
+            for number in range(5):
+                await _hand_over(server, queue, number)
+
+
+async def test_watches_do_not_pile_up_in_a_line() -> None:
+    async with quiet_server() as server:
+        queue = Queue(server, 10)
+        async with queue.open():
+            # Two watched by each, at most, and one's own; the first one's hold has not settled.
+            by_session = Counter(who for path in server.watches().values() for who in path)
+            order = [by_session[client.session_id] for client in queue.clients]
+            assert order == [0, 2] + [3] * 8
+            for client in queue.clients:
+                machine = client._core.machine
+                assert len(machine.watches) == by_session[client.session_id]
+            for number in range(10):
+                queue.leave(number)
+            await eventually(lambda: contenders_left(server, PATH) == [], "all have left")
+            await eventually(lambda: server.watches() == {}, "no watch is left")
+            known = [client._core.machine.watches for client in queue.clients]
+            await eventually(lambda: not any(map(len, known)), "and nobody thinks there is one")
+
+
+# --- nothing grows -----------------------------------------------------------------------------
+
+
+def _census() -> Counter[str]:
+    gc.collect()
+    kinds = (Contender, Call, Line, Tenure, HeldZnode, WatchSlot)
+    return Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds))
+
+
+@pytest.mark.parametrize("recipe", [Lock, Election])
+async def test_two_hundred_cycles_leave_nothing_behind(recipe: type[Lock | Election]) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+
+        async def cycle(client: Client, times: int) -> None:
+            for _ in range(times):
+                subject = recipe(client, PATH)
+                hold = subject.hold if isinstance(subject, Lock) else subject.leadership
+                async with hold():
+                    await anyio.lowlevel.checkpoint()
+
+        async def both(times: int) -> None:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(cycle, a, times)
+                tasks.start_soon(cycle, b, times)
+
+        await both(3)
+        await eventually(lambda: server.watches() == {}, "no watch is left")
+        before = _census(), server.znodes(), tasks_living()
+        with anyio.fail_after(PATIENCE):
+            await both(100)
+        await eventually(lambda: server.watches() == {}, "no watch is left")
+        # A renewal that was on its way may be alive a little longer.
+        await eventually(lambda: _census() == before[0], f"{_census()} are as {before[0]}")
+        assert (server.znodes(), tasks_living()) == before[1:]
+        for client in (a, b):
+            machine = client._core.machine
+            assert len(machine.watches) == 0
+            assert not machine.leases.is_held
+            assert not machine.leases.is_winding
