@@ -10,6 +10,7 @@ from typing import Self
 import anyio
 import anyio.lowlevel
 
+from ..errors import UsageError
 from ..model import SessionState
 from .core import Core
 
@@ -41,6 +42,7 @@ class SessionStates(AsyncIterator[SessionChange]):
         self._core = core
         self._pending: list[SessionChange] = []
         self._wake = anyio.Event()
+        self._open = False
         self._over = False
 
     @property
@@ -49,9 +51,11 @@ class SessionStates(AsyncIterator[SessionChange]):
         return SessionChange(self._core.machine.state, self._core.machine.session_id)
 
     async def __aenter__(self) -> Self:
+        await anyio.lowlevel.checkpoint()
+        # No checkpoint from here on: who is cancelled while entering never leaves.
         self._unsubscribe = self._core.subscribe(self._on_state)
         self._pending = [self.current]
-        await anyio.lowlevel.checkpoint()
+        self._open = True
         return self
 
     async def __aexit__(
@@ -61,6 +65,8 @@ class SessionStates(AsyncIterator[SessionChange]):
         traceback: TracebackType | None,
     ) -> None:
         self._unsubscribe()
+        self._over = True
+        self._wake.set()
 
     def _on_state(self, state: SessionState, session_id: int) -> None:
         if self._pending and self._pending[-1].state is not SessionState.EXPIRED:
@@ -71,13 +77,15 @@ class SessionStates(AsyncIterator[SessionChange]):
         self._wake.set()
 
     async def __anext__(self) -> SessionChange:
-        if self._over:
-            raise StopAsyncIteration
-        if self._pending:
+        if not self._open:
+            raise UsageError("the states were not opened: use `async with ... as states`")
+        if self._pending or self._over:
             await anyio.lowlevel.checkpoint()
-        while not self._pending:
+        while not self._over and not self._pending:
             self._wake = anyio.Event()
             await self._wake.wait()
+        if self._over:
+            raise StopAsyncIteration
         change = self._pending.pop(0)
         self._over = change.state.is_final
         return change

@@ -30,6 +30,12 @@ class Background(Latest[V], Generic[V]):
         self._ended = anyio.Event()
         self._entered = False
 
+    async def __anext__(self) -> V:
+        if not self._entered:
+            # The job that gives the values was not started, so this would wait for ever.
+            raise UsageError(f"{type(self).__name__}: not opened: use `async with ... as states`")
+        return await super().__anext__()
+
     @abstractmethod
     async def _run(self) -> None:
         """The job. Cancelled when the context manager is left, or the client closed."""
