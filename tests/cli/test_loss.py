@@ -1,0 +1,151 @@
+"""What was held is lost while the command runs: it is dead before anybody else can begin."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from support.cli import WITHIN, Command, Process
+from support.raw import RawClient
+
+from aiolead.errors import NoNodeError
+from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
+
+OBEDIENT = """
+    trap 'echo told; exit 0' TERM
+    echo works $$ $AIOLEAD_SESSION $AIOLEAD_NODE
+    while :; do sleep 0.05; done
+"""
+STUBBORN = """
+    trap 'echo told' TERM
+    echo works $$ $AIOLEAD_SESSION $AIOLEAD_NODE
+    while :; do sleep 0.05; done
+"""
+"""Commands that say that they were told to end; one does, one does not."""
+
+SESSION = ("--session-timeout", "2")
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadedServer]:
+    with EmbeddedServer.in_thread() as server:
+        yield server
+
+
+def contender(hosts: str, *options: str, script: str = OBEDIENT) -> Command:
+    return Command("run", *SESSION, *options, "/app", "--", "sh", "-c", script, hosts=hosts)
+
+
+def works(command: Command) -> tuple[Process, int, str]:
+    """Waits until the child works: the child, the session, and the znode."""
+    match = command.out.expect(r"works (\d+) 0x(\w+) (\S+)")
+    return Process(int(match[1])), int(match[2], 16), match[3]
+
+
+class Disappearance:
+    """Watches from a session of its own until a znode is gone, in a thread."""
+
+    def __init__(self, hosts: str, path: str) -> None:
+        self._client = RawClient(hosts)
+        self._client.exists(path)
+        self._path = path
+        self._present = self._absent = 0.0
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        deadline = time.monotonic() + WITHIN
+        with self._client, suppress(NoNodeError):
+            while time.monotonic() < deadline:
+                asked = time.monotonic()
+                self._client.exists(self._path)
+                self._present = asked
+                time.sleep(0.005)
+        self._absent = time.monotonic()
+
+    def times(self) -> tuple[float, float]:
+        """A moment at which it was still there, and a moment at which it was not any more."""
+        self._thread.join(WITHIN)
+        assert self._present < self._absent < time.monotonic()
+        return self._present, self._absent
+
+
+def test_a_link_that_carries_nothing(hosts: str) -> None:
+    """Nobody says a word: the clocks alone have to be enough."""
+    address, slash, chroot = hosts.partition("/")
+    host, _, port = address.rpartition(":")
+    with FaultProxy(host, int(port)) as proxy:
+        path = proxy.connect_string + slash + chroot
+        with contender(path, "--grace", "0.3", script=STUBBORN) as command:
+            child, _, node = works(command)
+            with child:
+                gone = Disappearance(hosts, node)
+                proxy.blackhole()
+                command.out.expect("told")
+                assert child.death() < gone.times()[0]
+                assert command.finish() == 74
+            assert any("leadership of /app lost" in line for line in command.err.rest())
+
+
+def test_aiolead_itself_is_stopped(hosts: str) -> None:
+    """As a debugger does, or a machine that freezes a container: its keeper goes on."""
+    with contender(hosts, script=STUBBORN) as command:
+        child, _, node = works(command)
+        with child:
+            gone = Disappearance(hosts, node)
+            command.signal(signal.SIGSTOP)
+            command.out.expect("told")
+            assert child.death() < gone.times()[0]
+            command.signal(signal.SIGCONT)
+            assert command.finish() == 74
+
+
+def test_the_keeper_is_killed(somewhere: str) -> None:
+    with contender(somewhere, script=STUBBORN) as command:
+        child, _, node = works(command)
+        with child:
+            gone = Disappearance(somewhere, node)
+            keeper = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(keeper, signal.SIGKILL)
+            assert child.death() < gone.times()[1]
+            assert command.finish() == 1
+
+
+def test_the_session_is_ended_by_force(server: ThreadedServer) -> None:
+    with contender(server.connect_string, "--lost-exit-code", "42") as command:
+        child, session, _ = works(command)
+        with child:
+            server.expire_session(session)
+            command.out.expect("told")
+            child.death()
+        assert command.finish() == 42
+
+
+def test_the_znode_is_deleted_by_hand(server: ThreadedServer) -> None:
+    with contender(server.connect_string, script=STUBBORN) as command:
+        child, _, node = works(command)
+        with child:
+            with RawClient(server.connect_string) as operator:
+                operator.delete(node)
+            command.out.expect("told")
+            child.death()
+        assert command.finish() == 74
+
+
+def test_forever_contends_again_after_a_loss(server: ThreadedServer) -> None:
+    with contender(server.connect_string, "--forever") as command:
+        child, session, _ = works(command)
+        with child:
+            server.expire_session(session)
+            child.death()
+        again, other_session, _ = works(command)
+        with again:
+            assert other_session != session
+            command.signal(signal.SIGTERM)
+            assert command.finish() == 0

@@ -1,0 +1,165 @@
+"""The command `aiolead` as a process, and the deaths of processes."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import aiolead
+
+SOURCE = Path(aiolead.__file__).parent.parent
+WITHIN = 30.0
+"""How long anything may take on a machine that has other things to do, in seconds."""
+
+
+def environment(**more: str) -> dict[str, str]:
+    """That of the tests, without what would decide where the command connects."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("AIOLEAD_")}
+    return {**env, "PYTHONPATH": str(SOURCE), **more}
+
+
+class Lines:
+    """The lines of a stream, as they come."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.all: list[str] = []
+        self._new: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
+        self._thread.start()
+
+    def _read(self, stream: IO[str]) -> None:
+        with stream:
+            for line in stream:
+                self._new.put(line.rstrip("\n"))
+        self._new.put(None)
+
+    def expect(self, pattern: str) -> re.Match[str]:
+        """The next line that matches; those before it are passed over."""
+        deadline = time.monotonic() + WITHIN
+        while True:
+            try:
+                line = self._new.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no {pattern!r} in time, but {self.all}") from None
+            assert line is not None, f"no {pattern!r} until the end, but {self.all}"
+            self.all.append(line)
+            if match := re.search(pattern, line):
+                return match
+
+    def rest(self) -> list[str]:
+        """All lines there were, once the stream has ended."""
+        self._thread.join(WITHIN)
+        with suppress(queue.Empty):
+            while (line := self._new.get_nowait()) is not None:
+                self.all.append(line)
+        return self.all
+
+
+class Command:
+    """`python -m aiolead`, running. A context manager that leaves no process behind.
+
+    Args:
+        *arguments: the command line.
+        hosts: for `AIOLEAD_HOSTS`.
+        env: over the environment.
+    """
+
+    def __init__(self, *arguments: str, hosts: str = "", env: dict[str, str] | None = None) -> None:
+        more = dict(env or {})
+        if hosts:
+            more["AIOLEAD_HOSTS"] = hosts
+        # Who runs the tests in the background may have SIGINT ignored, which would be inherited.
+        fresh = ["env", "--default-signal=INT,HUP"]
+        self.process = subprocess.Popen(
+            [*fresh, sys.executable, "-m", "aiolead", *arguments],
+            env=environment(**more),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.out = Lines(self.process.stdout)
+        self.err = Lines(self.process.stderr)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # A stopped one would not even die of SIGTERM; its child is its keeper's business.
+        self.process.kill()
+        self.process.wait(WITHIN)
+        if exc is not None:
+            exc.add_note(f"standard error of {self.process.args}: {self.err.rest()}")
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def finish(self) -> int:
+        """Waits for its end; returns the exit code."""
+        return self.process.wait(WITHIN)
+
+
+def outcome(*arguments: str, hosts: str = "") -> tuple[int, list[str], list[str]]:
+    """Runs a command that ends by itself: exit code, lines of output, lines of errors."""
+    with Command(*arguments, hosts=hosts) as command:
+        code = command.finish()
+        return code, command.out.rest(), command.err.rest()
+
+
+class Process:
+    """Any process, watched from the outside through a handle that no other process can get."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._handle = os.pidfd_open(pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        os.close(self._handle)
+
+    @property
+    def is_running(self) -> bool:
+        return not select.select([self._handle], [], [], 0)[0]
+
+    def death(self) -> float:
+        """Waits until it is dead; returns the time on the monotonic clock."""
+        assert select.select([self._handle], [], [], WITHIN)[0], f"{self.pid} lives on"
+        return time.monotonic()
+
+
+def processes_with(text: str) -> Iterable[int]:
+    """The processes that have a text in their command line or their environment."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            with suppress(OSError):
+                known = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+                if text.encode() in known:
+                    yield int(folder.name)
