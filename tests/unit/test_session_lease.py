@@ -249,7 +249,15 @@ def test_a_renewal_that_leaves_when_due_always_proves_the_one_before(
     assert holder.lost == []
 
 
-def test_pings_and_reads_extend_nothing(script: Script) -> None:
+def test_pings_extend_nothing(script: Script) -> None:
+    deadline = script.machine.leases.deadline
+    packets: list[Packet] = []
+    script.advance(30.0, serve=lambda: packets.extend(script.serve()))
+    assert len(packets) == 11
+    assert script.machine.leases.deadline == deadline
+
+
+def test_reads_extend_nothing(script: Script) -> None:
     deadline = script.machine.leases.deadline
     for _ in range(12):
         script.advance(1.0, serve=script.serve)
