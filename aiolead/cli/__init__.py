@@ -23,10 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from .app import dispatch  # the extra may be missing
     except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in _EXTRA:
+        package = (missing.name or "").partition(".")[0]
+        if package not in _EXTRA:
             raise
         print(
-            f'aiolead: the command needs {missing.name}: pip install "aiolead[cli]"',
+            f'aiolead: the command needs {package}: pip install "aiolead[cli]"',
             file=sys.stderr,
         )
         return 2

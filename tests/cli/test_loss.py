@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -61,18 +60,21 @@ class Disappearance:
 
     def _watch(self) -> None:
         deadline = time.monotonic() + WITHIN
-        with self._client, suppress(NoNodeError):
+        with self._client:
             while time.monotonic() < deadline:
                 asked = time.monotonic()
-                self._client.exists(self._path)
+                try:
+                    self._client.exists(self._path)
+                except NoNodeError:
+                    self._absent = time.monotonic()
+                    return
                 self._present = asked
                 time.sleep(0.005)
-        self._absent = time.monotonic()
 
     def times(self) -> tuple[float, float]:
         """A moment at which it was still there, and a moment at which it was not any more."""
         self._thread.join(WITHIN)
-        assert self._present < self._absent < time.monotonic()
+        assert 0 < self._present < self._absent, f"{self._path} does not go away"
         return self._present, self._absent
 
 

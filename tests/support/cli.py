@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import queue
 import re
 import select
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -153,6 +155,75 @@ class Process:
         """Waits until it is dead; returns the time on the monotonic clock."""
         assert select.select([self._handle], [], [], WITHIN)[0], f"{self.pid} lives on"
         return time.monotonic()
+
+
+class OnTerminal:
+    """The command on a terminal of its own, 80 columns wide. A context manager.
+
+    Args:
+        *arguments: the command line.
+        hosts: for `AIOLEAD_HOSTS`.
+    """
+
+    def __init__(self, *arguments: str, hosts: str = "") -> None:
+        self.mark = uuid.uuid4().hex
+        """What its environment, and that of its children, has as `MARK`."""
+        env = environment(TERM="xterm", COLUMNS="80", LINES="24", MARK=self.mark, NO_COLOR="")
+        if hosts:
+            env["AIOLEAD_HOSTS"] = hosts
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            ["setsid", "--ctty", sys.executable, "-m", "aiolead", *arguments],
+            env=env,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        self._shown = b""
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.finish()
+        os.close(self._master)
+
+    def _read(self) -> None:
+        # All the time: a terminal that nobody reads stops whoever writes to it.
+        with suppress(OSError):  # the other end is closed
+            while data := os.read(self._master, 65536):
+                with self._news:
+                    self._shown += data
+                    self._news.notify()
+
+    @property
+    def shown(self) -> str:
+        return self._shown.decode(errors="replace")
+
+    def type(self, text: str) -> None:
+        """Types, control characters included."""
+        os.write(self._master, text.encode())
+
+    def wait_for(self, text: str) -> None:
+        """Waits until it has shown a text."""
+        with self._news:
+            assert self._news.wait_for(lambda: text in self.shown, WITHIN), self.shown
+
+    def finish(self) -> int:
+        """Waits for its end; returns the exit code."""
+        code = self.process.wait(WITHIN)
+        self._reader.join(WITHIN)
+        return code
 
 
 def processes_with(text: str) -> Iterable[int]:

@@ -1,0 +1,91 @@
+"""`aiolead demo`: what it shows, and that it would notice a broken promise."""
+
+from __future__ import annotations
+
+import re
+import signal
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from support.cli import Command, OnTerminal, processes_with
+
+from aiolead.cli.demo_summary import HandOver, broken_promises, summary
+from aiolead.cli.demo_troupe import Reign
+
+FAST = ("--session-timeout", "2")
+
+
+@pytest.fixture
+def terminal() -> Iterator[OnTerminal]:
+    with OnTerminal("demo", *FAST, "--backend", "trio") as demo:
+        yield demo
+
+
+def test_piped_and_on_a_terminal(terminal: OnTerminal) -> None:
+    """Both at once, since each takes its time."""
+    mark = uuid.uuid4().hex
+    with Command("demo", *FAST, env={"MARK": mark}) as piped:
+        assert piped.finish() == 0
+        out = "\n".join(piped.out.rest())
+        assert piped.err.rest() == []
+    assert terminal.finish() == 0, terminal.shown
+
+    assert "\x1b" not in out
+    assert "\x1b" in terminal.shown
+    for shown in (out, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.shown)):
+        for promised in (
+            r"(anna|ben|cleo) leads\. Behind, as they came: ",
+            r"is killed \(SIGKILL\)",
+            r"leads, \d\.\d\d s after the crash",
+            r"is asked to end \(SIGTERM\)",
+            r"leads, \d+\.\d ms after \w+ had stopped",
+            r"What you just saw",
+            r"One leader at a time",
+            r"Tokens rise \(\d+ < \d+ < \d+\)",
+            r"What to do next",
+        ):
+            assert re.search(promised, shown), promised
+    assert list(processes_with(f"MARK={mark}")) == []
+    assert list(processes_with(f"MARK={terminal.mark}")) == []
+
+
+def test_ctrl_c_leaves_nothing_behind(terminal: OnTerminal) -> None:
+    terminal.wait_for("leads. Behind")
+    assert len(list(processes_with(f"MARK={terminal.mark}"))) == 4
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.finish() == 128 + signal.SIGINT
+    assert list(processes_with(f"MARK={terminal.mark}")) == []
+    assert "Traceback" not in terminal.shown
+
+
+def test_on_a_server_that_cannot_be_reached() -> None:
+    with Command("demo", "--connect-timeout", "0.5", hosts="127.0.0.1:1") as demo:
+        assert demo.finish() == 69
+        assert len(demo.err.rest()) == 1
+
+
+# --- the promises ------------------------------------------------------------------------------
+
+REIGNS = [Reign("anna", 3, 1.0, 2.0), Reign("ben", 5, 4.0, 5.0), Reign("cleo", 6, 5.1, 6.0)]
+HAND_OVERS = [HandOver("anna", "ben", 2.1, 4.0, 2.0), HandOver("ben", "cleo", 5.0, 5.1, None)]
+
+
+def test_all_went_well() -> None:
+    assert broken_promises(REIGNS, HAND_OVERS) == []
+    assert any("3 < 5 < 6" in line for line, _ in summary(REIGNS, HAND_OVERS, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("reigns", "hand_overs", "says"),
+    [
+        ([REIGNS[0], Reign("ben", 5, 1.9, 5.0)], [], "anna and ben led at once"),
+        ([REIGNS[0], Reign("ben", 3, 4.0, 5.0)], [], "the token fell"),
+        ([], [HandOver("anna", "ben", 2.1, 2.0, 2.0)], "ben led before anna had stopped"),
+    ],
+)
+def test_a_broken_promise_is_noticed(
+    reigns: list[Reign], hand_overs: list[HandOver], says: str
+) -> None:
+    (broken,) = broken_promises(reigns, hand_overs)
+    assert says in broken
