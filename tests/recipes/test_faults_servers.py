@@ -28,7 +28,7 @@ async def dies_and_comes_back(
     """No session ends while the server is down, so nobody but a holder loses anything."""
     with RawClient(hosts) as raw:
         raw.create(chroot)
-    async with Arena(hosts, chroot) as arena:
+    async with Arena(hosts, chroot, session_timeout=4.0) as arena:
         _, *waiters = await arena.line("/short", "a", "b", "c")
         patient = await arena.line("/long", "d", "e", make=an_election, session_timeout=9.0)
         sessions = [contender.client.session_id for contender in waiters + patient]
@@ -51,8 +51,8 @@ async def freezes(
 ) -> None:
     with RawClient(hosts) as raw:
         raw.create(chroot)
-    async with Arena(hosts, chroot) as arena:
-        a, b, _ = await arena.line("/short", "a", "b", "c")
+    async with Arena(hosts, chroot, session_timeout=1.5) as arena:
+        a, b, c = await arena.line("/short", "a", "b", "c")
         d, e = await arena.line("/long", "d", "e", make=an_election, session_timeout=9.0)
         await anyio.to_thread.run_sync(pause)
         await a.beaten()
@@ -60,7 +60,9 @@ async def freezes(
         # The sessions of the short line run out, those of the long one do not.
         await anyio.sleep(1.0)
         await anyio.to_thread.run_sync(resume)
-        await eventually(lambda: b.is_holding or a.is_holding or arena.contenders[2].is_holding, "")
+        await eventually(
+            lambda: any(contender.is_holding for contender in (a, b, c)), "somebody holds again"
+        )
         assert not d.losses
         assert d.tenure.is_held
         d.leave()
@@ -120,7 +122,7 @@ async def on_a_follower(ensemble: Ensemble, fault: str, chroot: str) -> None:
         else:
             victim.kill()
 
-    async with Arena(servers.connect_string, chroot, session_timeout=3.0) as arena:
+    async with Arena(servers.connect_string, chroot, session_timeout=4.0) as arena:
         everywhere = partial(arena.contender, make=an_election, hosts=servers.connect_string)
         holder = everywhere("/free", "holder", dial=first_to(victim))
         await holder.holding()
@@ -166,12 +168,13 @@ async def test_follower_that_dies(ensemble: Ensemble, chroot: str) -> None:
     await on_a_follower(ensemble, "killed", chroot)
 
 
+@only_on("asyncio")
 async def test_leader_that_dies(ensemble: Ensemble, chroot: str) -> None:
     servers = ensemble.blocking
     with RawClient(servers.connect_string) as raw:
         raw.create(chroot)
     leader = await anyio.to_thread.run_sync(servers.leader)
-    async with Arena(servers.connect_string, chroot) as arena:
+    async with Arena(servers.connect_string, chroot, session_timeout=5.0) as arena:
         everywhere = partial(arena.contender, hosts=servers.connect_string)
         lines: list[list[Contender]] = []
         for number, home in enumerate(servers.servers):

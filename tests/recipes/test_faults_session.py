@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from support.faults import Arena, Contender, a_lock, an_election, eventually, together
+from support.faults import (
+    Arena,
+    Contender,
+    a_lock,
+    an_election,
+    eventually,
+    only_on,
+    together,
+)
 
 import aiolead
 from aiolead._session.depot import Call
@@ -142,8 +150,8 @@ async def while_releasing(which: str, arena: Arena, line: str) -> None:
     await another_session(a, before)
 
 
-async def test_sessions_that_end(server: ServerUnderTest) -> None:
-    async with Arena(server.hosts, server.chroot) as arena:
+async def play_ends(server: ServerUnderTest) -> None:
+    async with Arena(server.hosts, server.chroot, session_timeout=8.0) as arena:
         await together(
             arena,
             partial(while_holding, "lock"),
@@ -156,6 +164,17 @@ async def test_sessions_that_end(server: ServerUnderTest) -> None:
             partial(while_releasing, "deleted"),
             partial(while_releasing, "undeleted"),
         )
+
+
+@pytest.mark.parametrize("server", ["embedded", "standalone"], indirect=True)
+async def test_sessions_that_end(server: ServerUnderTest) -> None:
+    await play_ends(server)
+
+
+@only_on("trio")
+@pytest.mark.parametrize("server", ["ensemble"], indirect=True)
+async def test_sessions_of_an_ensemble_that_end(server: ServerUnderTest) -> None:
+    await play_ends(server)
 
 
 async def test_session_that_expires_under_a_fenced_write() -> None:
