@@ -132,6 +132,7 @@ async def on_a_follower(ensemble: Ensemble, fault: str, chroot: str) -> None:
         await stuck.holding()
         successor = everywhere("/bound", "successor")
         await successor.waiting()
+        await holder.renewed(3)
         before = holder.machine._established_at
         sessions = holder.client.session_id, waiter.client.session_id
         await anyio.to_thread.run_sync(harm)

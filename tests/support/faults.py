@@ -30,7 +30,6 @@ from anyio.abc import ByteStream, TaskGroup
 import aiolead
 from aiolead._client.clock import lease_clock
 from aiolead.errors import LossReason, NoNodeError, TenureLost
-from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import FaultProxy
 from aiolead.testing._proxy.thread import LoopThread
@@ -97,12 +96,10 @@ class Ended:
     Attributes:
         at: when that was, on the clock of leases.
         proven_until: how long the session was known to live, with nothing deducted.
-        state: that of the session.
     """
 
     at: float
     proven_until: float
-    state: SessionState
 
 
 class Contender:
@@ -190,6 +187,18 @@ class Contender:
             f"{self!r} stands in line",
         )
 
+    async def renewed(self, times: int = 1) -> None:
+        """Waits until its lease was prolonged so often: just now, the last time.
+
+        Three times, and nothing counts any more of what was asked before the tenure began.
+        """
+        for _ in range(times):
+            before = self.client.lease.deadline
+            await eventually(
+                lambda before=before: self.client.lease.deadline > before,  # type: ignore[misc]
+                f"the lease of {self!r} is renewed",
+            )
+
     async def beaten(self, losses: int = 1) -> None:
         """Waits until it has lost so many tenures."""
         await eventually(lambda: len(self.losses) >= losses, f"{self!r} loses its tenure")
@@ -233,9 +242,7 @@ class Contender:
                 finally:
                     was_lost = tenure.loss is not None
                     history.left(self.line, self.name, tenure.token, was_lost=was_lost)
-                    self.ended = Ended(
-                        lease_clock(), self.machine._ledger.proven_until, self.client.state
-                    )
+                    self.ended = Ended(lease_clock(), self.machine._ledger.proven_until)
                     self._entered = anyio.Event()
         except TenureLost as lost:
             self.losses.append(lost.reason)
