@@ -86,9 +86,7 @@ async def measure(
             await waiter.beaten()
             await holder.beaten()
             ended = {"holder": holder.ended, "waiter": waiter.ended}
-            if (where, fault) == ("follower", "isolated"):
-                # Nothing but the clock has told them.
-                assert await anyio.to_thread.run_sync(victim.is_serving)
+            still_serving = await anyio.to_thread.run_sync(victim.is_serving)
             await eventually(lambda: len(deleted) == 2, "the other servers delete the znodes")
         waiter.on_entered = None
         await successor.holding()
@@ -107,6 +105,8 @@ async def measure(
         record(f"{MARGIN}{what}: end of the proof", lease)
         assert stopped > 0, f"{what}: it went on after its znode was gone"
         assert lease > 0, f"{what}: the session did not live as long as was taken for proven"
+    if (where, fault) == ("follower", "isolated"):
+        assert still_serving, "the clock alone was to tell them"
 
 
 async def deletions(witness: aiolead.Client, *contenders: Contender) -> dict[str, float]:

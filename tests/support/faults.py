@@ -449,7 +449,7 @@ class Arena:
                 lines.append(f"    {contender.client!r}, {machine._depot.inflight} in flight")
                 lines.append(f"    watches {watched}, live: {machine.watches.is_live}")
         lines.append("The znodes:")
-        with suppress(OSError), RawClient(self.hosts + self.chroot) as raw:
+        with suppress(OSError, EOFError), RawClient(self.hosts + self.chroot) as raw:
             for line in sorted(self._lines):
                 with suppress(NoNodeError):
                     lines += [f"  {line}/{name}" for name in raw.children(line)]
