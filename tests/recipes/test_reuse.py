@@ -98,8 +98,10 @@ async def test_a_task_may_hold_different_locks() -> None:
             pass
         async with two, one:
             pass
-        # Another object for the same path is another contender.
+        # Another object for the same path would wait for this one, and so for itself.
         async with one:
+            with anyio.fail_after(PATIENCE), pytest.raises(AlreadyHeldError):
+                await Lock(client.chroot("/"), "/one").hold().__aenter__()
             with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
                 await Lock(client, "/one").hold(wait=0.05).__aenter__()
 
@@ -193,12 +195,12 @@ async def test_an_object_is_as_good_as_new_after_errors() -> None:
 
 
 async def test_a_context_manager_that_was_not_entered() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
+    async with EmbeddedServer() as server, in_memory(server) as client, in_memory(server) as b:
         lock = Lock(client, PATH)
         with pytest.raises(UsageError):
             await lock.__aexit__(None, None, None)
         # One that gave nothing has nothing to leave.
-        async with Lock(client, PATH):
+        async with Lock(b, PATH):
             context = lock.try_hold()
             async with context as held:
                 assert held is None
