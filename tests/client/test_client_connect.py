@@ -311,6 +311,29 @@ async def test_cancelled_by_a_scope(where: str) -> None:
         assert server.requests["CLOSE_SESSION"] == 1
 
 
+async def test_the_goodbye_is_waited_for_although_everything_is_cancelled() -> None:
+    async with EmbeddedServer() as server:
+        wire, left, scope = Wire(server), anyio.Event(), anyio.CancelScope()
+
+        async def run() -> None:
+            with scope:
+                async with wire.connect():
+                    wire.hold()
+                    scope.cancel()
+                    await anyio.sleep_forever()
+            left.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await eventually(lambda: server.requests["CLOSE_SESSION"] == 1, "the goodbye")
+            await anyio.wait_all_tasks_blocked()
+            assert not left.is_set()
+            wire.release()
+            with anyio.fail_after(PATIENCE):
+                await left.wait()
+        assert server.sessions() == {}
+
+
 @on_asyncio
 @pytest.mark.parametrize("times", [1, 2, 3])
 async def test_cancelled_by_asyncio_itself(times: int) -> None:
@@ -474,7 +497,7 @@ async def test_every_verb_checkpoints() -> None:
                 lambda: fence.create("/d"),
                 lambda: fence.set("/d", b""),
                 lambda: fence.delete("/d"),
-                lambda: fence.transaction().create("/d").apply(),
+                lambda: fence.transaction().create("/d").commit(),
                 lambda: client.set("/", b""),
                 watch.wait,
             ]
