@@ -247,9 +247,7 @@ def test_the_guilty_operation(codes: tuple[int, ...], index: int, kind: type) ->
     assert isinstance(error.cause, kind)
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"), [(-112, SessionExpiredError), (-118, SessionMovedError)]
-)
+@pytest.mark.parametrize(("code", "kind"), [(-112, SessionExpiredError), (-118, SessionMovedError)])
 def test_the_session_may_be_over_in_the_midst_of_it(code: int, kind: type) -> None:
     assert isinstance(checks("/a", "/b").read(0, body(failed(0, code))), kind)
 
