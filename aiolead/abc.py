@@ -9,7 +9,7 @@ Everything here belongs to one event loop and is not thread-safe.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from .errors import AioleadError, LossReason
 from .model import ACL, Created, CreateMode, SessionState, Stat, WatchEvent
@@ -155,6 +155,7 @@ class FencedClient(Protocol):
         *,
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
     ) -> str:
         """Creates a znode and returns its path."""
         ...
@@ -168,6 +169,7 @@ class FencedClient(Protocol):
         ...
 
 
+@runtime_checkable
 class CoordinationClient(Protocol):
     """A session with an ensemble.
 

@@ -130,6 +130,9 @@ class LossReason(enum.Enum):
     DELETED = "the znode was deleted by somebody else"
     CLOSED = "the client was closed"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 class AioleadError(Exception):
     """The root of the tree.

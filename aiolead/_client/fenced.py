@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from ..errors import Fenced, NoNodeError, TransactionError
+from .._wire.jute import Reader
+from ..errors import ConfigurationError, Fenced, NoNodeError, TransactionError
 from ..model import ACL, CreateMode, Stat
 from .core import Core
 from .operations import Scope
+from .reply import PendingReply
 from .transaction import Transaction, TransactionResult
 
 T = TypeVar("T")
@@ -42,13 +44,14 @@ class Fence:
         *,
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
     ) -> str:
         """Creates a znode and returns its path; see `Client.create`.
 
         Raises:
             Fenced: the guard is gone; nothing was applied.
         """
-        result = await self._one(self.transaction().create(path, data, mode=mode, acl=acl))
+        result = await self._one(self.transaction().create(path, data, mode=mode, acl=acl, ttl=ttl))
         assert isinstance(result, str)
         return result
 
@@ -72,7 +75,7 @@ class Fence:
 
     async def _one(self, transaction: FencedTransaction) -> TransactionResult:
         try:
-            (result,) = await transaction.apply()
+            (result,) = await transaction
         except TransactionError as error:
             # The caller asked for one write, so it gets the error of that one.
             raise error.cause from None
@@ -80,24 +83,30 @@ class Fence:
 
 
 class FencedTransaction(Transaction):
-    """A transaction whose first operation is the check of the guard."""
+    """A transaction that is applied only while the guard exists; otherwise like any other.
+
+    Raises:
+        Fenced: the guard is gone; nothing was applied.
+        TransactionError: an operation failed, so none was applied.
+    """
 
     def __init__(self, core: Core, scope: Scope, guard: str) -> None:
         super().__init__(core, scope)
         self._guard = guard
         self.check(guard)
 
-    async def apply(self) -> list[TransactionResult]:
-        """Sends the transaction; the results are those of the operations after the check.
+    def commit(self) -> PendingReply[list[TransactionResult]]:
+        if len(self._ops) == 1:
+            raise ConfigurationError("transaction: needs at least one operation")
+        return super().commit()
 
-        Raises:
-            Fenced: the guard is gone; nothing was applied.
-            TransactionError: another operation failed; its `index` does not count the check.
-        """
+    def _parse(self, r: Reader) -> list[TransactionResult]:
+        # The check of the guard is ours: neither results nor errors count it.
         try:
-            results = await self.commit()
+            return super()._parse(r)[1:]
         except TransactionError as error:
-            if error.index == 0 and isinstance(error.cause, NoNodeError):
+            if error.index > 0:
+                raise TransactionError(error.index - 1, error.results[1:]) from None
+            if isinstance(error.cause, NoNodeError):
                 raise Fenced(self._guard) from None
-            raise TransactionError(error.index - 1, error.results[1:]) from None
-        return results[1:]
+            raise error.cause from None

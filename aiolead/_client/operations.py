@@ -33,7 +33,7 @@ from .._wire.requests import (
 from ..abc import Watch
 from ..errors import AioleadError, ConfigurationError, InvalidPathError, NoNodeError, UsageError
 from ..model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Stat
-from ..paths import validate
+from ..paths import parent, validate
 from .core import Core
 from .reply import PendingReply
 from .watch import ClientWatch
@@ -122,7 +122,16 @@ class Scope:
             reply = CreateReply.read(r)
             return Created(self.strip(reply.path), reply.stat)
 
-        return _write(request.op, request, parse, path)
+        def on_error(error: AioleadError) -> AioleadError:
+            if not isinstance(error, NoNodeError):
+                return error
+            if parent(path) == "/" and self.prefix:
+                return NoNodeError(
+                    path, message=f"the chroot {self.prefix} is missing, see ensure_path('/')"
+                )
+            return NoNodeError(path, message="the parent of the new znode is missing")
+
+        return _write(request.op, request, parse, path, on_error)
 
     def delete(self, path: str, version: int) -> PendingReply[None]:
         return _write(OpCode.DELETE, self.delete_request(path, version), _nothing, path)
@@ -165,8 +174,18 @@ class Scope:
         return _read(OpCode.SYNC, Sync(self.full(path)), _synced, path)
 
 
-def _write(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:
-    return PendingReply(op, encode_body(request), parse, path=path, is_write=True, is_proof=True)
+def _write(
+    op: OpCode, request: Any, parse: Any, path: str, on_error: Any = None
+) -> PendingReply[Any]:
+    return PendingReply(
+        op,
+        encode_body(request),
+        parse,
+        path=path,
+        is_write=True,
+        is_proof=True,
+        on_error=on_error,
+    )
 
 
 def _read(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:

@@ -82,20 +82,23 @@ class Transaction:
         if self._sent:
             raise UsageError("the transaction was sent already: make a new one")
         self._sent = True
-        parse_multi = multi_parser(self._paths)
-
-        def parse(r: Reader) -> list[TransactionResult]:
-            return [self._result(result) for result in parse_multi(r)]
-
         body = encode_body(Multi(tuple(self._ops)))
         reply: PendingReply[list[TransactionResult]] = PendingReply(
-            OpCode.MULTI, body, parse, path=self._paths[0], is_write=True, is_proof=True
+            OpCode.MULTI,
+            body,
+            self._parse,
+            path=self._paths[0],
+            is_write=True,
+            is_proof=True,
         )
         self._core.submit(reply)
         return reply
 
     def __await__(self) -> Generator[Any, Any, list[TransactionResult]]:
         return self.commit().__await__()
+
+    def _parse(self, r: Reader) -> list[TransactionResult]:
+        return [self._result(result) for result in multi_parser(self._paths)(r)]
 
     def _result(self, result: MultiResult) -> TransactionResult:
         match result:

@@ -33,30 +33,36 @@ def default_identity() -> str:
 
 
 class TaskGuard:
-    """The tasks that hold, or wait for, one object: waiting for oneself could never end."""
+    """Which tasks hold, or wait for, one path of a session: who waits for himself never ends."""
 
-    __slots__ = ("_noun", "_tasks")
+    def __init__(self) -> None:
+        self._uses: set[tuple[int, int]] = set()  # (task, object)
 
-    def __init__(self, noun: str) -> None:
-        self._noun = noun
-        self._tasks: set[int] = set()
+    def enter(self, user: object, *, forever: bool) -> int:
+        """Marks the current task as using an object, until `leave` is called.
 
-    def enter(self) -> int:
-        """Marks the current task, until `leave` is called with what this returns.
+        Args:
+            user: the recipe object.
+            forever: whether the task is going to wait without a limit. Then it must not hold the
+                path by any object; otherwise, not by this one.
+
+        Returns:
+            The task, for `leave`.
 
         Raises:
-            AlreadyHeldError: it is marked already.
+            AlreadyHeldError: it would wait for itself.
         """
         task = anyio.get_current_task().id
-        if task in self._tasks:
+        mine = [other for holder, other in self._uses if holder == task]
+        if id(user) in mine or (mine and forever):
             raise AlreadyHeldError(
-                f"this task already holds {self._noun}, or waits for it: it would wait for itself"
+                f"this task already holds {user!r}, or waits for it: it would wait for itself"
             )
-        self._tasks.add(task)
+        self._uses.add((task, id(user)))
         return task
 
-    def leave(self, task: int) -> None:
-        self._tasks.discard(task)
+    def leave(self, task: int, user: object) -> None:
+        self._uses.discard((task, id(user)))
 
 
 class QueuedRecipe(Generic[T]):
@@ -75,6 +81,10 @@ class QueuedRecipe(Generic[T]):
         on_suspend: OnSuspend,
         acl: Sequence[ACL] | None,
     ) -> None:
+        if not isinstance(client, CoordinationClient):
+            raise ConfigurationError(
+                f"client: must be a client, as `async with aiolead.connect()` gives, not {client!r}"
+            )
         validate(path)
         if path == "/":
             raise ConfigurationError("path: the root cannot be contended for")
@@ -106,7 +116,7 @@ class QueuedRecipe(Generic[T]):
         self._layout = layout
         self._surrender = on_suspend == "surrender"
         self._acl = acl
-        self.tasks = TaskGuard(repr(self))
+        self._tasks = client.shared(path, TaskGuard)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._path}>"
@@ -121,7 +131,7 @@ class QueuedRecipe(Generic[T]):
         """What we call ourselves; others see it."""
         return self._identity
 
-    def contender(self) -> Contender:
+    def _contender(self) -> Contender:
         """A new contender, not in the line yet."""
         return Contender(
             self._client,
@@ -134,7 +144,7 @@ class QueuedRecipe(Generic[T]):
         )
 
     @abstractmethod
-    def begin(
+    def _begin(
         self,
         contender: Contender,
         on_lost: Callable[[], object],

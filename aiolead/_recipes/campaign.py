@@ -91,11 +91,11 @@ class Campaign(Background[CampaignState]):
         """From the end of the line to the end of a term; False if that was resigned."""
         client = self._client
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
-        contender = self._election.contender()
+        contender = self._election._contender()
         try:
             await contender.reach_front()
             self._changed = anyio.Event()
-            term = self._election.begin(contender, self._on_change, self._on_change)
+            term = self._election._begin(contender, self._on_change, self._on_change)
         except BaseException:
             contender.discard()
             raise
@@ -105,7 +105,7 @@ class Campaign(Background[CampaignState]):
         finally:
             unsubscribe()
             if not term.is_resigned:
-                await term.release()
+                await term._release()
         return not term.is_resigned
 
     async def _follow(self, term: Term) -> None:

@@ -28,12 +28,12 @@ class _Context(Generic[T]):
     async def _acquire(self, wait: float | None) -> T | None:
         """Gets in front within `wait` seconds (0: without waiting), or leaves the line."""
         recipe = self._recipe
-        task = recipe.tasks.enter()
+        task = recipe._tasks.enter(recipe, forever=wait is None)
         if self._task is not None:
-            recipe.tasks.leave(task)
+            recipe._tasks.leave(task, recipe)
             raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
         self._task = task
-        contender = recipe.contender()
+        contender = recipe._contender()
         tenure: T | None = None
         scope = anyio.CancelScope()
         try:
@@ -47,12 +47,12 @@ class _Context(Generic[T]):
                     in_front = await contender.reach_front()
             if in_front:
                 # No checkpoint between winning and the body.
-                tenure = recipe.begin(contender, scope.cancel)
+                tenure = recipe._begin(contender, scope.cancel)
         finally:
             if tenure is None:
                 contender.discard()
                 self._task = None
-                recipe.tasks.leave(task)
+                recipe._tasks.leave(task, recipe)
         if tenure is not None:
             scope.__enter__()
             self._tenure, self._scope = tenure, scope
@@ -80,17 +80,17 @@ class _Context(Generic[T]):
             left = rest
         try:
             if not tenure.is_resigned:
-                await tenure.release()
+                await tenure._release()
         finally:
             self._task = None
-            self._recipe.tasks.leave(task)
+            self._recipe._tasks.leave(task, self._recipe)
         if left is None:
             if tenure.loss is not None:
-                raise tenure.error() from None
+                raise tenure._error() from None
             return True
         if tenure.loss is not None and not isinstance(left, TenureLost):
             # What the body raised tells more than that it was also cancelled.
-            left.add_note(str(tenure.error()))
+            left.add_note(str(tenure._error()))
         if left is exc:
             return False
         context = left.__context__
@@ -105,7 +105,8 @@ class TenureContext(_Context[T]):
 
     Raises (on entering):
         AcquireTimeout: it did not come within `wait` seconds.
-        AlreadyHeldError: this task already holds the same object, or waits for it.
+        AlreadyHeldError: this task already holds the same object, or waits for it; or it holds the
+            path by another object, and `wait` sets no limit.
 
     Raises (on leaving):
         TenureLost: it was lost (`LeadershipLost`, `LockLost`), and the body, which was cancelled

@@ -68,7 +68,7 @@ class Election(QueuedRecipe[Term]):
             acl=acl,
         )
 
-    def begin(
+    def _begin(
         self,
         contender: Contender,
         on_lost: Callable[[], object],

@@ -9,7 +9,7 @@ from typing import final
 import anyio
 
 from ..abc import CoordinationClient
-from ..errors import AlreadyHeldError, UsageError
+from ..errors import UsageError
 from ..model import ACL, Participant
 from .base import OnSuspend, QueuedRecipe
 from .contender import Contender
@@ -68,7 +68,7 @@ class Lock(QueuedRecipe[Held]):
         )
         self._entered: dict[int, TenureContext[Held]] = {}
 
-    def begin(
+    def _begin(
         self,
         contender: Contender,
         on_lost: Callable[[], object],
@@ -103,12 +103,9 @@ class Lock(QueuedRecipe[Held]):
         return TryContext(self)
 
     async def __aenter__(self) -> Held:
-        task = anyio.get_current_task().id
-        if task in self._entered:
-            raise AlreadyHeldError(f"this task already holds {self!r}: it would wait for itself")
         context = self.hold()
         held = await context.__aenter__()
-        self._entered[task] = context
+        self._entered[anyio.get_current_task().id] = context
         return held
 
     async def __aexit__(

@@ -107,11 +107,13 @@ class Tenure:
             UsageError: it was given up: by `resign`, or as its body ended.
         """
         if self._resigned:
-            raise UsageError(f"{self._what} was resigned")
+            raise UsageError(f"the {self._lost_error.noun} of {self._what} was resigned")
         if self._settle_by_clock() is not None:
-            raise self.error()
+            raise self._error()
         if self._released:
-            raise UsageError(f"{self._what} was released: the body that held it has ended")
+            raise UsageError(
+                f"the {self._lost_error.noun} of {self._what} was released: its body has ended"
+            )
 
     async def verify(self) -> None:
         """Returns if the quorum confirms, in one round trip, that it is held.
@@ -145,7 +147,7 @@ class Tenure:
             self._resigned = True
             if self._on_resigned is not None:
                 self._on_resigned()
-            await self.release()
+            await self._release()
         else:
             await anyio.lowlevel.checkpoint()
 
@@ -171,11 +173,11 @@ class Tenure:
             self._hold.lose(LossReason.UNCONFIRMED)
         return self._loss
 
-    def error(self) -> TenureLost:
+    def _error(self) -> TenureLost:
         """What to raise once it is lost."""
         return self._lost_error(self._what, self._loss or LossReason.UNCONFIRMED, self.token)
 
-    async def release(self) -> None:
+    async def _release(self) -> None:
         """Ends it, in good order or after a loss; the part before the first await is enough.
 
         Waits for the servers' confirmation if it was held to the end, for a third of the session

@@ -13,8 +13,6 @@ from ..errors import (
     ConnectionLossError,
     Outcome,
     RemoteWireError,
-    ServerError,
-    SessionError,
     server_error,
 )
 
@@ -35,8 +33,7 @@ class Call(Generic[T]):
     Args:
         op: the operation on the wire.
         body: the encoded request, without header.
-        parse: reads the answer off a frame; may raise a `ServerError` or `SessionError` that it
-            finds in there.
+        parse: reads the answer off a frame; may raise the error that it finds in there.
         path: what errors call the subject of the request.
         is_write: whether it changes something, so that sending it twice could do so twice.
         is_proof: whether its success is a committed transaction: what a cut-off server cannot
@@ -144,7 +141,9 @@ class Call(Generic[T]):
             return error if self.on_error is None else self.on_error(error)
         try:
             return self.parse(reader)
-        except (ServerError, SessionError) as error:
+        except RemoteWireError:
+            raise
+        except AioleadError as error:
             return error
 
     def settle(self, answer: T | AioleadError, *, missing: bool = False) -> None:

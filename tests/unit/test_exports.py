@@ -43,10 +43,8 @@ PROTOCOLS = {
 """Whose methods are documented where the seam is."""
 
 INTERNAL = {
-    # The recipes' own business, on objects that users hold.
-    "Election": {"begin", "contender"},
+    # The recipes' own business.
     "Layout": {"is_like_ours", "misfit", "neighbour", "prefix"},
-    "Lock": {"begin", "contender"},
     # The session machine's.
     "ClientWatch": {"belongs_to", "fire"},
     "PendingReply": {"fail", "read", "settle", "succeed"},
