@@ -17,8 +17,11 @@ after `a.answered`, then the leader has collected the touch of `a`, and the sess
 `a.sent + timeout`. Contact is known
 
 * from the answer to a write that was sent at `w`: contact at `w` or later;
-* from a watch event: contact at or after the sending of the newest request that was answered before
-  the event came in, since one connection delivers in order.
+* from a watch event: contact at or after the sending of the newest request that was answered, and
+  answered promptly, before the event came in, since one connection delivers in order. Promptly,
+  because a follower that was stopped for a while (SIGSTOP, a long garbage collection) may find in
+  its buffers both an old commit and a newer request of ours: the event of the one, after the answer
+  to the other, would look like contact that was not there. Then that request took long.
 
 The handshake touches the leader itself, so it needs contact but no half tick; the creation of a
 session is a committed change in itself. Nothing that one connection proves involves another one,
@@ -39,6 +42,9 @@ from .timing import Timing
 GRAIN = 1 / 32
 """Answers closer together than this part of the session timeout share one entry."""
 
+PROMPT = 1 / 32
+"""An answer is prompt within this part of the session timeout."""
+
 
 class Ledger:
     """The requests of a connection that may still prove something.
@@ -46,12 +52,12 @@ class Ledger:
     All times are seconds on the clock of the caller. The memory is bounded by `1 / GRAIN` entries.
     """
 
-    __slots__ = ("_contact", "_entries", "_grain", "_last_answered", "_proven", "_timing")
+    __slots__ = ("_contact", "_entries", "_grain", "_last_prompt", "_proven", "_timing")
 
     def __init__(self, timing: Timing) -> None:
         self._entries: deque[tuple[float, float]] = deque()  # (sent, answered), both rising
         self._contact = -inf
-        self._last_answered = -inf  # when the newest answered request was sent
+        self._last_prompt = -inf  # when the newest promptly answered request was sent
         self._proven = -inf
         self._timing = timing
         self._grain = timing.session_timeout * GRAIN
@@ -73,7 +79,7 @@ class Ledger:
         self._grain = timing.session_timeout * GRAIN
         self._entries.clear()
         self._entries.append((sent, -inf))
-        self._last_answered = sent
+        self._last_prompt = sent
         self._contact = sent if created else -inf
 
     def closed(self) -> None:
@@ -92,7 +98,8 @@ class Ledger:
         """
         if proof and sent > self._contact:
             self._contact = sent
-        self._last_answered = sent
+        if now - sent <= self._timing.session_timeout * PROMPT:
+            self._last_prompt = sent
         if now - self._entries[-1][1] >= self._grain:
             self._settle()  # before what it counts with is forgotten
             self._entries.append((sent, now))
@@ -102,8 +109,8 @@ class Ledger:
 
     def event(self) -> None:
         """A watch reported a change that was committed while this connection was up."""
-        if self._last_answered > self._contact:
-            self._contact = self._last_answered
+        if self._last_prompt > self._contact:
+            self._contact = self._last_prompt
 
     @property
     def proven_until(self) -> float:

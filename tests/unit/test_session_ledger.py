@@ -15,7 +15,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from aiolead._session.ledger import GRAIN, Ledger
+from aiolead._session.ledger import GRAIN, PROMPT, Ledger
 from aiolead._session.timing import Timing
 
 TIMEOUT = 8.0
@@ -83,10 +83,22 @@ def test_answered_pings_prove_nothing_for_ever() -> None:
 def test_an_event_proves_contact_when_the_newest_answered_request_was_sent() -> None:
     ledger = opened(100.0)
     ledger.answered(101.0, 101.5, proof=False)
-    ledger.answered(103.0, 103.5, proof=False)
+    ledger.answered(103.25, 103.5, proof=False)
     ledger.event()
-    assert ledger.proven_until == 108.0  # half a tick before 103.0 nothing was answered
-    ledger.answered(103.5, 104.0, proof=False)
+    assert ledger.proven_until == 108.0  # half a tick before 103.25 nothing was answered
+    ledger.answered(103.5, 103.75, proof=False)
+    ledger.event()
+    assert ledger.proven_until == 109.0
+
+
+def test_an_event_after_a_late_answer_proves_no_contact_since_that_was_asked_for() -> None:
+    """A follower that was stopped, and is cut off by now, has the commit from before it was."""
+    ledger = opened(100.0)
+    ledger.answered(101.0, 101.1, proof=False)
+    ledger.answered(103.5, 105.0, proof=False)
+    ledger.event()
+    assert ledger.proven_until == 108.0
+    ledger.answered(105.5, 105.6, proof=False)  # now it runs again
     ledger.event()
     assert ledger.proven_until == 109.0
 
@@ -191,7 +203,8 @@ class Model:
 
     def event(self) -> None:
         assert self.handshake is not None
-        newest = max([self.handshake, *(sent for sent, _ in self.answered)])
+        prompt = [sent for sent, answered in self.answered if answered - sent <= PROMPT * TIMEOUT]
+        newest = max([self.handshake, *prompt])
         self.contact = max(self.contact, newest)
 
     @property
