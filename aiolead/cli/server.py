@@ -5,7 +5,6 @@ from __future__ import annotations
 import anyio
 
 from ..errors import ConfigurationError
-from ..testing import EmbeddedServer
 from . import exits
 from .options import BASICS, Basics
 from .output import write_line
@@ -32,6 +31,8 @@ def server(
         port: The port; 0 takes a free one.
         basics: How to run.
     """
+    from ..testing import EmbeddedServer  # nothing for the other commands
+
     if not 0 <= port <= 65535:
         raise ConfigurationError(f"--port: must be 0 to 65535, not {port}")
     reporter = basics.reporter
