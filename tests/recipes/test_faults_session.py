@@ -66,7 +66,7 @@ async def while_holding(what: str, arena: Arena, line: str) -> None:
 
 async def while_holding_without_a_link(arena: Arena, line: str) -> None:
     """The lease still runs when the link comes back; but there is no session any more."""
-    a, b, _ = await arena.line(line, "a", "b", "c", session_timeout=5.0)
+    a, b, _ = await arena.line(line, "a", "b", "c", session_timeout=9.0)
     a.proxy.refuse()
     a.proxy.reset()
     await eventually(lambda: a.client.state is SessionState.SUSPENDED, "a has no link")
