@@ -21,8 +21,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the command line, without the program's name; that of the process by default.
     """
     try:
-        from .app import dispatch  # the extra may be missing
+        from .app import dispatch
+
+        return dispatch(sys.argv[1:] if arguments is None else arguments)
     except ModuleNotFoundError as missing:
+        # At once, or only when it is used.
         package = (missing.name or "").partition(".")[0]
         if package not in _EXTRA:
             raise
@@ -33,4 +36,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    return dispatch(sys.argv[1:] if arguments is None else arguments)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from signal import SIGPIPE
 
 from cyclopts import App, CycloptsError, UnknownOptionError
 
@@ -61,10 +62,8 @@ def dispatch(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         # Whoever read has gone. Python would try once more to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.by_signal(13)
+        return exits.by_signal(SIGPIPE)
     except AioleadError as error:
         reporter.error(str(error))
         return exits.exit_code(error)
-    except KeyboardInterrupt:
-        return exits.by_signal(2)
     return code if isinstance(code, int) else exits.OK

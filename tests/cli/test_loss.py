@@ -95,12 +95,12 @@ def test_a_link_that_carries_nothing(hosts: str) -> None:
             assert any("leadership of /app lost" in line for line in command.err.rest())
 
 
-def test_aiolead_itself_is_stopped(hosts: str) -> None:
+def test_aiolead_itself_is_stopped(somewhere: str) -> None:
     """As a debugger does, or a machine that freezes a container: its keeper goes on."""
-    with contender(hosts, script=STUBBORN) as command:
+    with contender(somewhere, script=STUBBORN) as command:
         child, _, node = works(command)
         with child:
-            gone = Disappearance(hosts, node)
+            gone = Disappearance(somewhere, node)
             command.signal(signal.SIGSTOP)
             command.out.expect("told")
             assert child.death() < gone.times()[0]
