@@ -34,6 +34,9 @@ pytestmark = pytest.mark.timeout(60)
 
 PATH = "/election"
 
+on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
+"""For what the client decides, whatever the server."""
+
 
 async def until(states: Campaign, phase: Phase) -> list[CampaignState]:
     """The states up to and including one of a phase."""
@@ -117,6 +120,7 @@ async def test_leaving_resigns(server: ServerUnderTest) -> None:
             await anext(states)
 
 
+@on_embedded
 async def test_leaving_leaves_the_line(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         async with Election(a, PATH).leadership():
@@ -220,6 +224,7 @@ async def test_a_campaign_ends_with_its_client(leads: bool) -> None:
         await nothing_left(server, PATH)
 
 
+@on_embedded
 async def test_what_contending_ends_with_ends_the_iteration(server: ServerUnderTest) -> None:
     async with connect(server) as a:
         await a.create(PATH)
@@ -230,6 +235,7 @@ async def test_what_contending_ends_with_ends_the_iteration(server: ServerUnderT
         assert len(await names(a, PATH)) == 1
 
 
+@on_embedded
 async def test_a_campaign_is_entered_once(server: ServerUnderTest) -> None:
     async with connect(server) as a:
         campaign = Election(a, PATH).campaign()

@@ -73,6 +73,7 @@ async def test_who_leads_and_who_takes_part(server: ServerUnderTest) -> None:
             assert [each.is_holder for each in await election.participants()] == [True, False]
 
 
+@on_embedded
 async def test_waiting_for_a_turn_ends_in_time(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         async with Election(a, PATH).leadership():
@@ -187,6 +188,7 @@ async def test_a_worker_runs_once_per_term(server: ServerUnderTest) -> None:
     assert tokens == sorted(set(tokens))
 
 
+@on_embedded
 @pytest.mark.parametrize("error", [KeyError("mine"), ExceptionGroup("mine", [KeyError("one")])])
 async def test_what_a_worker_raises_ends_the_run(server: ServerUnderTest, error: Exception) -> None:
     async def work(_term: Term) -> None:
@@ -218,6 +220,7 @@ async def test_a_lost_term_is_followed_by_another(server: ServerUnderTest) -> No
         await joined(a, PATH, 0)
 
 
+@on_embedded
 @pytest.mark.parametrize("nested", [1, 2])
 async def test_a_loss_noticed_by_tasks_of_the_worker_is_a_loss(
     server: ServerUnderTest, nested: int
@@ -251,6 +254,7 @@ async def test_a_loss_noticed_by_tasks_of_the_worker_is_a_loss(
             tasks.cancel_scope.cancel()
 
 
+@on_embedded
 async def test_another_loss_than_that_of_the_term_ends_the_run(server: ServerUnderTest) -> None:
     """A worker that leads elsewhere, too, and loses that: its own affair."""
 

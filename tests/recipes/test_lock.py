@@ -389,6 +389,7 @@ async def test_the_client_is_closed_around_a_holder(server: ServerUnderTest) -> 
                     await anyio.sleep_forever()
                 finally:
                     with raw(server) as operator:
+                        operator.sync(PATH)
                         seen.append([held.path.rpartition("/")[2]])
                         seen.append(operator.children(PATH))
         except LockLost as error:

@@ -30,6 +30,9 @@ pytestmark = pytest.mark.timeout(60)
 
 PATH = "/election"
 
+on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
+"""For what the client decides, whatever the server."""
+
 
 async def until(states: ElectionObserver, identity: str | None) -> ElectionState:
     """The next state in which that one leads; None for nobody."""
@@ -87,6 +90,7 @@ async def test_a_leader_that_is_there_already(server: ServerUnderTest) -> None:
                 assert states.current == state
 
 
+@on_embedded
 async def test_the_last_word_is_never_missed(server: ServerUnderTest) -> None:
     """Leaders come and go while nobody iterates."""
     async with connect(server) as a, connect(server) as b:
@@ -158,6 +162,7 @@ async def test_leaving_leaves_no_watch() -> None:
             )
 
 
+@on_embedded
 async def test_what_does_not_fit_ends_the_observation(server: ServerUnderTest) -> None:
     async with connect(server) as a:
         await a.create(PATH)
@@ -180,6 +185,7 @@ async def test_an_observation_ends_with_its_client() -> None:
                     assert not state.is_current
 
 
+@on_embedded
 async def test_an_observer_is_entered_once(server: ServerUnderTest) -> None:
     async with connect(server) as a:
         observer = Election(a, PATH).observe()
