@@ -28,6 +28,9 @@ Dial = Callable[[str, int], Awaitable[ByteStream]]
 
 READ_SIZE = 256 * 1024
 
+REFUSALS = 3
+"""Rounds of refusals after which a session whose time is up is given up; one may be a bad link."""
+
 
 class LinkEnded(TransportError):
     """Why a connection ended. Never leaves the client, except inside `ConnectFailed.attempts`."""
@@ -126,6 +129,7 @@ class Supervisor:
     async def keep_connected(self) -> None:
         """Connects, again and again, until the client is closed or its credentials are refused."""
         last: tuple[str, int] | None = None
+        refusals = 0  # rounds, in a row, in which every server hung up on our handshake
         while not self._machine.state.is_final:
             delay = self._backoff.delay(self._machine.timing.session_timeout)
             if delay:
@@ -136,11 +140,11 @@ class Supervisor:
                 refused = refused and outcome == "refused"
                 if outcome == "served":
                     last = (host, port)
-                    refused = False
                     break
                 if self._machine.state.is_final:
                     return
-            if refused and self._session_is_hopeless():
+            refusals = refusals + 1 if refused else 0
+            if refusals >= REFUSALS and self._session_is_hopeless():
                 logger.warning("every server refuses to resume session 0x%x", self._session_id)
                 self._machine.give_up_session()
 

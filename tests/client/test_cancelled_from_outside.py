@@ -24,7 +24,7 @@ async def test_outer_cancel_leaves_nothing_with_the_servers(depth: str) -> None:
                     if depth == "leading":
                         scope.cancel()
                         await anyio.sleep_forever()
-                    second = aiolead.Election(client, "/app").leadership()
+                    second = aiolead.Election(client, "/app").leadership(wait=60)
                     with anyio.move_on_after(0.1, shield=True):
                         async with second:
                             pytest.fail("there was a leader already")
