@@ -220,8 +220,13 @@ class CoordinationClient(Protocol):
         """Asks the quorum, as a transaction, whether a znode exists (and has that version)."""
         ...
 
-    def fenced(self, guard: str) -> FencedClient:
-        """Writes that are applied only while the znode `guard` exists."""
+    def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> FencedClient:
+        """Writes that are applied only while the znode `guard` exists, and in this session only.
+
+        Args:
+            guard: the znode.
+            gone: asked before each write whether the guard is known to be gone.
+        """
         ...
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:

@@ -204,9 +204,15 @@ class Client:
             PendingReply(OpCode.MULTI, body, parse, path=path, is_write=True, is_proof=True)
         )
 
-    def fenced(self, guard: str) -> Fence:
-        """Writes that are applied only while the znode `guard` exists."""
-        return Fence(self._core, self._scope, validate(guard, name="guard"))
+    def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
+        """Writes that are applied only while the znode `guard` exists, and in this session only.
+
+        Args:
+            guard: the znode.
+            gone: asked before each write whether the guard is known to be gone.
+        """
+        validate(guard, name="guard")
+        return Fence(self._core, self._scope, guard, gone or _never)
 
     async def ensure_path(
         self,
@@ -294,3 +300,7 @@ class Client:
     def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
         self._core.submit(reply)
         return reply
+
+
+def _never() -> bool:
+    return False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from ..errors import ConfigurationError, Fenced, NoNodeError, TransactionError
 from ..model import ACL, CreateMode, Stat
@@ -20,22 +21,31 @@ class Fence:
     """See `aiolead.abc.FencedClient`.
 
     Each write is a transaction that begins with a check of the guard, so the ensemble itself
-    refuses it once the guard is gone: no clock is involved.
+    refuses it once the guard is gone: no clock is involved. A fence is good for the session that it
+    was made in. After that a znode of the guard's name may be somebody else's, since numbers start
+    anew with the path; no request crosses from one session to the next, so that looking at the call
+    is enough.
 
     Args:
         core: the client.
         scope: its view of the tree.
         guard: the znode that must exist.
+        gone: says whether the guard is known to be gone.
     """
 
-    def __init__(self, core: Core, scope: Scope, guard: str) -> None:
+    def __init__(self, core: Core, scope: Scope, guard: str, gone: Callable[[], bool]) -> None:
         self._core = core
         self._scope = scope
         self._guard = guard
+        self._gone = gone
+        self._session_id = core.machine.session_id
 
     def transaction(self) -> FencedTransaction:
         """Several writes under one check; see `Client.transaction`."""
-        return FencedTransaction(self._core, self._scope, self._guard)
+        return FencedTransaction(self._core, self._scope, self._guard, self._is_gone)
+
+    def _is_gone(self) -> bool:
+        return self._core.machine.session_id != self._session_id or self._gone()
 
     async def create(
         self,
@@ -90,15 +100,22 @@ class FencedTransaction(Transaction):
         TransactionError: an operation failed, so none was applied.
     """
 
-    def __init__(self, core: Core, scope: Scope, guard: str) -> None:
+    def __init__(self, core: Core, scope: Scope, guard: str, gone: Callable[[], bool]) -> None:
         super().__init__(core, scope)
         self._guard = guard
+        self._gone = gone
         self.check(guard)
 
     def commit(self) -> PendingReply[list[TransactionResult]]:
         if len(self._ops) == 1:
             raise ConfigurationError("transaction: needs at least one operation")
-        return super().commit()
+        if not self._gone():
+            return super().commit()
+        refused: PendingReply[list[TransactionResult]] = PendingReply(
+            OpCode.MULTI, b"", self._parse
+        )
+        refused.fail(Fenced(self._guard))
+        return refused
 
     def _parse(self, r: Reader) -> list[TransactionResult]:
         # The check of the guard is ours: neither results nor errors count it.

@@ -121,9 +121,16 @@ class Contender:
     async def try_front(self) -> bool:
         """Joins, and says whether we are among the first, without waiting for it.
 
-        Raises, cancellation, connection loss: as for `reach_front`.
+        Raises, cancellation: as for `reach_front`.
+
+        On connection loss: goes on for the session timeout; then raises `ConnectionLossError`.
         """
-        return await self._persist(self._is_in_front)
+        with anyio.move_on_after(self._client.session_timeout):
+            return await self._persist(self._is_in_front)
+        raise ConnectionLossError(
+            f"no server was reached for {self._client.session_timeout:g} seconds",
+            outcome=Outcome.NOT_APPLIED,
+        )
 
     async def _persist(self, attempt: Callable[[], Awaitable[bool]]) -> bool:
         """Joins and makes the attempt, until neither the link nor the znode is lost meanwhile."""

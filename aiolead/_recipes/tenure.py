@@ -133,7 +133,12 @@ class Tenure:
 
     def fenced(self) -> FencedClient:
         """Writes that the ensemble itself refuses (`Fenced`) once our znode is gone."""
-        return self._client.fenced(self.path)
+        return self._client.fenced(self.path, gone=self._is_gone)
+
+    def _is_gone(self) -> bool:
+        """Whether our znode is known to be gone, or going: not so if only the lease ran out."""
+        given_up = self._resigned or self._released
+        return given_up or self._loss not in (None, LossReason.UNCONFIRMED)
 
     async def resign(self) -> None:
         """Gives it up before the body has ended. The body goes on, but holds nothing any more.
