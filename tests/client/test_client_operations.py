@@ -192,6 +192,7 @@ async def test_acls_and_credentials(server: ServerUnderTest) -> None:
     credentials = [Auth.digest("alice", "secret")]
     async with connect(server, auth=credentials) as alice, connect(server) as bob:
         await alice.create("/hers", b"data", acl=CREATOR_ALL_ACL)
+        await bob.sync()  # his server may not have heard of it
         for denied in (
             bob.get("/hers"), bob.set("/hers", b""), bob.get_children("/hers"),
             bob.create("/hers/x"), bob.set_acl("/hers", OPEN_ACL_UNSAFE), bob.check("/hers"),
