@@ -17,7 +17,7 @@ demo: $(VENV)/.demo ## Elects a leader on the embedded server, and another one w
 	$(BIN)/aiolead demo
 
 test: lint types zookeeper ## Everything that CI checks: all of the below.
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(MAKE) wheel
 
 lint: $(VENV)/.dev ## Style, format, and who may import whom.

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import trio
 import uvloop
+from support.margins import report_margins
 from support.raw import RawClient
 
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
@@ -183,6 +184,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
+    # Here, and not beside the tests that measure them: with several workers, the process that
+    # reports does not collect, and reads no conftest.py but this one.
+    report_margins(terminalreporter)
     skipped = [
         report
         for report in terminalreporter.stats.get("skipped", ())

@@ -17,6 +17,7 @@ from functools import partial
 import anyio.to_thread
 import pytest
 from support.faults import TRIALS, Arena, Contender, an_election, eventually, only_on
+from support.margins import MARGIN
 from support.raw import RawClient
 
 import aiolead
@@ -31,9 +32,6 @@ from aiolead.testing import (
 )
 
 pytestmark = pytest.mark.timeout(60 * TRIALS)
-
-MARGIN = "safety margin: "
-"""What the terminal summary knows a margin by; see `conftest`."""
 
 Record = Callable[[str, object], None]
 

@@ -1,4 +1,4 @@
-"""The safety margins that tests measured, at the end of the report."""
+"""The safety margins that tests measured, for the end of the report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ MARGIN = "safety margin: "
 """What the names of recorded properties with a margin in seconds begin with."""
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def report_margins(terminalreporter: Any) -> None:
+    """Prints them, from the properties that tests have recorded."""
     margins: dict[str, list[float]] = {}
     for reports in terminalreporter.stats.values():
         for report in reports:
