@@ -16,11 +16,13 @@ from support.recipes import (
 )
 
 from aiolead import (
+    Campaign,
     ClientClosedError,
     Election,
     ElectionObserver,
     ElectionState,
     MixedLayoutError,
+    Term,
     UsageError,
 )
 from aiolead.testing import EmbeddedServer
@@ -42,15 +44,22 @@ async def until(states: ElectionObserver, identity: str | None) -> ElectionState
     raise AssertionError("the observation ended")
 
 
+async def term_of(campaign: Campaign) -> Term:
+    """The term of a campaign, once it leads."""
+    with anyio.fail_after(PATIENCE):
+        async for state in campaign:
+            if state.term is not None:
+                return state.term
+    raise AssertionError("the campaign ended")
+
+
 async def test_every_leader_is_seen(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b, connect(server) as c:
         async with Election(c, PATH).observe() as states:
             assert await until(states, None) == ElectionState((), c.session_id)
             async with Election(a, PATH, identity="a").campaign() as first:
                 state = await until(states, "a")
-                assert first.current is not None
-                term = first.current.term
-                assert term is not None
+                term = await term_of(first)  # the observer's server may have told it sooner
                 assert state.session_id == c.session_id
                 assert state.leader is not None
                 assert state.leader.token == term.token
