@@ -197,8 +197,6 @@ class SessionState(enum.Enum):
     CONNECTED = "connected"
     SUSPENDED = "suspended"
     """The link is gone; the session may live on, and its ephemerals with it."""
-    READ_ONLY = "read-only"
-    """Connected to a server that is cut off from the quorum and only answers reads."""
     EXPIRED = "expired"
     """The session is over. A new one follows by itself, with a new id."""
     AUTH_FAILED = "auth failed"
