@@ -1,0 +1,1 @@
+"""The model of a ZooKeeper ensemble, on callbacks alone: no tasks, no I/O."""
