@@ -1,0 +1,50 @@
+"""All planted bugs, by what they break. The numbers are those of docs/planted-bugs.md."""
+
+from __future__ import annotations
+
+from ..model import Absent, Mutant
+from . import lease, liveness, recipes, resources, session, simulator, watches
+
+MUTANTS: tuple[Mutant, ...] = (
+    *lease.MUTANTS,
+    *session.MUTANTS,
+    *recipes.MUTANTS,
+    *watches.MUTANTS,
+    *liveness.MUTANTS,
+    *resources.MUTANTS,
+    *simulator.MUTANTS,
+)
+
+ABSENT: tuple[Absent, ...] = (
+    Absent(
+        "24",
+        "A read-only server is taken for one that can commit",
+        "The handshake never asks for read-only mode, so no server offers it.",
+    ),
+    Absent(
+        "27",
+        "The step-down callback runs before the hold counts as over",
+        "Users have no such callback: losing cancels a scope, and no code of theirs runs before "
+        "the loss is recorded. What is left of it is `loss-not-recorded`.",
+    ),
+    Absent(
+        "47",
+        "An exception in one listener stops the others",
+        "Listeners are the library's own; user code is never called from the client's tasks.",
+    ),
+    Absent(
+        "56",
+        "The table of pending requests grows with each cancelled one",
+        "There is no table: requests are answered in order, and a cancelled one keeps its place "
+        "until its answer comes. What can leak are its callbacks and watches: `arming-never-ends`.",
+    ),
+)
+
+
+def by_name(name: str) -> Mutant:
+    """The mutant of a name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {mutant.name: mutant for mutant in MUTANTS}[name]

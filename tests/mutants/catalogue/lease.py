@@ -1,0 +1,408 @@
+"""How long a holder believes that it holds."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+MUTANTS = (
+    Mutant(
+        number="1",
+        name="no-deadline",
+        wrong="A lease never runs out by itself: a holder holds until the servers say otherwise.",
+        seen_in="aiozk; kazoo #89",
+        changes=(
+            Change(
+                "_session/lease.py",
+                "return self._ledger.proven_until - self._timing.margin",
+                "return inf",
+            ),
+        ),
+    ),
+    Mutant(
+        number="2",
+        name="counted-from-the-answer",
+        wrong="What a request proves is counted from its answer instead of its sending.",
+        changes=(
+            Change(
+                "_session/ledger.py",
+                "self._entries.append((sent, now))",
+                "self._entries.append((now, now))",
+            ),
+        ),
+    ),
+    Mutant(
+        number="2b",
+        name="handshake-counted-from-its-answer",
+        wrong="A new session counts from the answer to the handshake instead of its sending.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "self._ledger.opened(self.timing, self._handshake_sent, created=created)",
+                "self._ledger.opened(self.timing, now, created=created)",
+            ),
+        ),
+    ),
+    Mutant(
+        number="3",
+        name="any-bytes-are-proof",
+        wrong="Whatever comes from the server extends the lease as a committed write would.",
+        seen_in="CURATOR-444",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                self.last_contact = now
+                """,
+                """
+                self.last_contact = now
+                if self._established:
+                    self._ledger.answered(now, now, proof=True)
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="3b",
+        name="an-event-is-proof-of-now",
+        wrong="A watch event proves contact at the time at which it comes in.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "self._ledger.event()",
+                "self._ledger.answered(self.last_contact, self.last_contact, proof=True)",
+            ),
+        ),
+    ),
+    Mutant(
+        number="3c",
+        name="unprompt-answers-count",
+        wrong="An event proves contact at the sending of the newest answered request, even if that "
+        "answer took long: a follower that was stopped finds an old commit in its buffers.",
+        changes=(
+            Change(
+                "_session/ledger.py",
+                "if now - sent <= self._timing.session_timeout * PROMPT:",
+                "if now - sent <= self._timing.session_timeout * 1e9:",
+            ),
+        ),
+    ),
+    Mutant(
+        number="3d",
+        name="rearming-events-are-proof",
+        wrong="Events that a server finds in its own tree while watches are re-armed count as "
+        "commits that it was just told of.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "if type_ in FIRES and not self._rearm_pending:",
+                "if type_ in FIRES:",
+            ),
+        ),
+    ),
+    Mutant(
+        number="4",
+        name="ping-is-proof",
+        wrong="The answer to a ping extends the lease.",
+        seen_in="kazoo, Curator: two leaders while a follower was cut off",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "self._ledger.answered(self._pings.popleft(), now, proof=False)",
+                "self._ledger.answered(self._pings.popleft(), now, proof=True)",
+            ),
+        ),
+    ),
+    Mutant(
+        number="4b",
+        name="read-is-proof",
+        wrong="The answer to a read extends the lease.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "proof=call.is_proof and worked",
+                "proof=worked",
+            ),
+        ),
+    ),
+    Mutant(
+        number="4c",
+        name="refusal-is-proof",
+        wrong="A write that was refused extends the lease as one that was committed.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "proof=call.is_proof and worked",
+                "proof=call.is_proof",
+            ),
+        ),
+    ),
+    Mutant(
+        number="5",
+        name="renewal-counts-itself",
+        wrong="A renewal that was answered counts from its own sending instead of that of the "
+        "one before.",
+        changes=(
+            Change(
+                "_session/ledger.py",
+                "self._proven = max(self._proven, entries[0][0] + self._timing.session_timeout)",
+                "self._proven = max(self._proven, self._contact + self._timing.session_timeout)",
+            ),
+        ),
+    ),
+    Mutant(
+        number="5b",
+        name="no-half-tick",
+        wrong="A touch is taken to reach the leader at once, not with its next ping.",
+        changes=(
+            Change(
+                "_session/ledger.py",
+                "half_tick = self._timing.half_tick",
+                "half_tick = 0.0",
+            ),
+        ),
+    ),
+    Mutant(
+        number="5c",
+        name="contact-outlives-its-connection",
+        wrong="What was answered on one connection is proven by contact over the next one.",
+        changes=(
+            Change(
+                "_session/ledger.py",
+                """
+                self._settle()
+                self._entries.clear()
+                self._contact = -inf
+                """,
+                """
+                self._settle()
+                """,
+            ),
+            Change(
+                "_session/ledger.py",
+                """
+                self._entries.clear()
+                self._entries.append((sent, -inf))
+                self._last_prompt = sent
+                self._contact = sent if created else -inf
+                """,
+                """
+                self._entries.append((sent, sent))
+                self._last_prompt = sent
+                self._contact = sent if created else self._contact
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="6",
+        name="lease-a-third-too-long",
+        wrong="The lease lasts for 4/3 of the session timeout.",
+        seen_in="a client for Rust: 1.4 session timeouts",
+        changes=(
+            Change(
+                "_session/lease.py",
+                "return self._ledger.proven_until - self._timing.margin",
+                "return self._ledger.proven_until + self._timing.session_timeout / 3",
+            ),
+        ),
+    ),
+    Mutant(
+        number="6b",
+        name="no-wind-down",
+        wrong="The body is cancelled only when the proof ends: no time is left for it to stop.",
+        changes=(
+            Change(
+                "_session/timing.py",
+                "return self.session_timeout * DRIFT + self.wind_down",
+                "return self.session_timeout * DRIFT",
+            ),
+        ),
+    ),
+    Mutant(
+        number="6c",
+        name="no-drift",
+        wrong="Clocks are taken to run at the same rate exactly.",
+        changes=(Change("_session/timing.py", "DRIFT = 0.001", "DRIFT = 0.0"),),
+    ),
+    Mutant(
+        number="7",
+        name="asked-timeout",
+        wrong="Time is counted with the session timeout that was asked for, not the granted one.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "granted = response.timeout_ms / 1000",
+                "granted = self._asked_timeout",
+            ),
+        ),
+    ),
+    Mutant(
+        number="7b",
+        name="longest-timeout-counts",
+        wrong="Where servers grant different timeouts, the latest counts, not the shortest.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "granted = min(granted, self.timing.session_timeout)  # see `ledger`",
+                "granted = granted  # see `ledger`",
+            ),
+        ),
+    ),
+    Mutant(
+        number="8",
+        name="wall-clock",
+        wrong="The lease is measured with the wall clock, which can be set.",
+        seen_in="CURATOR-442; aiozk's deadlines; kazoo's Lease",
+        changes=(
+            Change("_client/clock.py", "return time.clock_gettime(_CLOCK)", "return time.time()"),
+        ),
+        note="The simulation hands the client a clock of its own.",
+    ),
+    Mutant(
+        number="9",
+        name="held-is-a-flag",
+        wrong="Whether something is held is a flag that a task sets, not a look at the clock.",
+        changes=(
+            Change("_recipes/tenure.py", "return self._client.lease.remaining()", "return 1.0"),
+            Change(
+                "_recipes/tenure.py",
+                "if not given_up and self._loss is None and self._client.lease.remaining() <= 0.0:",
+                "if self._client is None:",
+            ),
+        ),
+    ),
+    Mutant(
+        number="10",
+        name="connecting-extends-the-lease",
+        wrong="The lease starts anew when a connection is opened, before anything was answered.",
+        seen_in="CURATOR-460: counted from the disconnect",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                self._handshake_sent = now
+                """,
+                """
+                self._handshake_sent = now
+                if self.session_id:
+                    self._ledger.opened(self.timing, now, created=True)
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="10b",
+        name="handshake-is-proof",
+        wrong="A session that moves here counts from its handshake, as a new one does: that "
+        "answer can come from a leader that has lost its quorum.",
+        changes=(
+            Change(
+                "_session/ledger.py",
+                "self._contact = sent if created else -inf",
+                "self._contact = sent",
+            ),
+        ),
+    ),
+    Mutant(
+        number="25",
+        name="refused-renewals-are-ignored",
+        wrong="A renewal that finds our znode gone is taken for one that failed to get through.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "if isinstance(error, TransactionError) and gone:",
+                "if not isinstance(error, AioleadError):",
+            ),
+        ),
+    ),
+    Mutant(
+        number="25b",
+        name="own-deletion-unseen",
+        wrong="Neither renewals nor a watch tell a holder that its znode was deleted.",
+        seen_in="CURATOR-171; kazoo's `is_acquired`",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "if isinstance(error, TransactionError) and gone:",
+                "if not isinstance(error, AioleadError):",
+            ),
+            Change(
+                "_recipes/contender.py",
+                """
+                self._own_gone = True
+                self._wake.set()
+                if self._on_own_gone is not None:
+                    self._on_own_gone(LossReason.DELETED)
+                """,
+                """
+                self._own_gone = True
+                self._wake.set()
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="61",
+        name="renewals-leave-too-early",
+        wrong="Renewals leave without a thought for when the leader collects, so that none proves "
+        "the one before.",
+        changes=(
+            Change(
+                "_session/lease.py",
+                "self._next_beat = max(sent + self._timing.renew_every, "
+                "now + self._timing.half_tick)",
+                "self._next_beat = sent + self._timing.renew_every",
+            ),
+        ),
+    ),
+    Mutant(
+        number="61b",
+        name="no-renewal",
+        wrong="Nothing renews the lease of what is held.",
+        changes=(
+            Change(
+                "_session/lease.py",
+                "return self._next_beat if self._settled and not self._unanswered else inf",
+                "return inf",
+            ),
+        ),
+    ),
+    Mutant(
+        number="62",
+        name="starts-without-a-lease",
+        wrong="A term starts however little is left of the lease.",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                "while client.lease.remaining() < enough:",
+                "while client.lease.remaining() < 0.0 * enough:",
+            ),
+        ),
+    ),
+    Mutant(
+        number="63",
+        name="never-changes-servers",
+        wrong="A holder whose server does not confirm the lease stays with that server.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                if not self.can_move:
+                    return inf
+                """,
+                """
+                if self.can_move or not self.can_move:
+                    return inf
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="64",
+        name="surrender-is-ignored",
+        wrong="`on_suspend='surrender'` does nothing: a lost link does not end the hold.",
+        changes=(
+            Change("_session/lease.py", "self.surrender = surrender", "self.surrender = False"),
+        ),
+    ),
+)

@@ -1,0 +1,202 @@
+"""Getting on: connecting, backing off, telling everybody."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+MUTANTS = (
+    Mutant(
+        number="40",
+        name="connecting-without-a-limit",
+        wrong="An attempt to connect may last for ever.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                """
+                with anyio.fail_after(self._patience):
+                    stream = await self._dial(address, port)
+                """,
+                """
+                with anyio.fail_after(None):
+                    stream = await self._dial(address, port)
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="40b",
+        name="handshake-without-a-limit",
+        wrong="A server that accepts and says nothing is waited for, for ever.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                """
+                with anyio.move_on_after(self._patience):
+                    await link.opened.wait()
+                """,
+                """
+                with anyio.move_on_after(None):
+                    await link.opened.wait()
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="41",
+        name="back-off-without-a-limit",
+        wrong="The back-off doubles beyond the session timeout.",
+        seen_in="aiozk: 4, 8, 16, 32, 60 s",
+        changes=(
+            Change(
+                "_session/backoff.py",
+                "limit = min(FIRST * 2 ** min(self._round - 2, 16), LONGEST, session_timeout / 10)",
+                "limit = FIRST * 2 ** min(self._round - 2, 16)",
+            ),
+            Change(
+                "_session/backoff.py",
+                "return self._rng.uniform(0.0, limit)",
+                "return self._rng.uniform(limit / 2, limit) + session_timeout * 0.0",
+            ),
+        ),
+    ),
+    Mutant(
+        number="42",
+        name="back-off-reset-by-connecting",
+        wrong="A bare TCP connection counts as success, so a server that hangs up is asked again "
+        "at once, for ever.",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                """
+                self._doing = (name, "no answer to the handshake yet")
+                """,
+                """
+                self._backoff.succeeded()
+                self._doing = (name, "no answer to the handshake yet")
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="46",
+        name="only-the-first-is-told",
+        wrong="A change of state reaches only the first of those who wait for it.",
+        changes=(
+            Change(
+                "_client/core.py",
+                "for on_state in list(self._subscribers.values()):",
+                "for on_state in list(self._subscribers.values())[:1]:",
+            ),
+        ),
+    ),
+    Mutant(
+        number="53",
+        name="no-patience-while-disconnected",
+        wrong="Requests that no server was reached for wait without a limit.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                self._depot.fail_overdue(now, self.timing.session_timeout, self._waited_too_long)
+                return None
+                """,
+                """
+                self._depot.fail_overdue(now, 1e9, self._waited_too_long)
+                return None
+                """,
+            ),
+            Change(
+                "_session/machine.py",
+                "return due if queued_at is None else min(due, queued_at + "
+                "self.timing.session_timeout)",
+                "return due if queued_at is None else min(due, queued_at + 1e9)",
+            ),
+        ),
+    ),
+    Mutant(
+        number="53b",
+        name="limit-ignored-while-disconnected",
+        wrong="The limit of a wait for our turn does not count while there is no connection.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                """
+                    self._leave_watches()
+                    self._close_own_watch()
+                    await self._client.ready()
+                """,
+                """
+                    self._leave_watches()
+                    self._close_own_watch()
+                    with anyio.CancelScope(shield=True):
+                        await self._client.ready()
+                """,
+            ),
+            Change(
+                "_recipes/contender.py",
+                """
+                if client.state is not SessionState.CONNECTED:
+                    await client.ready()
+                """,
+                """
+                if client.state is not SessionState.CONNECTED:
+                    with anyio.CancelScope(shield=True):
+                        await client.ready()
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="53c",
+        name="limit-starts-anew",
+        wrong="The limit of a wait for our turn starts anew whenever something happens in the "
+        "line.",
+        seen_in="kazoo",
+        changes=(
+            Change(
+                "_recipes/context.py",
+                """
+                with anyio.move_on_after(wait):
+                    in_front = await contender.reach_front()
+                """,
+                """
+                with anyio.move_on_after(wait) as limit:
+                    on_ahead = contender._on_ahead
+
+                    def prolong(name: str, event: object) -> None:
+                        limit.deadline = anyio.current_time() + wait
+                        on_ahead(name, event)
+
+                    contender._on_ahead = prolong
+                    in_front = await contender.reach_front()
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="76",
+        name="writer-misses-what-comes-in-between",
+        wrong="What is handed over while the writer sends waits for the next thing to send.",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                """
+                self._output = anyio.Event()
+                while data := machine.data_to_send(clock()):
+                    await stream.send(data)
+                await self._output.wait()
+                """,
+                """
+                if data := machine.data_to_send(clock()):
+                    await stream.send(data)
+                self._output = anyio.Event()
+                await self._output.wait()
+                """,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,313 @@
+"""What is left behind, and what ends."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+MUTANTS = (
+    Mutant(
+        number="49",
+        name="cancelled-waiter-stays-in-line",
+        wrong="A waiter that is cancelled, or whose limit ends, leaves its znode in the line.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_recipes/context.py",
+                """
+                if tenure is None:
+                    contender.discard()
+                    self._task = None
+                """,
+                """
+                if tenure is None:
+                    contender._leave_watches()
+                    self._task = None
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="50",
+        name="cancelled-create-stays",
+        wrong="A contender that is cancelled before its create was answered leaves a znode.",
+        seen_in="CURATOR-79, CURATOR-18; aiozk",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                """
+                self._node = node
+                if self._discarded:
+                    self._drop_node()
+                """,
+                """
+                self._node = node
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="50b",
+        name="cancelled-create-that-was-lost-stays",
+        wrong="A contender that is cancelled while it is unknown whether its create was applied "
+        "leaves a znode.",
+        seen_in="go-zookeeper #229",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                """
+                if self._creating is not None and self._creating.is_done:
+                    self._owe_lost_create()
+                """,
+                "",
+            ),
+            Change(
+                "_recipes/contender.py",
+                """
+                    self._creating = create  # not settled yet
+                    if self._discarded:
+                        self._owe_lost_create()
+                """,
+                """
+                    self._creating = create  # not settled yet
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="51",
+        name="release-is-the-callers-work",
+        wrong="Releasing begins with an await of the caller's: whoever is cancelled releases "
+        "nothing.",
+        seen_in="CURATOR-62; redis-py #3847",
+        changes=(
+            Change(
+                "_recipes/tenure.py",
+                """
+                # From here on it is the client's work, whatever happens to this task.
+                delete = self._contender.discard()
+                """,
+                """
+                await anyio.lowlevel.checkpoint()
+                delete = self._contender.discard()
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="52",
+        name="release-waits-without-a-limit",
+        wrong="Releasing waits for the servers' word, shielded and without a limit.",
+        seen_in="aiozk; kazoo",
+        changes=(
+            Change(
+                "_recipes/tenure.py",
+                """
+                with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
+                    answered = anyio.Event()
+                """,
+                """
+                with anyio.CancelScope(shield=True):
+                    answered = anyio.Event()
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="54",
+        name="closing-waits-for-ever",
+        wrong="Closing waits, without a limit, for holders and for the servers' goodbye.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_client/connect.py",
+                "with anyio.move_on_after(machine.timing.wind_down, shield=True):",
+                "with anyio.CancelScope(shield=True):",
+            ),
+            Change(
+                "_client/connect.py",
+                "with anyio.move_on_after(machine.timing.session_timeout / 3, shield=True):",
+                "with anyio.CancelScope(shield=True):",
+            ),
+        ),
+    ),
+    Mutant(
+        number="54b",
+        name="closing-leaves-tasks",
+        wrong="Closing does not end the client's jobs.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_client/core.py",
+                """
+                self.tasks = None
+                for scope in self._jobs:
+                    scope.cancel()
+                """,
+                """
+                self.tasks = None
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="54c",
+        name="closing-leaves-the-session",
+        wrong="Closing does not tell the servers, so that the ephemeral znodes stay until the "
+        "session expires.",
+        changes=(
+            Change(
+                "_client/connect.py",
+                "if machine.state is SessionState.CONNECTED:",
+                "if machine.state is SessionState.CLOSED:",
+            ),
+        ),
+    ),
+    Mutant(
+        number="54d",
+        name="closed-clients-hang",
+        wrong="Requests of a closed client are queued like any other.",
+        seen_in="aiozk; kazoo #473",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                if self.state.is_final:
+                    call.fail(self._ended())
+                """,
+                """
+                if self.state is None:
+                    call.fail(self._ended())
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="55",
+        name="watches-of-those-who-left-stay",
+        wrong="A contender that leaves the line does not take back its watches.",
+        seen_in="CURATOR-107, CURATOR-14; kazoo #175; aiozk",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                """
+                for watch in self._ahead.values():
+                    watch.close()
+                self._ahead.clear()
+                """,
+                """
+                self._ahead.clear()
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="56",
+        name="arming-never-ends",
+        wrong="A read that was to arm a watch and failed counts for ever as one that will.",
+        changes=(
+            Change(
+                "_session/depot.py",
+                """
+                if self.arming is not None:
+                    self.arming.abandon()
+                self._error = error
+                """,
+                """
+                self._error = error
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="56b",
+        name="listeners-stay",
+        wrong="Whoever waits for a connection stays subscribed for ever.",
+        changes=(
+            Change(
+                "_client/core.py",
+                """
+                try:
+                    await changed.wait()
+                finally:
+                    unsubscribe()
+                """,
+                """
+                try:
+                    await changed.wait()
+                finally:
+                    del unsubscribe
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="56c",
+        name="claims-stay",
+        wrong="The name of a znode that was deleted stays claimed for ever.",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                """
+                if isinstance(delete.error(), ConnectionLossError):
+                    self._client.spawn(partial(_pay, self._client, self._line, node))
+                else:
+                    self._line.forget(node)
+                """,
+                """
+                if isinstance(delete.error(), ConnectionLossError):
+                    self._client.spawn(partial(_pay, self._client, self._line, node))
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="57",
+        name="busy-loop-at-the-end",
+        wrong="The end of a stream is read again and again.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                """
+                    data = await stream.receive(READ_SIZE)
+                    machine.receive(data, clock())
+                """,
+                """
+                    try:
+                        data = await stream.receive(READ_SIZE)
+                    except anyio.EndOfStream:
+                        await anyio.sleep(0)
+                        continue
+                    machine.receive(data, clock())
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="58",
+        name="book-keeping-is-not-undone",
+        wrong="A wait that ends in vain stays in the book of who waits for what, so that the next "
+        "one is refused.",
+        seen_in="aiozk: a dictionary by `id()`",
+        changes=(
+            Change("_recipes/base.py", "self._uses.discard((task, id(user)))", "del task, user"),
+        ),
+    ),
+    Mutant(
+        number="59",
+        name="loss-is-told-twice",
+        wrong="A hold that ends again is reported as lost again.",
+        changes=(
+            Change(
+                "_session/lease.py",
+                "lost, self._lost, self._settled = self._lost, None, None",
+                "lost, self._settled = self._lost, None",
+            ),
+            Change(
+                "_recipes/tenure.py",
+                "if self._loss is None and not self._resigned:",
+                "if not self._resigned:",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,375 @@
+"""Sessions, connections and the order of answers."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+SILENT_EXPIRY = Change(
+    "_session/machine.py",
+    """
+    self._move(Trigger.EXPIRED)
+    self._end_session(LossReason.EXPIRED)
+    self.session_id = 0
+    """,
+    """
+    self.session_id = 0
+    """,
+)
+
+MUTANTS = (
+    Mutant(
+        number="11",
+        name="new-session-without-a-word",
+        wrong="After an expired session the next one is opened without anybody being told.",
+        seen_in="aiozk: SUSPENDED, then CONNECTED, with another session",
+        changes=(
+            SILENT_EXPIRY,
+            Change(
+                "_session/machine.py",
+                """
+                self._password = b""
+                self._move(Trigger.RETRY)
+                """,
+                """
+                self._password = b""
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="12",
+        name="hold-outlives-the-session",
+        wrong="What is held is still held in the next session.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                self.leases.lose_all(reason)
+                self._depot.fail_all(self._ended)
+                """,
+                """
+                self._depot.fail_all(self._ended)
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="12b",
+        name="fence-outlives-the-session",
+        wrong="Fenced writes of an expired session go through if a znode of the guard's name is "
+        "there again.",
+        changes=(
+            Change(
+                "_client/fenced.py",
+                "return self._core.machine.session_id != self._session_id or self._gone()",
+                "return self._gone()",
+            ),
+        ),
+    ),
+    Mutant(
+        number="21",
+        name="cancelled-requests-lose-their-place",
+        wrong="A cancelled request gives up its place in line, and its answer goes to the next "
+        "one.",
+        changes=(
+            Change("_client/reply.py", "__slots__ = ()", '__slots__ = ("abandoned",)'),
+            Change(
+                "_client/reply.py",
+                """
+                await event.wait()
+                """,
+                """
+                try:
+                    await event.wait()
+                except BaseException:
+                    self.abandoned = True
+                    raise
+                """,
+            ),
+            Change(
+                "_session/depot.py",
+                """
+                call = self._inflight[0]
+                if call.xid != xid:
+                """,
+                """
+                while len(self._inflight) > 1 and hasattr(self._inflight[0], "abandoned"):
+                    self._inflight.popleft()
+                call = self._inflight[0]
+                if call.xid < 0:
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="22",
+        name="half-a-frame-outlives-its-connection",
+        wrong="Bytes that an old connection left behind are taken for the beginning of what the "
+        "next one says.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                def _reset_link(self) -> None:
+                    self._out: list[bytes] = []
+                    self._frames = FrameReader(self._max_reply)
+                """,
+                """
+                def _reset_link(self) -> None:
+                    self._out: list[bytes] = []
+                    self._frames = getattr(self, "_frames", FrameReader(self._max_reply))
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="22b",
+        name="old-connection-ends-the-new-one",
+        wrong="An error of the old connection is taken for one of the connection that followed.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                """
+                finally:
+                    self._machine.link_down(clock())
+                    self._link = None
+                    await anyio.aclose_forcefully(stream)
+                """,
+                """
+                finally:
+                    self._machine.link_down(clock())
+                    self._link = None
+                    await anyio.aclose_forcefully(stream)
+
+                    async def late() -> None:
+                        await anyio.sleep(self._machine.timing.session_timeout / 20)
+                        self._machine.link_down(clock())
+
+                    self._core.start(late)
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="22c",
+        name="old-queue-outlives-its-connection",
+        wrong="What was to be sent on a connection that is gone, pings and all, is sent on the "
+        "next one, before its handshake.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                def _reset_link(self) -> None:
+                    self._out: list[bytes] = []
+                """,
+                """
+                def _reset_link(self) -> None:
+                    self._out: list[bytes] = getattr(self, "_out", [])
+                """,
+            ),
+        ),
+        note="Bytes are taken for sending in the moment in which they come to be there, so none "
+        "are left when a connection ends.",
+    ),
+    Mutant(
+        number="23",
+        name="last-zxid-forgotten",
+        wrong="A reconnecting client does not say what it has seen, so a server that is behind "
+        "takes it.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "self.last_zxid, round(self._asked_timeout * 1000), self.session_id, "
+                "self._password",
+                "0, round(self._asked_timeout * 1000), self.session_id, self._password",
+            ),
+        ),
+    ),
+    Mutant(
+        number="37",
+        name="writes-are-sent-twice",
+        wrong="A write whose answer was lost is sent again over the next connection.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_session/depot.py",
+                "reads = [call for call in inflight if not call.is_write]",
+                "reads = [call for call in inflight if not call.bound]",
+            ),
+            Change(
+                "_session/depot.py",
+                """
+                for call in inflight:
+                    if call.is_write:
+                """,
+                """
+                for call in inflight:
+                    if call.bound:
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="39",
+        name="pending-writes-are-forgotten",
+        wrong="Writes that were in flight when the link was lost are never settled.",
+        seen_in="aiozk, after a FIN",
+        changes=(
+            Change(
+                "_session/depot.py",
+                """
+                for call in inflight:
+                    if call.is_write:
+                """,
+                """
+                for call in inflight:
+                    if call.bound:
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="39b",
+        name="end-of-stream-unnoticed",
+        wrong="A connection that the server closes is taken for one that is silent.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                """
+                    self._cut(ServerHungUp(_hang_up(error)))
+                except AioleadError as error:
+                """,
+                """
+                    if isinstance(error, anyio.EndOfStream):
+                        await anyio.sleep_forever()
+                    self._cut(ServerHungUp(_hang_up(error)))
+                except AioleadError as error:
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="43",
+        name="no-ping-while-something-comes-in",
+        wrong="A ping leaves only when nothing has come in for a while, not when nothing went out.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "return self._last_sent + self.timing.ping_after",
+                "return max(self._last_sent, self.last_contact) + self.timing.ping_after",
+            ),
+        ),
+    ),
+    Mutant(
+        number="43b",
+        name="pings-too-rarely",
+        wrong="An idle session is pinged once in a session timeout.",
+        changes=(
+            Change(
+                "_session/timing.py",
+                "return self.session_timeout / 3",
+                "return self.session_timeout",
+            ),
+            Change(
+                "_session/timing.py",
+                "return self.session_timeout * 2 / 3",
+                "return self.session_timeout * 2",
+            ),
+        ),
+    ),
+    Mutant(
+        number="65",
+        name="half-open-unnoticed",
+        wrong="A connection over which nothing comes any more is kept.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "return self.last_contact + self.timing.silent_after",
+                "return self.last_contact + 1e9",
+            ),
+        ),
+    ),
+    Mutant(
+        number="66",
+        name="password-forgotten",
+        wrong="Each reconnect asks for a session without the password of ours.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "self._password = response.password",
+                'self._password = b""',
+            ),
+        ),
+    ),
+    Mutant(
+        number="67",
+        name="one-refusal-ends-the-session",
+        wrong="A session is given up as soon as one round of servers has hung up on us.",
+        seen_in="aiozk: a reset during the handshake",
+        changes=(
+            Change("_client/supervisor.py", "REFUSALS = 3", "REFUSALS = 1"),
+            Change(
+                "_client/supervisor.py",
+                "return self._session_id != 0 and age > self._machine.timing.session_timeout",
+                "return self._session_id != 0 and age > 0",
+            ),
+        ),
+    ),
+    Mutant(
+        number="68",
+        name="reads-lose-their-place",
+        wrong="Reads that are sent again go behind the requests that were made after them.",
+        changes=(
+            Change(
+                "_session/depot.py",
+                "self._queue.extendleft(reversed(reads))",
+                "self._queue.extend(reads)",
+            ),
+        ),
+    ),
+    Mutant(
+        number="69",
+        name="frames-that-come-in-pieces",
+        wrong="A frame that arrives in two pieces loses its first one.",
+        changes=(
+            Change(
+                "_wire/framing.py",
+                "self._kept = bytearray(data[pos:])",
+                "self._kept = bytearray(data[pos : pos + 4])",
+            ),
+        ),
+    ),
+    Mutant(
+        number="70",
+        name="suspended-unreported",
+        wrong="A lost link is not reported as a change of state.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                if self.state is SessionState.CONNECTED:
+                    self._move(Trigger.LINK_LOST)
+                """,
+                """
+                if self.state is SessionState.CONNECTED:
+                    self.state = SessionState.SUSPENDED
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="71",
+        name="late-expiry-is-waited-out",
+        wrong="The word of a server, in answer to a request, that the session is over is ignored.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "if isinstance(answer, (SessionExpiredError, SessionMovedError)):",
+                "if isinstance(answer, RemoteWireError):",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,287 @@
+"""Watches: what is armed, what is re-armed, and whom an event wakes."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+MUTANTS = (
+    Mutant(
+        number="29",
+        name="data-watches-not-rearmed",
+        wrong="Watches for a deletion are not re-armed over a reconnect.",
+        seen_in="aiozk; kazoo #151; rust-zookeeper #97",
+        changes=(Change("_session/watches.py", "zxid, tuple(chunk[Kind.DATA]),", "zxid, (),"),),
+    ),
+    Mutant(
+        number="29b",
+        name="exist-watches-not-rearmed",
+        wrong="Watches for a creation are not re-armed over a reconnect.",
+        changes=(
+            Change(
+                "_session/watches.py",
+                "tuple(chunk[Kind.EXIST]), tuple(chunk[Kind.CHILD])",
+                "(), tuple(chunk[Kind.CHILD])",
+            ),
+        ),
+    ),
+    Mutant(
+        number="29c",
+        name="child-watches-not-rearmed",
+        wrong="Watches for children are not re-armed over a reconnect.",
+        changes=(
+            Change(
+                "_session/watches.py",
+                "tuple(chunk[Kind.EXIST]), tuple(chunk[Kind.CHILD])",
+                "tuple(chunk[Kind.EXIST]), ()",
+            ),
+        ),
+    ),
+    Mutant(
+        number="30",
+        name="no-watch-is-rearmed",
+        wrong="A reconnect drops all watches.",
+        changes=(
+            Change(
+                "_session/watches.py",
+                "for path, kind in self._armed:",
+                "for path, kind in list(self._armed)[:0]:",
+            ),
+        ),
+    ),
+    Mutant(
+        number="31",
+        name="watches-rearmed-from-now",
+        wrong="Watches are re-armed relative to the new connection, so that what changed in the "
+        "meantime is not reported.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "for request in self.watches.rearm(self.last_zxid, self._max_request - HEADER):",
+                "for request in self.watches.rearm(2**63 - 1, self._max_request - HEADER):",
+            ),
+        ),
+    ),
+    Mutant(
+        number="32",
+        name="rearming-is-awaited-by-the-reader",
+        wrong="The task that reads answers waits for that to the re-arming before it reads on.",
+        seen_in="aiozk",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                """
+                    link.opened.set()
+                    self._on_due()
+                self._on_output()
+                """,
+                """
+                    link.opened.set()
+                    self._on_due()
+                self._on_output()
+                while machine._rearm_pending:
+                    await anyio.sleep(0.01)
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="33",
+        name="rearming-in-one-request",
+        wrong="All watches are re-armed by one request, however long it is.",
+        seen_in="aiozk; ZOOKEEPER-706",
+        changes=(
+            Change(
+                "_session/watches.py",
+                "if size and size + cost > limit:",
+                "if size and size + cost > limit * 1000000:",
+            ),
+        ),
+        note="It takes more than 128 KiB of watched paths.",
+    ),
+    Mutant(
+        number="34",
+        name="watch-after-the-read",
+        wrong="A neighbour is looked at first and watched with another read after that.",
+        seen_in="CURATOR-527",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                "looks.append((name, self._client.get(join(self._path, name), watch=watch)))",
+                "looks.append((name, self._client.get(join(self._path, name))))",
+            ),
+            Change(
+                "_recipes/contender.py",
+                """
+                if own is not None:
+                    try:
+                        await own
+                """,
+                """
+                for name, _ in looks:
+                    if name in self._ahead:
+                        self._client.get(join(self._path, name), watch=self._ahead[name])
+                if own is not None:
+                    try:
+                        await own
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="35",
+        name="missing-neighbour-ignored",
+        wrong="A neighbour that is not there to be watched is waited for all the same.",
+        seen_in="CURATOR-645",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                """
+                except NoNodeError:
+                    self._ahead.pop(name).close()
+                    complete = False
+                """,
+                """
+                except NoNodeError:
+                    self._ahead.pop(name).close()
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="36",
+        name="everybody-watches-the-first",
+        wrong="All who wait watch the holder, so that its departure wakes all of them.",
+        seen_in="kazoo's read/write lock",
+        changes=(
+            Change(
+                "_recipes/contention.py",
+                "return Standing(rank, tuple(reversed(line[first:rank])), "
+                "is_next=places == 1 and rank == 1)",
+                "return Standing(rank, tuple(line[:places]), is_next=places == 1 and rank == 1)",
+            ),
+            Change(
+                "_recipes/contender.py",
+                "place = self._guess() or await self._look()",
+                "place = await self._look()",
+            ),
+        ),
+    ),
+    Mutant(
+        number="36b",
+        name="watches-the-successor",
+        wrong="A waiter watches the one behind it where there is one.",
+        changes=(
+            Change(
+                "_recipes/contention.py",
+                "return Standing(rank, tuple(reversed(line[first:rank])), "
+                "is_next=places == 1 and rank == 1)",
+                "return Standing(rank, tuple(line[rank + 1 : rank + 2] or line[rank - 1 : rank]), "
+                "is_next=False)",
+            ),
+        ),
+    ),
+    Mutant(
+        number="36c",
+        name="one-watch-for-several-places",
+        wrong="With several places, a waiter watches only the nearest one before it.",
+        changes=(
+            Change(
+                "_recipes/contention.py",
+                "first = max(0, rank - places - look_ahead)",
+                "first = max(0, rank - 1 - look_ahead)",
+            ),
+        ),
+    ),
+    Mutant(
+        number="44",
+        name="waiters-are-not-told-of-an-expiry",
+        wrong="Watches of a session that is over say nothing.",
+        seen_in="aiozk; etcd #11456 and #19597",
+        changes=(
+            Change(
+                "_session/watches.py",
+                """
+                for slot in slots:
+                    slot.fire(WatchEvent(EventType.NONE, slot.label))
+                """,
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        number="45",
+        name="event-replaced-while-unset",
+        wrong="The event that a waiter waits for is replaced after the watches were armed, so that "
+        "what came in between is forgotten.",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                """
+                if not (self._gone or self._own_gone or self._stale):
+                    await self._wake.wait()
+                """,
+                """
+                self._wake = anyio.Event()
+                await self._wake.wait()
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="48",
+        name="observer-ends-with-the-link",
+        wrong="An observer of an election stops, without a word, when a link is lost.",
+        seen_in="aiozk's election",
+        changes=(
+            Change(
+                "_recipes/observer.py",
+                """
+                except (ConnectionLossError, SessionExpiredError):
+                    await self._client.ready()
+                    continue
+                """,
+                """
+                except (ConnectionLossError, SessionExpiredError):
+                    return
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="48b",
+        name="observer-is-not-told-of-a-new-session",
+        wrong="An observer does not look again when the session is connected again.",
+        changes=(
+            Change(
+                "_recipes/observer.py",
+                """
+                if state is SessionState.CONNECTED:
+                    # A fresh look: what changed meanwhile, and whether the last state still stands.
+                    self._changed.set()
+                """,
+                """
+                if state is SessionState.CONNECTED:
+                    pass
+                """,
+            ),
+        ),
+    ),
+    Mutant(
+        number="75",
+        name="removes-a-watch-that-is-needed",
+        wrong="Taking back one watch removes the server's, also if another one here needs it.",
+        changes=(Change("_session/watches.py", "if not wanted:", "if wanted or not wanted:"),),
+    ),
+    Mutant(
+        number="75b",
+        name="deletion-not-for-child-watches",
+        wrong="A deletion does not consume the watch for children.",
+        changes=(
+            Change(
+                "_session/watches.py",
+                "EventType.DELETED: (Kind.DATA, Kind.EXIST, Kind.CHILD),",
+                "EventType.DELETED: (Kind.DATA, Kind.EXIST),",
+            ),
+        ),
+    ),
+)
