@@ -30,8 +30,8 @@ majority for its own vote waits for a moment, in case a better vote is under way
 
 That two servers never *believe* at the same time that they lead is not among the promises: a vote
 that comes too late leaves one server with another leader than the rest. What is promised is that a
-leader knows at least as much as each of a majority. That only one can lead is decided after the
-election, when a majority accepts the new epoch from it and from nobody else.
+leader knows at least as much as each of a majority did when that voted. That only one can lead is
+decided after the election, when a majority accepts the new epoch from it and from nobody else.
 
 What is left out: weights and groups of servers, and members that change while the ensemble runs.
 """
