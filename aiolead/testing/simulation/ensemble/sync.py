@@ -102,7 +102,7 @@ def _from_history(
     if is_bare_epoch or learner in history:
         return SyncPlan(SyncKind.DIFF, newest, missing, end)
     if not missing or missing[0] & ~_COUNTER != learner & ~_COUNTER:
-        # A learner cannot truncate back into an earlier epoch.
+        # ZooKeeper does not cut back into an earlier epoch here: the learner would stop.
         return None
     parting = max(zxid for zxid in history if zxid < learner)
     return SyncPlan(SyncKind.TRUNC, parting, missing, end)
