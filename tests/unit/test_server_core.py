@@ -22,7 +22,7 @@ from aiolead._wire.requests import (
 from aiolead.errors import NoNodeError
 from aiolead.model import EventType
 from aiolead.testing._server.connection import HIGH_WATER, MAX_UNSENT, Closing
-from aiolead.testing._server.core import MAX_IDENTITIES
+from aiolead.testing._server.protocol import MAX_IDENTITIES
 
 EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, TTL = range(1, 6)
 HELLO = encode_record(ConnectRequest(0, 5000, 0, bytes(16)))

@@ -12,11 +12,9 @@ from collections import Counter
 
 from ... import paths
 from ..._wire.codes import XID_PING, OpCode
-from ..._wire.framing import frame
-from ..._wire.handshake import ConnectRequest, ConnectResponse
-from ..._wire.jute import Reader, Writer
-from ..._wire.packets import Record, encode_reply
-from ..._wire.replies import ReplyHeader
+from ..._wire.handshake import ConnectRequest
+from ..._wire.jute import Reader
+from ..._wire.packets import Record
 from ..._wire.requests import AuthPacket, RequestHeader
 from ...errors import (
     MarshallingError,
@@ -25,28 +23,13 @@ from ...errors import (
     ServerError,
     UnimplementedError,
 )
-from . import acl, fourletter
+from . import fourletter
 from .connection import Closing, Connection, Traffic
 from .processor import NO_ZXID, Processor
+from .protocol import NOT_FOR_CLIENTS, OPS, Greeting, authenticate, reply, take_fault
 from .records import NoTokenReply
-from .sessions import PASSWORD_SIZE, Session, Sessions
+from .sessions import Session, Sessions
 from .settings import Settings, milliseconds
-
-AUTH_FAILED = -115
-
-OLD_CONNECT_SIZE = 28
-"""Bytes of a ConnectRequest without its password and its read-only flag."""
-
-MAX_IDENTITIES = 256
-"""How many identities a connection may prove: more than anybody has, and an end."""
-
-# What only servers ask of each other, or of themselves.
-_NOT_FOR_CLIENTS = {
-    OpCode.NOTIFICATION,
-    OpCode.CREATE_SESSION,
-    OpCode.DELETE_CONTAINER,
-    OpCode.ERROR,
-}
 
 
 class Core:
@@ -196,33 +179,28 @@ class Core:
     # --- the protocol --------------------------------------------------------------------------
 
     def _handshake(self, connection: Connection, packet: bytes, now_ms: int) -> None:
-        request = ConnectRequest.read(Reader(packet))
-        # Clients before 3.4 know no read-only mode: they neither send the flag nor expect it.
-        is_old = len(packet) == OLD_CONNECT_SIZE + len(request.password)
-        if self._take_fault(self.dropped_requests, OpCode.CREATE_SESSION):
+        greeting = Greeting(packet)
+        request = greeting.request
+        if take_fault(self.dropped_requests, OpCode.CREATE_SESSION):
             connection.close_after_flush()
             return
         if request.last_zxid_seen > self.processor.zxid:
             # The client has seen the future; another server may know it.
             self._close(connection)
             return
-        settings = self.settings
-        timeout = min(max(request.timeout_ms, settings.min_session_ms), settings.max_session_ms)
+        timeout = self.settings.negotiated_ms(request.timeout_ms)
         session = self._attach(request, timeout, now_ms)
-        is_new = request.session_id == 0
         if session is None:
-            connection.queue(_encode(ConnectResponse(0, 0, bytes(PASSWORD_SIZE)), is_old))
-            connection.close_after_flush()
+            greeting.refuse(connection)
             return
-        if is_new:
+        if request.session_id == 0:
             self.processor.zxid += 1
         connection.session_id, connection.timeout_ms = session.id, timeout
         self._attached[session.id] = connection
-        if self._take_fault(self.dropped_replies, OpCode.CREATE_SESSION):
+        if take_fault(self.dropped_replies, OpCode.CREATE_SESSION):
             connection.close_after_flush()
             return
-        response = ConnectResponse(timeout, session.id, self.sessions.password(session.id))
-        connection.queue(_encode(response, is_old))
+        greeting.grant(connection, timeout, session.id, self.sessions.password(session.id))
 
     def _attach(self, request: ConnectRequest, timeout: int, now_ms: int) -> Session | None:
         """The session that the client asks for: a new one, its own, or none at all."""
@@ -239,29 +217,29 @@ class Core:
 
     def _request(self, connection: Connection, r: Reader, now_ms: int) -> None:
         header = RequestHeader.read(r)
-        op = _OPS.get(header.op)
+        op = OPS.get(header.op)
         self.traffic.requests[op.name if op is not None else "UNKNOWN"] += 1
         connection.last_op = op.name if op is not None else "NA"
         if op is OpCode.AUTH:
             # Answered before the queue of requests: it does not touch the session.
-            self._auth(connection, header.xid, AuthPacket.read(r))
+            authenticate(connection, header.xid, AuthPacket.read(r))
             return
         self.sessions.touch(connection.session_id, connection.timeout_ms, now_ms)
-        if op is None or op in _NOT_FOR_CLIENTS:
-            _reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
+        if op is None or op in NOT_FOR_CLIENTS:
+            reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
             connection.close_after_flush()
             return
-        if self._take_fault(self.dropped_requests, op):
+        if take_fault(self.dropped_requests, op):
             connection.close_after_flush()
             return
-        drops_reply = self._take_fault(self.dropped_replies, op)
+        drops_reply = take_fault(self.dropped_replies, op)
         body, error = self._execute(connection, op, r, now_ms)
         if drops_reply:
             connection.close_after_flush()
             return
         xid = XID_PING if op is OpCode.PING else header.xid
         zxid = 0 if op is OpCode.SASL else self.processor.zxid
-        _reply(connection, xid, zxid, body, error=error)
+        reply(connection, xid, zxid, body, error=error)
         if op is OpCode.CLOSE_SESSION:
             connection.close_after_flush()
 
@@ -285,42 +263,9 @@ class Core:
         except ServerError as error:
             return None, error.code
 
-    def _auth(self, connection: Connection, xid: int, packet: AuthPacket) -> None:
-        identity = acl.authenticate(packet.scheme, packet.credential, connection.address)
-        known = connection.identities
-        if identity is not None and identity not in known and len(known) < MAX_IDENTITIES:
-            known.append(identity)
-        if identity in known:
-            _reply(connection, xid, 0)
-        else:
-            _reply(connection, xid, 0, error=AUTH_FAILED)
-            connection.close_after_flush()
-
     def _close(self, connection: Connection) -> None:
         self.lost(connection)
         self._woken[connection] = None
 
     def _time_ms(self, now_ms: int) -> int:
         return milliseconds(self.settings.epoch) + now_ms
-
-    @staticmethod
-    def _take_fault(faults: Counter[OpCode], op: OpCode) -> bool:
-        if faults[op] <= 0:
-            return False
-        faults[op] -= 1
-        return True
-
-
-_OPS = {int(op): op for op in OpCode}
-
-
-def _reply(
-    connection: Connection, xid: int, zxid: int, body: Record | None = None, *, error: int = 0
-) -> None:
-    connection.queue(encode_reply(ReplyHeader(xid, zxid, error), body))
-
-
-def _encode(response: ConnectResponse, is_old: bool) -> bytes:
-    w = Writer()
-    response.write(w)
-    return frame(w.buffer[:-1] if is_old else w.buffer)

@@ -2,55 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..._wire.codes import XID_EVENT, OpCode, WatcherType
 from ..._wire.jute import Reader
 from ..._wire.packets import Record, encode_reply
-from ..._wire.replies import (
-    DoneResult,
-    ErrorResult,
-    MultiReply,
-    MultiResult,
-    PathReply,
-    ReplyHeader,
-    WatcherEvent,
-)
+from ..._wire.replies import PathReply, ReplyHeader, WatcherEvent
 from ..._wire.requests import (
-    Check,
-    Create,
-    Delete,
     Exists,
     GetACL,
     GetChildren,
     GetData,
     GetEphemerals,
-    Multi,
-    MultiOp,
     RemoveWatches,
-    SetACL,
-    SetData,
     SetWatches,
     Sync,
 )
-from ...errors import (
-    NoWatcherError,
-    ReconfigDisabledError,
-    RemoteWireError,
-    RuntimeInconsistencyError,
-    ServerError,
-)
-from ...model import CreateMode, EventType
+from ...errors import NoWatcherError, RemoteWireError
+from ...model import EventType
 from . import acl, reads
 from .connection import Connection
 from .records import NumberReply, WhoAmIReply
 from .transaction import Transaction
 from .tree import Tree
 from .watches import Mode, Watches
+from .writes import Write, write_of
 
 NO_ZXID = -1
-
-Write = Callable[[Transaction], Record | None]
 
 ADD_WATCH_MODES = {0: Mode.PERSISTENT, 1: Mode.RECURSIVE}
 
@@ -60,12 +39,17 @@ class Processor:
 
     Args:
         event_zxids: whether watch events carry the zxid of the change.
+
+    Attributes:
+        zxid: of the last change.
+        on_changes: called with what each transaction has changed, before the watchers are told.
     """
 
     def __init__(self, *, event_zxids: bool = False) -> None:
         self.tree = Tree()
         self.watches: Watches[Connection] = Watches()
         self.zxid = 0
+        self.on_changes: Callable[[Sequence[tuple[EventType, str]]], None] | None = None
         self._event_zxids = event_zxids
 
     def execute(self, connection: Connection, op: OpCode, r: Reader, time_ms: int) -> Record | None:
@@ -78,61 +62,62 @@ class Processor:
             ServerError: the code to answer with.
             RemoteWireError: the body makes no sense.
         """
-        if write := self._write_of(op, r):
-            return self.write(connection, time_ms, write)
-        return self._read(connection, op, r)
+        if write := write_of(op, r):
+            return self.apply(
+                write,
+                self.zxid + 1,
+                time_ms,
+                session_id=connection.session_id,
+                identities=connection.identities,
+            )
+        return self.read(connection, op, r)
 
-    def write(self, connection: Connection, time_ms: int, write: Write) -> Record | None:
-        """Runs a write under the next zxid. One that fails uses a zxid up too."""
-        self.zxid += 1
+    def apply(
+        self,
+        write: Write,
+        zxid: int,
+        time_ms: int,
+        *,
+        session_id: int = 0,
+        identities: Sequence[acl.Identity] = (),
+    ) -> Record | None:
+        """Runs a write under a zxid. One that fails uses its zxid up too.
+
+        Raises:
+            ServerError: the code to answer with.
+            RemoteWireError: the body makes no sense.
+        """
+        self.zxid = zxid
         transaction = Transaction(
-            self.tree,
-            self.zxid,
-            time_ms,
-            session_id=connection.session_id,
-            identities=connection.identities,
+            self.tree, zxid, time_ms, session_id=session_id, identities=identities
         )
         reply = write(transaction)
-        self._announce(transaction)
+        if events := transaction.events:
+            if self.on_changes is not None:
+                self.on_changes(events)
+            for type_, path in events:
+                if watchers := self.watches.trigger(type_, path):
+                    event = self._event(type_, path, zxid)
+                    for watcher in watchers:
+                        watcher.queue(event)
         return reply
 
     def end_session(self, session_id: int, time_ms: int) -> None:
         """Deletes the session's ephemerals under a zxid of its own."""
-        self.zxid += 1
-        transaction = Transaction(self.tree, self.zxid, time_ms, session_id=session_id)
-        transaction.end_session()
-        self._announce(transaction)
+        self.apply(Transaction.end_session, self.zxid + 1, time_ms, session_id=session_id)
 
     def reap(self, time_ms: int) -> None:
         """Deletes empty containers and outlived TTL znodes, each under a zxid of its own."""
         for path in self.tree.outlived(time_ms):
-            self.zxid += 1
-            transaction = Transaction(self.tree, self.zxid, time_ms)
-            transaction.reap(path)
-            self._announce(transaction)
+            self.apply(partial(Transaction.reap, path=path), self.zxid + 1, time_ms)
 
-    def _write_of(self, op: OpCode, r: Reader) -> Write | None:
-        match op:
-            case OpCode.CREATE:
-                return lambda t: PathReply(t.create(Create.read(r, op)).path)
-            case OpCode.CREATE2 | OpCode.CREATE_CONTAINER | OpCode.CREATE_TTL:
-                return lambda t: t.create(Create.read(r, op))
-            case OpCode.DELETE:
-                return lambda t: t.delete(Delete.read(r))
-            case OpCode.SET_DATA:
-                return lambda t: t.set_data(SetData.read(r))
-            case OpCode.SET_ACL:
-                return lambda t: t.set_acl(SetACL.read(r))
-            case OpCode.CHECK:
-                return lambda t: t.check(Check.read(r))
-            case OpCode.MULTI:
-                return lambda t: _multi(t, Multi.read(r))
-            case OpCode.RECONFIG:
-                return _reconfig
-            case _:
-                return None
+    def read(self, connection: Connection, op: OpCode, r: Reader) -> Record | None:
+        """Answers a request that changes nothing, and leaves the watch that it asks for.
 
-    def _read(self, connection: Connection, op: OpCode, r: Reader) -> Record | None:
+        Raises:
+            ServerError: the code to answer with.
+            RemoteWireError: the body makes no sense.
+        """
         tree, watches, identities = self.tree, self.watches, connection.identities
         match op:
             case OpCode.EXISTS:
@@ -165,13 +150,6 @@ class Processor:
                 return None
             case _:
                 raise AssertionError(f"{op!r} is not dispatched to here")
-
-    def _announce(self, transaction: Transaction) -> None:
-        for type_, path in transaction.events:
-            if watchers := self.watches.trigger(type_, path):
-                event = self._event(type_, path, self.zxid)
-                for watcher in watchers:
-                    watcher.queue(event)
 
     def _event(self, type_: EventType, path: str, zxid: int = NO_ZXID) -> bytes:
         header = ReplyHeader(XID_EVENT, zxid if self._event_zxids else NO_ZXID, 0)
@@ -220,52 +198,3 @@ class Processor:
         match = self.watches.remove if op is OpCode.REMOVE_WATCHES else self.watches.holds
         if not match(request.path, connection, type_):
             raise NoWatcherError(request.path)
-
-
-def _multi(transaction: Transaction, request: Multi) -> MultiReply:
-    """All of the operations, or the error of each: 0 for those undone, -2 for those not tried."""
-    results: list[tuple[OpCode, MultiResult]] = []
-    for index, op in enumerate(request.ops):
-        try:
-            results.append(_apply(transaction, op))
-        except ServerError as error:
-            transaction.rollback()
-            untried = len(request.ops) - index - 1
-            codes = [0] * index + [error.code] + [RuntimeInconsistencyError.code] * untried
-            return MultiReply(tuple((OpCode.ERROR, ErrorResult(code)) for code in codes))
-    return MultiReply(tuple(results))
-
-
-def _apply(transaction: Transaction, op: MultiOp) -> tuple[OpCode, MultiResult]:
-    match op:
-        case Create():
-            op = _as_within_multi(op)
-            created = transaction.create(op)
-            if op.op is OpCode.CREATE:
-                return OpCode.CREATE, PathReply(created.path)
-            return OpCode.CREATE2, created
-        case Delete():
-            transaction.delete(op)
-            return op.op, DoneResult(op.op)
-        case SetData():
-            return op.op, transaction.set_data(op)
-        case Check():
-            transaction.check(op)
-            return op.op, DoneResult(op.op)
-
-
-def _as_within_multi(request: Create) -> Create:
-    """Within a transaction the flags decide on the operation, so that `CREATE2` is a `CREATE`."""
-    op = OpCode.CREATE
-    if request.flags == CreateMode.CONTAINER:
-        op = OpCode.CREATE_CONTAINER
-    elif request.flags in (
-        CreateMode.PERSISTENT_WITH_TTL,
-        CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
-    ):
-        op = OpCode.CREATE_TTL
-    return Create(request.path, request.data, request.acl, request.flags, request.ttl_ms, op)
-
-
-def _reconfig(_: Transaction) -> None:
-    raise ReconfigDisabledError

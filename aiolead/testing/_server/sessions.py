@@ -8,6 +8,12 @@ from dataclasses import dataclass
 PASSWORD_SIZE = 16
 
 
+def password(secret: bytes, session_id: int) -> bytes:
+    """What proves that a session is one's own."""
+    seed = secret + session_id.to_bytes(8, "big", signed=True)
+    return hashlib.sha256(seed).digest()[:PASSWORD_SIZE]
+
+
 @dataclass(slots=True)
 class Session:
     """A session; `timeout_ms` is what was negotiated when it was made."""
@@ -43,14 +49,17 @@ class Sessions:
         return list(self._by_id.values())
 
     def password(self, session_id: int) -> bytes:
-        seed = self._secret + session_id.to_bytes(8, "big", signed=True)
-        return hashlib.sha256(seed).digest()[:PASSWORD_SIZE]
+        return password(self._secret, session_id)
 
     def create(self, timeout_ms: int, now_ms: int) -> Session:
-        session = Session(self._next_id, timeout_ms)
+        session = self.track(self._next_id, timeout_ms, now_ms)
         self._next_id += 1
-        self._by_id[session.id] = session
-        self.touch(session.id, timeout_ms, now_ms)
+        return session
+
+    def track(self, session_id: int, timeout_ms: int, now_ms: int) -> Session:
+        """Starts a session whose id was given out elsewhere."""
+        session = self._by_id[session_id] = Session(session_id, timeout_ms)
+        self.touch(session_id, timeout_ms, now_ms)
         return session
 
     def touch(self, session_id: int, timeout_ms: int, now_ms: int) -> bool:

@@ -34,6 +34,10 @@ class Settings:
     epoch: float = 0.0
     event_zxids: bool = False
 
+    def negotiated_ms(self, asked_ms: int) -> int:
+        """The session timeout that a client gets that asks for this one."""
+        return min(max(asked_ms, self.min_session_ms), self.max_session_ms)
+
 
 def milliseconds(seconds: float) -> int:
     """Whole milliseconds, as the server counts them.

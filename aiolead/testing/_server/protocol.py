@@ -1,0 +1,89 @@
+"""What a server says on a connection, whatever stands behind it: one server or an ensemble."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..._wire.codes import OpCode
+from ..._wire.framing import frame
+from ..._wire.handshake import ConnectRequest, ConnectResponse
+from ..._wire.jute import Reader, Writer
+from ..._wire.packets import Record, encode_reply
+from ..._wire.replies import ReplyHeader
+from ..._wire.requests import AuthPacket
+from . import acl
+from .connection import Connection
+from .sessions import PASSWORD_SIZE
+
+AUTH_FAILED = -115
+
+OLD_CONNECT_SIZE = 28
+"""Bytes of a ConnectRequest without its password and its read-only flag."""
+
+MAX_IDENTITIES = 256
+"""How many identities a connection may prove: more than anybody has, and an end."""
+
+OPS = {int(op): op for op in OpCode}
+"""Every operation by its number."""
+
+# What only servers ask of each other, or of themselves.
+NOT_FOR_CLIENTS = {
+    OpCode.NOTIFICATION,
+    OpCode.CREATE_SESSION,
+    OpCode.DELETE_CONTAINER,
+    OpCode.ERROR,
+}
+
+
+class Greeting:
+    """A client's first packet.
+
+    Attributes:
+        request: what it says.
+        is_old: whether it comes from a client before 3.4, which knows no read-only mode: it
+            neither sends the flag nor expects it.
+    """
+
+    def __init__(self, packet: bytes) -> None:
+        self.request = ConnectRequest.read(Reader(packet))
+        self.is_old = len(packet) == OLD_CONNECT_SIZE + len(self.request.password)
+
+    def grant(self, connection: Connection, timeout_ms: int, id_: int, password: bytes) -> None:
+        self._answer(connection, ConnectResponse(timeout_ms, id_, password))
+
+    def refuse(self, connection: Connection) -> None:
+        """There is no such session (any more), or the password is not its own."""
+        self._answer(connection, ConnectResponse(0, 0, bytes(PASSWORD_SIZE)))
+        connection.close_after_flush()
+
+    def _answer(self, connection: Connection, response: ConnectResponse) -> None:
+        w = Writer()
+        response.write(w)
+        connection.queue(frame(w.buffer[:-1] if self.is_old else w.buffer))
+
+
+def reply(
+    connection: Connection, xid: int, zxid: int, body: Record | None = None, *, error: int = 0
+) -> None:
+    connection.queue(encode_reply(ReplyHeader(xid, zxid, error), body))
+
+
+def authenticate(connection: Connection, xid: int, packet: AuthPacket) -> None:
+    """Answers an AUTH packet, and closes the connection if it proves nothing."""
+    identity = acl.authenticate(packet.scheme, packet.credential, connection.address)
+    known = connection.identities
+    if identity is not None and identity not in known and len(known) < MAX_IDENTITIES:
+        known.append(identity)
+    if identity in known:
+        reply(connection, xid, 0)
+    else:
+        reply(connection, xid, 0, error=AUTH_FAILED)
+        connection.close_after_flush()
+
+
+def take_fault(faults: Counter[OpCode], op: OpCode) -> bool:
+    """Whether this message is one of those that are to be lost; counts it."""
+    if faults[op] <= 0:
+        return False
+    faults[op] -= 1
+    return True
