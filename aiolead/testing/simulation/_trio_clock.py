@@ -1,0 +1,111 @@
+"""Trio on virtual time: a clock that moves the timeline whenever no task can run.
+
+This hangs on some private names of trio's: all of them are in this file and in `parking.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import trio
+from trio._core import _run
+
+from .timeline import SimulationError, Timeline
+
+T = TypeVar("T")
+
+
+class VirtualClock(trio.abc.Clock):
+    """Trio asks how long to sleep exactly when no task can run: that is when time moves."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._runner: Any = None
+
+    def start_clock(self) -> None:
+        self._runner = runner = _run.GLOBAL_RUN_CONTEXT.runner
+        runner.io_manager = _NoIO(runner, self._timeline)
+
+    def current_time(self) -> float:
+        return self._timeline.now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        timeline, runner = self._timeline, self._runner
+        if runner.entry_queue.size():
+            return 0.0
+        timeline.advance(deadline)
+        while not runner.runq:
+            # Whatever ran woke nobody, but may have changed a deadline.
+            deadline = runner.deadlines.next_deadline()
+            if deadline <= timeline.now:
+                break
+            timeline.advance(deadline)
+        return 0.0
+
+
+class _NoIO:
+    """Stands where trio asks the operating system for events: there are none."""
+
+    def __init__(self, runner: Any, timeline: Timeline) -> None:
+        self._runner = runner
+        self._real = runner.io_manager
+        self._timeline = timeline
+
+    def get_events(self, timeout: float) -> Any:
+        try:
+            self._timeline.step()
+        except SimulationError as error:
+            if self._timeline.failure is not None:
+                raise
+            self._timeline.fail(error)
+        # The entry queue wakes its task through a socket: at the end of a run, and when somebody
+        # interrupts it at the keyboard.
+        return self._real.get_events(0) if self._runner.entry_queue.size() else ()
+
+    def process_events(self, events: Any) -> None:
+        if events:
+            self._real.process_events(events)
+
+    async def wait_readable(self, fd: Any) -> None:
+        if fd is not self._runner.entry_queue.wakeup.wakeup_sock:
+            raise SimulationError("a simulated run has no I/O")
+        await self._real.wait_readable(fd)
+
+    async def wait_writable(self, fd: Any) -> None:
+        raise SimulationError("a simulated run has no I/O")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+@contextmanager
+def seeded_scheduler(seed: int) -> Iterator[None]:
+    """Has trio shuffle the tasks that can run by a seed, instead of at random."""
+    before = _run._ALLOW_DETERMINISTIC_SCHEDULING
+    state = _run._r.getstate()
+    names = vars(_run)  # the flag is declared constant
+    names["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+    _run._r.seed(seed)
+    try:
+        yield
+    finally:
+        names["_ALLOW_DETERMINISTIC_SCHEDULING"] = before
+        _run._r.setstate(state)
+
+
+def run(main: Callable[[], Awaitable[T]], timeline: Timeline, seed: int) -> T:
+    """Runs a coroutine function on virtual time.
+
+    Raises:
+        Whatever `main` raises.
+        SimulationError: the run did not end though it was told to.
+    """
+    with seeded_scheduler(seed):
+        try:
+            return trio.run(main, clock=VirtualClock(timeline))
+        except trio.TrioInternalError as error:
+            if isinstance(error.__cause__, SimulationError):
+                raise error.__cause__ from None
+            raise
