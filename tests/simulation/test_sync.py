@@ -64,6 +64,12 @@ def test_what_a_leader_sends(learner: int, plan: SyncPlan) -> None:
             id="disk and memory",
         ),
         pytest.param(
+            z(2, 1),
+            DISK,
+            SyncPlan(DIFF, z(4, 5), (*DISK[1:3], *MEMORY), z(4, 5)),
+            id="the oldest on disk",
+        ),
+        pytest.param(
             z(2, 2),
             DISK,
             SyncPlan(TRUNC, z(2, 1), (z(2, 3), z(2, 4), *MEMORY), z(4, 5)),

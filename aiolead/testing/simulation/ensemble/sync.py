@@ -101,7 +101,7 @@ def _from_history(
     end = missing[-1] if missing else learner
     if is_bare_epoch or learner in history:
         return SyncPlan(SyncKind.DIFF, newest, missing, end)
-    if not missing or missing[0] & ~_COUNTER != learner & ~_COUNTER:
+    if missing[0] & ~_COUNTER != learner & ~_COUNTER:
         # ZooKeeper does not cut back into an earlier epoch here: the learner would stop.
         return None
     parting = max(zxid for zxid in history if zxid < learner)
