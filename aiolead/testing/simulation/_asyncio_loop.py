@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import anyio
 from anyio._backends import _asyncio as backend
 
+from .parking import Parking
 from .timeline import SimulationError, Timeline
 
 T = TypeVar("T")
@@ -96,6 +97,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers_cancelled = 0
         self._has_stopped = False
         self._thread = threading.get_ident()
+        timeline.parking = Parking(self, "ready")
 
     # --- what runs when ------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import trio
 from trio._core import _run
 
+from .parking import Parking
 from .timeline import SimulationError, Timeline
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ class VirtualClock(trio.abc.Clock):
     def start_clock(self) -> None:
         self._runner = runner = _run.GLOBAL_RUN_CONTEXT.runner
         runner.io_manager = _NoIO(runner, self._timeline)
+        self._timeline.parking = Parking(runner, "runq")
 
     def current_time(self) -> float:
         return self._timeline.now

@@ -66,9 +66,20 @@ class Flow:
     Attributes:
         path: which it takes.
         unsent: bytes that have not arrived yet.
+        when_sent: called once, and forgotten, as soon as something has arrived, or never will.
     """
 
-    __slots__ = ("_arrived", "_connection", "_is_dead", "_queue", "_timeline", "_timer", "path")
+    __slots__ = (
+        "_arrived",
+        "_connection",
+        "_is_dead",
+        "_queue",
+        "_timeline",
+        "_timer",
+        "path",
+        "unsent",
+        "when_sent",
+    )
 
     def __init__(
         self, connection: Connection, path: Path, arrived: Callable[[Any], object]
@@ -80,15 +91,15 @@ class Flow:
         self._queue: deque[_Segment] = deque()
         self._timer: Timer | None = None
         self._is_dead = False
-
-    @property
-    def unsent(self) -> int:
-        return sum(len(s.data) for s in self._queue if type(s.data) is bytes)
+        self.unsent = 0
+        self.when_sent: Callable[[], object] | None = None
 
     def put(self, data: Any) -> None:
         """Sends something on its way, behind all else."""
         if self._is_dead:
             return
+        if type(data) is bytes:
+            self.unsent += len(data)
         now = self._timeline.now
         queue = self._queue
         if queue:
@@ -127,9 +138,16 @@ class Flow:
     def clear(self) -> None:
         """Drops what has not arrived."""
         self._queue.clear()
+        self.unsent = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._tell_sender()
+
+    def _tell_sender(self) -> None:
+        if self.when_sent is not None:
+            when_sent, self.when_sent = self.when_sent, None
+            when_sent()
 
     def _deliver(self) -> None:
         self._timer = None
@@ -169,6 +187,8 @@ class Flow:
                 self._connection.break_()
                 return True
             path.break_after -= size
+        self.unsent -= size
+        self._tell_sender()
         if size == len(data):
             self._arrived(data)
             return False
@@ -206,6 +226,10 @@ class Wire:
     def unsent(self) -> int:
         """Bytes that were sent and have not arrived."""
         return self._out.unsent
+
+    def when_sent(self, do: Callable[[], object]) -> None:
+        """Has `do` called once, when something has arrived, or nothing will any more."""
+        self._out.when_sent = do
 
     def send(self, data: Any) -> None:
         """Sends bytes, or any one object. Never waits; without effect on an end that is closed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal, TypeVar, TypeVarTuple, cast
 
 import anyio
@@ -54,7 +55,7 @@ def run_virtual(
     async def guarded() -> T | None:
         threads = threading.active_count()
         with anyio.CancelScope() as scope:
-            timeline.on_failure = scope.cancel
+            timeline.on_failure = partial(_end, timeline, scope)
             result = await main(*args)
             if threading.active_count() > threads:
                 raise SimulationError("a simulated run has no threads, but some were started")
@@ -70,12 +71,19 @@ def run_virtual(
             raise timeline.failure from None
         raise
     finally:
-        timeline.on_failure = None
+        timeline.on_failure = timeline.parking = None
         if was_collecting:
             gc.enable()
     if timeline.failure is not None:
         raise timeline.failure
     return cast(T, result)
+
+
+def _end(timeline: Timeline, scope: anyio.CancelScope) -> None:
+    if timeline.parking is not None:
+        # Who is stopped cannot end.
+        timeline.parking.resume_all()
+    scope.cancel()
 
 
 def _run(main: Callable[[], Awaitable[T]], backend: Backend, seed: int, timeline: Timeline) -> T:

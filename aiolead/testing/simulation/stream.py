@@ -122,8 +122,10 @@ class SimulatedStream(ByteStream):
         if self._is_broken:
             raise anyio.BrokenResourceError
         wire.send(bytes(item))
-        while wire.unsent > MAX_UNSENT and wire.is_open:
-            await anyio.sleep(0.01)
+        if wire.unsent > MAX_UNSENT:
+            room = anyio.Event()
+            wire.when_sent(room.set)
+            await room.wait()
 
     async def send_eof(self) -> None:
         await checkpoint()
@@ -141,11 +143,22 @@ class SimulatedStream(ByteStream):
             self._wire.close()
         self._wake()
 
-    def reset(self) -> None:
-        """Breaks the connection at once, as the end of its process does."""
+    @property
+    def is_open(self) -> bool:
+        return self._wire is not None and self._wire.is_open
+
+    def abort(self) -> None:
+        """Ends the connection as the kernel does when the process is no more.
+
+        What was sent is still sent; what was received and not read makes it a reset.
+        """
         self._is_broken = True
         if self._wire is not None:
-            self._wire.reset()
+            if self._chunks:
+                self._wire.reset()
+            else:
+                self._wire.close()
+        self._chunks.clear()
         self._wake()
 
 

@@ -12,6 +12,10 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .parking import Parking
 
 MAX_STEPS = 200_000
 """Callbacks and task steps at one instant, after which a run is taken to be going in circles."""
@@ -75,6 +79,8 @@ class Timeline:
         """The instant after which nothing runs any more, in seconds."""
         self.on_failure: Callable[[], object] | None = None
         """Set by the loop: ends what is running."""
+        self.parking: Parking | None = None
+        """Set by the loop: stops the tasks of a process."""
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._cancelled = 0
