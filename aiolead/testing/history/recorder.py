@@ -6,13 +6,16 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import MISSING
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from . import events as e
 from .events import KINDS, Event, Value, fields_of, names_of
+
+if TYPE_CHECKING:
+    from ..invariants import Bounds
 
 
 class History:
@@ -230,6 +233,22 @@ class History:
         """All events in words, one per line, with the seconds since the first."""
         start = self.events[0].at if self.events else 0.0
         return "\n".join(f"{event.at - start:9.4f}  {describe(event)}" for event in self.events)
+
+    def check(self, bounds: Bounds | None = None, *, skip: Collection[str] = ()) -> None:
+        """Fails unless every invariant holds.
+
+        Args:
+            bounds: how long things may take, and how many may hold.
+            skip: the names of invariants that are not asked for.
+
+        Raises:
+            AssertionError: something is wrong; with the history in it.
+        """
+        from ..invariants import violations  # They read histories, so they import this package.
+
+        wrong = violations(self.events, bounds, skip=skip)
+        if wrong:
+            raise AssertionError("\n".join([*map(str, wrong), "The history:", self.tell()]))
 
     def lines(self) -> str:
         """All events as lines of JSON."""

@@ -1,0 +1,183 @@
+"""Sessions and what they own: I5 to I8."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from ..history.events import Event, Left, Read, Session, Withdrew
+from .bounds import Bounds, Violation
+from .reading import Node, Reading, Turn, wholes
+
+
+def no_zombie(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
+    """I5: once its client has another session, nothing of the old one counts as held."""
+    wrong: list[Violation] = []
+    for turn in Reading.of(events).holds():
+        if turn.replaced is None:
+            continue
+        since, session = turn.replaced
+        who = f"{turn.line}: {turn} of the session 0x{turn.hold.session_id:x}"
+        told = turn.stepped[0][1].at if turn.stepped else turn.over - bounds.body
+        if told > session.at + bounds.slack:
+            text = f"{who} was not told when its client had the session 0x{session.session_id:x}"
+            wrong.append(Violation("I5", text, session.at))
+        for pos, look in turn.looks:
+            if look.held and pos > since:
+                text = f"{who} counts as held in the session 0x{session.session_id:x}"
+                wrong.append(Violation("I5", text, look.at))
+    return wrong
+
+
+def exactly_once(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
+    """I6: a turn leaves no znode behind, and has but one for itself.
+
+    What is there too much (a create was repeated, a delete forgotten) must be gone within the bound
+    of progress, counted from the end of the turn or of the faults, whichever is later. Only where
+    the servers were heard, and each contender has a client of its own in the line.
+    """
+    reading = Reading.of(events)
+    if reading.healed is None:
+        return []
+    wrong: list[Violation] = []
+    for turn, nodes in _znodes(reading):
+        if not _gave_up(turn):
+            wrong += _overstayed("I6", turn, nodes, reading, bounds)
+        for first, second in pairwise(nodes):
+            until = min(first.deleted, second.deleted, reading.end)
+            since = max(second.created, reading.healed)
+            if first.owner == second.owner and until > since + bounds.progress:
+                text = f"{turn.line}: {turn} had {first.path} and {second.path} at once"
+                wrong.append(Violation("I6", text, second.created))
+    return wrong
+
+
+def leaves_nothing(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
+    """I12: whoever is cancelled, or ran out of time, ends soon and leaves no znode behind.
+
+    A cancelled call that waits ends within `slack`, a cancelled body in its wind-down time. The
+    znode is gone within the bound of progress, as for I6.
+    """
+    reading = Reading.of(events)
+    wrong: list[Violation] = []
+    for turn in reading.turns:
+        if turn.cancelled is not None and not (turn.entered and turn.entered.stubborn):
+            late = _cancelled_late(turn, reading, bounds)
+            if late is not None:
+                wrong.append(late)
+    if reading.healed is not None:
+        for turn, nodes in _znodes(reading):
+            if _gave_up(turn):
+                wrong += _overstayed("I12", turn, nodes, reading, bounds)
+    return wrong
+
+
+def _cancelled_late(turn: Turn, reading: Reading, bounds: Bounds) -> Violation | None:
+    if turn.cancelled is None:
+        return None
+    at = turn.cancelled.at
+    limit = bounds.slack + (0.0 if turn.entered is None else bounds.body)
+    end = turn.closed_at if turn.closed is not None else reading.end
+    missed = sum(max(0.0, min(s.end, end) - max(s.start, at)) for s in turn.stops)
+    if end - at - missed <= limit:
+        return None
+    text = f"{turn.line}: {turn} was cancelled and has not ended {end - at:.4f} s later"
+    return Violation("I12", text, at)
+
+
+def _gave_up(turn: Turn) -> bool:
+    closed = turn.closed
+    return turn.cancelled is not None or (isinstance(closed, Withdrew) and closed.why != "error")
+
+
+def _overstayed(
+    name: str, turn: Turn, nodes: list[Node], reading: Reading, bounds: Bounds
+) -> Iterator[Violation]:
+    """Each znode that is there for too long after its turn."""
+    if turn.closed is None or reading.healed is None:
+        return
+    for node in nodes:
+        since = max(turn.closed_at, node.created, reading.healed)
+        if min(node.deleted, reading.end) > since + bounds.progress:
+            text = f"{turn.line}: {turn} {_ended(turn)}, and its znode is still there: {node.path}"
+            yield Violation(name, text, since + bounds.progress)
+
+
+def _ended(turn: Turn) -> str:
+    closed = turn.closed
+    if isinstance(closed, Withdrew):
+        return f"withdrew ({closed.why})" if closed.why else "withdrew"
+    return "left" if isinstance(closed, Left) else "was killed"
+
+
+def _znodes(reading: Reading) -> Iterator[tuple[Turn, list[Node]]]:
+    """The znodes that were made for each turn, in the order of their creation.
+
+    A znode belongs to the last turn that its session's only contender in the line had begun. Lines
+    in which somebody enters without having joined are left out.
+    """
+    clients: dict[int, set[str]] = {}
+    for _, session in reading.all(Session):
+        if session.session_id:
+            clients.setdefault(session.session_id, set()).add(session.contender)
+    for line, path in reading.parents.items():
+        if any(turn.joined is None for turn in reading.by_line[line]):
+            continue
+        turns: dict[str, list[Turn]] = {}
+        by_client: dict[str, set[str]] = {}
+        owners: dict[int, set[str]] = {}
+        for turn in reading.by_line[line]:
+            turns.setdefault(turn.contender, []).append(turn)
+            for whole in wholes(turn.contender):
+                by_client.setdefault(whole, set()).add(turn.contender)
+            if turn.entered is not None and turn.entered.session_id:
+                owners.setdefault(turn.entered.session_id, set()).add(turn.contender)
+        for session_id, names in clients.items():
+            for name in names:
+                owners.setdefault(session_id, set()).update(by_client.get(name, ()))
+        own: dict[Turn, list[Node]] = {}
+        for node in reading.nodes.get(path, ()):
+            contenders = owners.get(node.owner, set())
+            if len(contenders) == 1:
+                begun = turns[next(iter(contenders))]
+                index = bisect_left(begun, node.created_pos, key=lambda turn: turn.joined_pos)
+                if index:
+                    own.setdefault(begun[index - 1], []).append(node)
+        yield from own.items()
+
+
+def session_continuity(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
+    """I7: a listener hears of another session only after it has heard that the old one expired."""
+    wrong: list[Violation] = []
+    last: dict[str, int] = {}
+    expired: dict[str, int] = {}
+    for _, event in Reading.of(events).all(Session):
+        who, session_id = event.contender, event.session_id
+        if event.state == "expired":
+            expired[who] = last.pop(who, session_id) or session_id
+        elif event.state == "connected":
+            before = last.get(who, session_id)
+            if before != session_id:
+                text = f"{who}: the session 0x{before:x} became 0x{session_id:x} without expiring"
+                wrong.append(Violation("I7", text, event.at))
+            elif expired.get(who) == session_id:
+                text = f"{who}: the session 0x{session_id:x} is back after it had expired"
+                wrong.append(Violation("I7", text, event.at))
+            last[who] = session_id
+    return wrong
+
+
+def monotonic_reads(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
+    """I8: nobody reads an older state of a znode after a newer one."""
+    wrong: list[Violation] = []
+    newest: dict[tuple[str, str], int] = {}
+    for _, read in Reading.of(events).all(Read):
+        if read.zxid >= 0:
+            key = (read.contender, read.key)
+            before = newest.get(key, -1)
+            if read.zxid < before:
+                text = f"{read.key}: {read.contender} read zxid {read.zxid} after {before}"
+                wrong.append(Violation("I8", text, read.at))
+            newest[key] = max(before, read.zxid)
+    return wrong
