@@ -293,6 +293,16 @@ def test_an_event_extends_it(script: Script) -> None:
     assert script.machine.leases.deadline == pytest.approx(START + 2.5 + TIMEOUT - MARGIN)
 
 
+def test_an_event_proves_no_contact_later_than_the_last_request(script: Script) -> None:
+    for _ in range(2):
+        script.advance(2.5, serve=script.serve)
+        get(script, "/a")
+        script.serve()
+    script.now += 2.4  # the event may be an old commit, from the buffers of a server that slept
+    script.event(EventType.DELETED, "/whatever")
+    assert script.machine.leases.deadline == pytest.approx(START + 2.5 + TIMEOUT - MARGIN)
+
+
 # --- refused renewals --------------------------------------------------------------------------
 
 
