@@ -20,6 +20,7 @@ async def test_a_fence_does_not_outlive_its_session() -> None:
                 with pytest.raises(LockLost):
                     async with Lock(client, "/lock").hold() as held:
                         fence, path = held.fenced(), held.path
+                        plain = client.fenced(path)  # knows nothing of the hold
                         await fence.set("/data", b"held")
                         server.expire_session(client.session_id)
                         await anyio.sleep_forever()
@@ -32,6 +33,8 @@ async def test_a_fence_does_not_outlive_its_session() -> None:
                         await fence.set("/data", b"from the past")
                     with pytest.raises(Fenced):
                         await fence.transaction().set("/data", b"from the past")
+                    with pytest.raises(Fenced):
+                        await plain.set("/data", b"from the past")
                     assert (await other.get("/data"))[0] == b"held"
                     await direct.set("/data", b"by the guard's name alone")
 
