@@ -1,13 +1,14 @@
-"""The catalogue of planted bugs fits the source: else it would rot unseen."""
+"""The catalogue of planted bugs fits the source, else it would rot unseen; and what is said of
+them is what was found."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from mutants.catalogue import ABSENT, MUTANTS, by_name
+from mutants.catch import Hunt, verdict
 from mutants.model import Change
 from mutants.plant import StaleMutantError, mutated, replaced
+from mutants.results import BEGIN, END, Results
 
 FAILURES = 59
 """How many failures the catalogue answers for, those of the simulation itself aside."""
@@ -65,8 +66,54 @@ def test_what_is_not_there_exactly_once_is_an_error(old):
         replaced(SOURCE, Change("a.py", old, ""))
 
 
-def test_an_error_names_the_mutant_and_the_file(monkeypatch):
-    mutant = MUTANTS[0]
-    monkeypatch.setattr("mutants.plant.ROOT", Path(__file__).parent / "golden")
-    with pytest.raises(FileNotFoundError):
-        mutated(mutant)
+# --- what was found ----------------------------------------------------------------------------
+
+BEGAN = [{"began": seed, "scenario": "x", "seconds": seed / 10} for seed in range(3)]
+
+
+def test_a_search_that_found_nothing():
+    lines = [*BEGAN, {"clean": 3, "schedules": 3, "seconds": 0.4}]
+    assert verdict(lines, "") == Hunt((), 3, 0.4)
+
+
+def test_a_search_that_found_something():
+    found = {"caught": ["I1", "I3"], "schedules": 3, "seconds": 0.4, "text": "two", "replay": "so"}
+    assert verdict([*BEGAN, found], "") == Hunt(("I1", "I3"), 3, 0.4, "two", "so")
+
+
+def test_a_search_that_hangs():
+    found = verdict(BEGAN, "")
+    assert (found.caught, found.schedules) == (("hang",), 3)
+    assert "seed 2" in found.text
+
+
+def test_a_search_that_dies():
+    found = verdict(BEGAN, "Traceback\n  ...\nValueError: what")
+    assert found == Hunt(("crash",), 3, 0.2, "seed 2: ValueError: what")
+
+
+def test_a_search_that_never_began():
+    with pytest.raises(RuntimeError, match="no such module"):
+        verdict([], "no such module")
+
+
+def test_results_are_kept_and_published(tmp_path):
+    results = Results(tmp_path / "results.json")
+    first, second, third, *_ = MUTANTS
+    results.put(first.name, "asyncio", Hunt(("I1", "I2"), 17, 1.234, "two"))
+    results.put(first.name, "trio", Hunt(("I1",), 3, 0.2, "two"))
+    results.put(second.name, "asyncio", Hunt((), 2000, 100.0))
+    results.put(second.name, "tests", Hunt(("tests/unit/test_a.py::test_b[c]",), 0, 1.5))
+    results.put(third.name, "trio", Hunt((), 2000, 100.0))
+    again = Results(tmp_path / "results.json")
+    assert again.get(first.name, "asyncio") == Hunt(("I1", "I2"), 17, 1.23, "two")
+    assert again.get(third.name, "asyncio") is None
+    table = again.table()
+    assert "| 17, 1.2 s | 3, 0.2 s | I1, I2 |" in table
+    assert "| not in 2000 | - | `test_a.py::test_b` (1.5 s) |" in table
+    assert "| - | not in 2000 | **not caught**" in table
+    assert f"{len(MUTANTS)} planted bugs: 1 caught by the simulation, 1 by tests alone" in table
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
+    again.publish(page)
+    assert page.read_text("utf-8") == f"before\n{BEGIN}\n\n{table}\n\n{END}\nafter\n"

@@ -162,38 +162,6 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        number="5c",
-        name="contact-outlives-its-connection",
-        wrong="What was answered on one connection is proven by contact over the next one.",
-        changes=(
-            Change(
-                "_session/ledger.py",
-                """
-                self._settle()
-                self._entries.clear()
-                self._contact = -inf
-                """,
-                """
-                self._settle()
-                """,
-            ),
-            Change(
-                "_session/ledger.py",
-                """
-                self._entries.clear()
-                self._entries.append((sent, -inf))
-                self._last_prompt = sent
-                self._contact = sent if created else -inf
-                """,
-                """
-                self._entries.append((sent, sent))
-                self._last_prompt = sent
-                self._contact = sent if created else self._contact
-                """,
-            ),
-        ),
-    ),
-    Mutant(
         number="6",
         name="lease-a-third-too-long",
         wrong="The lease lasts for 4/3 of the session timeout.",

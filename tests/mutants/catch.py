@@ -1,0 +1,157 @@
+"""Who notices a planted bug: the simulation, or some test; and how soon."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .model import Mutant
+from .plant import environment, plant
+
+SCENARIOS = ("tests/simulation/scenarios.py:everything",)
+"""What the simulation runs for each seed."""
+
+SLOWEST_SEED = 60.0
+"""Real seconds for one schedule; they take milliseconds. What takes longer hangs."""
+
+SLOWEST_TESTS = 300.0
+"""Real seconds for the tests that see a mutant; they take a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """What became of a search.
+
+    Attributes:
+        caught: by what: the names of invariants, a crash, a test; empty if by nothing.
+        schedules: how many schedules were run; 0 for tests.
+        seconds: how long it took.
+        text: what was wrong, in one line.
+        replay: the command that does it again, in a planted copy.
+    """
+
+    caught: tuple[str, ...]
+    schedules: int
+    seconds: float
+    text: str = ""
+    replay: str = ""
+
+
+@contextmanager
+def planted(mutant: Mutant | None) -> Iterator[Path]:
+    """A copy of the project with the bug in it."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as name:
+        tree = Path(name)
+        plant(mutant, tree)
+        yield tree
+
+
+def hunt(
+    mutant: Mutant | None,
+    backend: str,
+    seeds: int,
+    *,
+    first: int = 0,
+    minutes: float = 15.0,
+    scenarios: tuple[str, ...] = SCENARIOS,
+) -> Hunt:
+    """Runs schedules until one finds something.
+
+    Args:
+        mutant: the bug; None for the code as it is.
+        backend: the event loop.
+        seeds: how many seeds at most.
+        first: the first one.
+        minutes: how long at most.
+        scenarios: what to run for each seed.
+    """
+    command = [sys.executable, "-m", "tests.mutants.hunt", "--backend", backend]
+    command += ["--seeds", str(seeds), "--first", str(first), "--minutes", str(minutes)]
+    with planted(mutant) as tree, tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(
+            [*command, *scenarios],
+            cwd=tree,
+            env=environment(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        try:
+            lines = list(_watched(child))
+        finally:
+            child.kill()
+            child.wait()
+        errors.seek(0)
+        return verdict(lines, errors.read().strip())
+
+
+def _watched(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    """What the child says; it is killed when it says nothing for too long."""
+    assert child.stdout is not None
+    overdue = threading.Timer(2 * SLOWEST_SEED, child.kill)
+    overdue.start()
+    for line in child.stdout:
+        overdue.cancel()
+        overdue = threading.Timer(SLOWEST_SEED, child.kill)
+        overdue.start()
+        if line.startswith("{"):
+            yield json.loads(line)
+    overdue.cancel()
+
+
+def verdict(lines: list[dict[str, Any]], errors: str) -> Hunt:
+    """What became of a search.
+
+    Args:
+        lines: what the child has said.
+        errors: what it wrote as it died.
+
+    Raises:
+        RuntimeError: it died before it had begun.
+    """
+    last = lines[-1] if lines else {}
+    if "clean" in last:
+        return Hunt((), last["schedules"], last["seconds"])
+    if "caught" in last:
+        text, replay = last["text"], last["replay"]
+        return Hunt(tuple(last["caught"]), last["schedules"], last["seconds"], text, replay)
+    if not last:
+        raise RuntimeError(f"nothing was run:\n{errors}")
+    # It began a schedule and never ended it.
+    count = sum("began" in line for line in lines)
+    what = "crash" if errors else "hang"
+    text = errors.splitlines()[-1] if errors else f"no end within {SLOWEST_SEED:g} s"
+    return Hunt((what,), count, last["seconds"], f"seed {last['began']}: {text}")
+
+
+def run_tests(mutant: Mutant) -> Hunt:
+    """Runs the tests that are said to see a mutant, up to the first that does."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider"]
+    start = time.monotonic()
+    with planted(mutant) as tree:
+        done = subprocess.run(
+            [*command, *mutant.tests],
+            cwd=tree,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=SLOWEST_TESTS,
+            check=False,
+        )
+    seconds = time.monotonic() - start
+    if done.returncode == 0:
+        return Hunt((), 0, seconds)
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if done.returncode != 1 or not failed:
+        raise RuntimeError(f"{mutant.name}: pytest did not run:\n{done.stdout}{done.stderr}")
+    name = failed[0].split()[1]
+    return Hunt((name,), 0, seconds, failed[0])
