@@ -8,7 +8,7 @@ SOURCES := aiolead tests examples benchmarks
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit zookeeper wheel clean
+.PHONY: help demo test lint types unit mutants zookeeper wheel clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,7 +16,7 @@ help: ## Lists the targets.
 demo: $(VENV)/.demo ## Elects a leader on the embedded server, and another one when that dies.
 	$(BIN)/aiolead demo
 
-test: lint types zookeeper ## Everything that CI checks: all of the below.
+test: lint types zookeeper ## Everything that CI checks: style, types, all tests, the wheel.
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 	$(MAKE) wheel
 
@@ -37,6 +37,9 @@ zookeeper: $(VENV)/.dev ## Sees to it that there is a real ZooKeeper, or says ho
 
 wheel: $(VENV)/.dev ## Builds the wheel and tries it in an environment with nothing else.
 	tests/tools/try-wheel $(BIN)/python
+
+mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices (about an hour).
+	$(BIN)/python -m tests.mutants
 
 clean: ## Removes the environment and what tools left behind.
 	rm -rf $(VENV) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
