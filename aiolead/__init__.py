@@ -26,6 +26,11 @@ from ._client.states import (
 )
 from ._client.transaction import Transaction
 from ._client.watch import ClientWatch
+from ._client.watchdog import (
+    OverdueHold,
+    Overrun,
+    Watchdog,
+)
 from ._recipes.campaign import (
     Campaign,
     CampaignState,
@@ -181,6 +186,8 @@ __all__ = [
     "NotReadOnlyError",
     "OperationTimeoutError",
     "Outcome",
+    "OverdueHold",
+    "Overrun",
     "Participant",
     "PendingReply",
     "Permission",
@@ -215,6 +222,7 @@ __all__ = [
     "UnknownServerError",
     "UsageError",
     "WatchEvent",
+    "Watchdog",
     "WireError",
     "connect",
 ]

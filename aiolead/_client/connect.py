@@ -19,9 +19,11 @@ from ..paths import parse_connect_string
 from .client import Client
 from .clock import lease_clock
 from .core import Core
+from .guard import Guard
 from .hosts import HostList
 from .operations import checked_duration
 from .supervisor import Dial, Supervisor, dial_tcp
+from .watchdog import Watchdog
 
 DEFAULT_MAX_REPLY = 64 * 1024 * 1024
 
@@ -34,6 +36,7 @@ def connect(
     auth: Sequence[Auth] = (),
     wind_down: float | None = None,
     tick_time: float | None = None,
+    watchdog: Watchdog | bool | None = None,
     max_request: int = DEFAULT_MAX_FRAME,
     max_reply: int = DEFAULT_MAX_REPLY,
     clock: Callable[[], float] | None = None,
@@ -60,9 +63,14 @@ def connect(
         tick_time: the servers' `tickTime` in seconds, if it is more than half of the session
             timeout, which servers refuse unless configured to. Knowing a shorter one makes leases
             a little longer.
+        watchdog: whether a thread ends the process, or does what a `Watchdog` says, if a body goes
+            on until the servers may give its role away: a hard stop for event loops that are
+            blocked and bodies that do not stop when they are cancelled. Without it there is no
+            thread.
         max_request: the largest request to send, in bytes: the servers' `jute.maxbuffer`.
         max_reply: the largest frame to accept, in bytes.
         clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
+            A watchdog calls it in a thread of its own.
         rng: the randomness of host order and back-off.
         dial: opens a byte stream to an address and port: for tunnels and tests.
 
@@ -91,6 +99,7 @@ def connect(
         checked_duration("wind_down", wind_down, least=0, most=session_timeout / 4)
     if tick_time is not None:
         checked_duration("tick_time", tick_time, least=0.001, most=session_timeout)
+    guarding = _checked_watchdog(watchdog, session_timeout / 10 if wind_down is None else wind_down)
     credentials = _checked_auth(auth)
     _check_size("max_request", max_request)
     _check_size("max_reply", max_reply)
@@ -110,13 +119,32 @@ def connect(
 
     rng = rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
     core = Core(make_machine, clock or lease_clock)
+    guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
     supervisor = Supervisor(core, HostList(target.hosts, rng), Backoff(rng), dial)
-    return Connection(core, supervisor, Client(core, target.chroot), str(target), connect_timeout)
+    client = Client(core, target.chroot)
+    return Connection(core, supervisor, client, guard, str(target), connect_timeout)
 
 
 def _check_size(name: str, size: object) -> None:
     if not isinstance(size, int) or not 1024 <= size <= 0x7FFF_FFFF:
         raise ConfigurationError(f"{name}: must be 1024 to 2^31 - 1 bytes, not {size!r}")
+
+
+def _checked_watchdog(watchdog: object, wind_down: float) -> Watchdog | None:
+    if watchdog is None or watchdog is False:
+        return None
+    if watchdog is True:
+        watchdog = Watchdog()
+    if not isinstance(watchdog, Watchdog):
+        raise ConfigurationError(f"watchdog: must be None, a bool or a Watchdog, not {watchdog!r}")
+    if wind_down <= 0:
+        raise ConfigurationError("watchdog: leaves bodies no time to stop: wind_down is 0")
+    if watchdog.reserve is not None and watchdog.reserve > wind_down / 2:
+        raise ConfigurationError(
+            f"watchdog: its reserve may be half of the wind-down time, {wind_down / 2:g} seconds, "
+            f"not {watchdog.reserve:g}"
+        )
+    return watchdog
 
 
 def _checked_auth(auth: object) -> tuple[Auth, ...]:
@@ -135,12 +163,14 @@ class Connection:
         core: Core,
         supervisor: Supervisor,
         client: Client,
+        guard: Guard | None,
         target: str,
         connect_timeout: float,
     ) -> None:
         self._core = core
         self._supervisor = supervisor
         self._client = client
+        self._guard = guard
         self._target = target
         self._connect_timeout = connect_timeout
         self._entered = False
@@ -153,6 +183,8 @@ class Connection:
         await tasks.__aenter__()
         self._tasks = self._core.tasks = tasks
         try:
+            if self._guard is not None:
+                self._guard.start()
             self._core.start(self._supervisor.keep_time)
             self._core.start(self._supervisor.keep_connected)
             with anyio.fail_after(self._connect_timeout):
@@ -195,6 +227,8 @@ class Connection:
         self._core.end_jobs()
         self._core.machine.closed()
         self._tasks.cancel_scope.cancel()
+        if self._guard is not None:
+            self._guard.close()
         try:
             await self._tasks.__aexit__(None, None, None)
         except BaseExceptionGroup as group:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 from math import inf
+from typing import Protocol
 
 from ..errors import LossReason
 from .ledger import Ledger
@@ -23,6 +24,20 @@ MULTI_END = 9
 
 CHECK = 17
 """Bytes of a check in a transaction, without its path."""
+
+
+class HoldObserver(Protocol):
+    """Who has to know of every hold until its holder has let go of it. Told synchronously."""
+
+    def began(self, held: HeldZnode) -> object: ...
+
+    def proof_moved(self) -> object:
+        """The session may be proven to live until another time than before."""
+        ...
+
+    def lost(self, held: HeldZnode, reason: LossReason) -> object: ...
+
+    def ended(self, held: HeldZnode) -> object: ...
 
 
 class HeldZnode:
@@ -48,6 +63,8 @@ class HeldZnode:
         """Ends the hold: `lost` is no longer called."""
         self._lost = self._settled = None
         self._book.forget(self)
+        if self._book.observer is not None:
+            self._book.observer.ended(self)
 
     def settle(self) -> None:
         settled, self._settled = self._settled, None
@@ -59,6 +76,8 @@ class HeldZnode:
         lost, self._lost, self._settled = self._lost, None, None
         if lost is not None:
             self._book.wind_down(self)
+            if self._book.observer is not None:
+                self._book.observer.lost(self, reason)
             lost(reason)
 
 
@@ -81,6 +100,7 @@ class LeaseBook:
         "_timing",
         "_unanswered",
         "_winding",
+        "observer",
     )
 
     def __init__(self, ledger: Ledger, timing: Timing, changed: Callable[[], object]) -> None:
@@ -93,6 +113,7 @@ class LeaseBook:
         self._unanswered = False
         self._next_beat = -inf
         self._closed = False
+        self.observer: HoldObserver | None = None
 
     def retime(self, timing: Timing) -> None:
         """The session timeout was negotiated anew."""
@@ -102,6 +123,11 @@ class LeaseBook:
     def deadline(self) -> float:
         """When holders must have begun to stop."""
         return self._ledger.proven_until - self._timing.margin
+
+    @property
+    def given_away_at(self) -> float:
+        """When the servers may give what is held to somebody else, at the earliest."""
+        return self.deadline + self._timing.wind_down
 
     @property
     def is_held(self) -> bool:
@@ -124,6 +150,8 @@ class LeaseBook:
     ) -> HeldZnode:
         """A znode is held from now on; see `aiolead.abc.Lease.hold`."""
         held = HeldZnode(self, path, lost, settled, surrender)
+        if self.observer is not None:
+            self.observer.began(held)
         if urgent:
             self._settled[held] = None
             held.settle()

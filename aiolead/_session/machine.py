@@ -227,6 +227,8 @@ class SessionMachine:
         except RemoteWireError as error:
             self._depot.nonsense(error)
             raise
+        if self.leases.observer is not None:
+            self.leases.observer.proof_moved()
 
     def data_to_send(self, now: float) -> bytes:
         """What to send next; empty if there is nothing, or no link."""

@@ -27,11 +27,12 @@ NOT_EXPORTED = {
     "errors": {"server_error"},
     "_client.connect": {"DEFAULT_MAX_REPLY"},
     "_client.transaction": {"TransactionResult"},
+    "_client.watchdog": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
     "_recipes.campaign": {"TRANSITIONS"},
     "_recipes.layout": {"Role"},
 }
 
-MADE_BY_USERS = {"ACL", "Auth", "Election", "Lock"}
+MADE_BY_USERS = {"ACL", "Auth", "Election", "Lock", "Watchdog"}
 """The classes whose constructors are part of the public face; users are given all other objects."""
 
 PROTOCOLS = {

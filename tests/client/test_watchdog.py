@@ -1,0 +1,522 @@
+"""The hard stop: code that does not stop by itself is dealt with before its role is given away.
+
+What is compared is the order of events, on one clock: what the watchdog did, against the last
+moment at which a witness in another thread still saw the holder's znode on the server.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from support.cli import SOURCE, Process
+from support.faults import only_on
+from support.margins import MARGIN
+from support.overrun import BACKENDS, TERM
+from support.raw import RawClient
+from support.recipes import PATIENCE, SESSION, JumpingClock, eventually
+
+import aiolead
+from aiolead import LossReason, Overrun, Watchdog
+from aiolead._client.clock import lease_clock
+from aiolead.errors import ConfigurationError, ConnectFailed, LockLost, NoNodeError, TenureLost
+from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
+
+Record = Callable[[str, object], None]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ThreadedServer]:
+    """In a thread of its own: it goes on when the event loop of the test is blocked."""
+    with EmbeddedServer.in_thread(tick_time=0.15) as server:
+        yield server
+
+
+@pytest.fixture
+def hosts(server: ThreadedServer, chroot: str) -> str:
+    with RawClient(server.connect_string) as client:
+        client.create(chroot)
+    return server.connect_string + chroot
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    assert guards() == []
+
+
+def guards() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if "watchdog" in thread.name]
+
+
+class Hook:
+    """An `on_overrun` that lets the process go on.
+
+    Attributes:
+        told: what it was told, and when.
+        called: set by the first call.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Overrun, float]] = []
+        self.called = threading.Event()
+
+    def __call__(self, overrun: Overrun) -> None:
+        self.told.append((overrun, lease_clock()))
+        self.called.set()
+
+    def wait(self) -> None:
+        """Blocks the event loop until it is called."""
+        assert self.called.wait(PATIENCE), "the watchdog did nothing"
+
+    @property
+    def holds(self) -> list[tuple[str, LossReason | None]]:
+        return [(hold.path, hold.reason) for overrun, _ in self.told for hold in overrun.holds]
+
+
+class Witness:
+    """Watches over a session of its own, in a thread, until a znode is gone.
+
+    Attributes:
+        gone: set then.
+        last_seen: a moment at which the znode was still there, on the lease's clock.
+    """
+
+    def __init__(self, hosts: str, path: str) -> None:
+        self.gone = threading.Event()
+        self.last_seen = -inf
+        self._client = RawClient(hosts)
+        self._client.exists(path)
+        self._path = path
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        deadline = lease_clock() + PATIENCE
+        with self._client, suppress(NoNodeError):
+            while lease_clock() < deadline:
+                asked = lease_clock()
+                self._client.exists(self._path)
+                self.last_seen = asked
+                self.gone.wait(0.003)
+        self.gone.set()
+
+    def wait(self) -> float:
+        """Waits until the znode is gone; returns `last_seen`."""
+        self._thread.join(PATIENCE)
+        assert self.gone.is_set()
+        return self.last_seen
+
+
+def block(until: threading.Event, how: str) -> None:
+    """Does not let the event loop run until something has happened in another thread."""
+    if how == "sleeps":
+        assert until.wait(PATIENCE)
+    else:
+        deadline = lease_clock() + PATIENCE
+        while not until.is_set():
+            assert lease_clock() < deadline
+
+
+def connect_with_time(hosts: str, hook: Hook, session_timeout: float = TERM) -> aiolead.Connection:
+    """With as much time for everything as there may be, so that a busy machine does not matter."""
+    return aiolead.connect(
+        hosts,
+        session_timeout=session_timeout,
+        wind_down=session_timeout / 4,
+        watchdog=Watchdog(on_overrun=hook, reserve=session_timeout / 8),
+    )
+
+
+# --- a blocked event loop ------------------------------------------------------------------------
+
+
+async def blocked_until_its_znode_is_gone(
+    hosts: str, how: str, label: str, record: Record, session_timeout: float = TERM
+) -> None:
+    hook = Hook()
+    async with connect_with_time(hosts, hook, session_timeout) as client:
+        with pytest.raises(LockLost) as lost:
+            async with aiolead.Lock(client, "/l") as held:
+                witness = await anyio.to_thread.run_sync(Witness, hosts, held.path)
+                session_id, path = client.session_id, held.path
+                block(witness.gone, how)
+        last_seen = witness.wait()
+    assert lost.value.reason in (LossReason.UNCONFIRMED, LossReason.EXPIRED)
+    ((overrun, at),) = hook.told
+    (hold,) = overrun.holds
+    assert hold.path.endswith(path)
+    assert (hold.session_id, hold.reason) == (session_id, None)
+    record(f"{MARGIN}watchdog, {label}", last_seen - at)
+    assert at < last_seen, "the znode was gone when the watchdog acted"
+
+
+async def test_a_blocked_event_loop(hosts: str, record_property: Record) -> None:
+    label = "the event loop sleeps"
+    await blocked_until_its_znode_is_gone(hosts, "sleeps", label, record_property)
+
+
+@only_on("asyncio")
+async def test_an_event_loop_that_computes(hosts: str, record_property: Record) -> None:
+    label = "the event loop computes"
+    await blocked_until_its_znode_is_gone(hosts, "computes", label, record_property)
+
+
+@only_on("trio")
+@pytest.mark.real
+async def test_a_blocked_event_loop_and_a_real_server(
+    request: pytest.FixtureRequest, chroot: str, record_property: Record
+) -> None:
+    real = request.getfixturevalue("zookeeper").connect_string
+    with RawClient(real) as client:
+        client.create(chroot)
+    await blocked_until_its_znode_is_gone(
+        real + chroot, "sleeps", "the event loop sleeps, ZooKeeper", record_property, 2.0
+    )
+
+
+async def test_all_that_is_held_is_told_at_once_and_only_once(hosts: str) -> None:
+    hook, clock = Hook(), JumpingClock()
+    async with aiolead.connect(
+        hosts, session_timeout=SESSION, clock=clock, watchdog=Watchdog(on_overrun=hook)
+    ) as client:
+        election = aiolead.Election(client.chroot("/below"), "/e")
+        with pytest.raises(TenureLost):
+            async with aiolead.Lock(client, "/a") as a, aiolead.Lock(client, "/b") as b:
+                async with election.leadership() as term:
+                    clock.jump(SESSION)
+                    hook.wait()
+        chroot = hosts[hosts.index("/") :]
+        paths = {chroot + a.path, chroot + b.path, chroot + "/below" + term.path}
+        assert {path for path, _ in hook.holds} == paths
+        assert len(hook.told) == 1
+        hook.called.clear()
+        with pytest.raises(LockLost):
+            async with aiolead.Lock(client, "/a") as again:
+                clock.jump(SESSION)
+                hook.wait()
+        assert hook.holds[3:] == [(chroot + again.path, None)]
+
+
+async def test_each_client_has_its_own(hosts: str) -> None:
+    hooks = [Hook(), Hook(), Hook()]
+    clock = JumpingClock()
+    one, two, idle = (
+        aiolead.connect(
+            hosts, session_timeout=SESSION, clock=clock, watchdog=Watchdog(on_overrun=hook)
+        )
+        for hook in hooks
+    )
+    async with one as first, two as second, idle as third:
+        assert len(guards()) == 3
+        async with aiolead.Lock(third, "/c"):
+            pass
+        with pytest.raises(LockLost):
+            async with aiolead.Lock(first, "/a") as a, aiolead.Lock(second, "/b") as b:
+                clock.jump(SESSION)
+                hooks[0].wait()
+                hooks[1].wait()
+    assert [len(hook.told) for hook in hooks] == [1, 1, 0]
+    assert hooks[0].holds[0][0].endswith(a.path)
+    assert hooks[1].holds[0][0].endswith(b.path)
+
+
+# --- a body that was told to stop ----------------------------------------------------------------
+
+
+@contextmanager
+def linked(hosts: str) -> Iterator[tuple[FaultProxy, str]]:
+    """A proxy in a thread of its own, and the connect string through it."""
+    address, slash, chroot = hosts.partition("/")
+    host, _, port = address.rpartition(":")
+    with FaultProxy(host, int(port)) as proxy:
+        yield proxy, proxy.connect_string + slash + chroot
+
+
+async def test_bodies_that_stop_when_they_are_cancelled_and_bodies_that_do_not(
+    hosts: str, record_property: Record
+) -> None:
+    obedient, stubborn = Hook(), Hook()
+    witnesses: dict[Hook, Witness] = {}
+
+    async def hold(through: str, hook: Hook, name: str) -> None:
+        async with connect_with_time(through, hook) as client:
+            with pytest.raises(LockLost) as lost:
+                async with aiolead.Lock(client, name) as held:
+                    witness = await anyio.to_thread.run_sync(Witness, hosts, held.path)
+                    witnesses[hook] = witness
+                    try:
+                        await anyio.sleep_forever()
+                    finally:
+                        with anyio.CancelScope(shield=hook is stubborn):
+                            await anyio.to_thread.run_sync(witness.wait, abandon_on_cancel=True)
+            assert lost.value.reason is LossReason.UNCONFIRMED
+            # Its time to be given away, and nothing else, passes.
+            await anyio.to_thread.run_sync(witness.wait)
+
+    with linked(hosts) as (proxy, through):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hold, through, obedient, "/obedient")
+            tasks.start_soon(hold, through, stubborn, "/stubborn")
+            await eventually(lambda: len(witnesses) == 2, "both hold")
+            proxy.blackhole()
+    assert obedient.told == []
+    _check_that_it_was_in_time(stubborn, witnesses[stubborn], "is shielded", record_property)
+
+
+@only_on("asyncio+uvloop")
+async def test_a_body_that_blocks_the_event_loop_when_it_is_cancelled(
+    hosts: str, record_property: Record
+) -> None:
+    hook = Hook()
+    with linked(hosts) as (proxy, through):
+        async with connect_with_time(through, hook) as client:
+            with pytest.raises(LockLost):
+                async with aiolead.Lock(client, "/l") as held:
+                    witness = await anyio.to_thread.run_sync(Witness, hosts, held.path)
+                    proxy.blackhole()
+                    try:
+                        await anyio.sleep_forever()
+                    finally:
+                        block(witness.gone, "sleeps")
+    _check_that_it_was_in_time(hook, witness, "blocks", record_property)
+
+
+def _check_that_it_was_in_time(hook: Hook, witness: Witness, how: str, record: Record) -> None:
+    ((overrun, at),) = hook.told
+    (hold,) = overrun.holds
+    assert hold.reason is LossReason.UNCONFIRMED
+    last_seen = witness.wait()
+    record(f"{MARGIN}watchdog, a cancelled body {how}", last_seen - at)
+    assert at < last_seen, "the znode was gone when the watchdog acted"
+
+
+async def test_a_holder_whose_znode_was_deleted_has_its_wind_down_time(
+    server: ThreadedServer, hosts: str
+) -> None:
+    hook = Hook()
+    async with aiolead.connect(
+        hosts, session_timeout=SESSION, watchdog=Watchdog(on_overrun=hook)
+    ) as client:
+        with pytest.raises(LockLost) as lost:
+            async with aiolead.Lock(client, "/l") as held:
+                await client.check(held.path)
+                with RawClient(hosts) as operator:
+                    operator.delete(held.path)
+                try:
+                    await held.verify()
+                finally:
+                    hook.wait()
+    assert lost.value.reason is LossReason.DELETED
+    assert [reason for _, reason in hook.holds] == [LossReason.DELETED]
+
+
+# --- closing -------------------------------------------------------------------------------------
+
+
+async def test_a_client_is_closed_while_a_body_goes_on(server: ThreadedServer, hosts: str) -> None:
+    """It is dealt with before the session is closed, which gives its role away."""
+    there: list[bool] = []
+
+    def hook(overrun: Overrun) -> None:
+        (hold,) = overrun.holds
+        assert hold.reason is LossReason.CLOSED
+        there.append(hold.path in server.znodes())
+
+    async with anyio.create_task_group() as tasks:
+        holds, released = anyio.Event(), anyio.Event()
+        async with aiolead.connect(
+            hosts, session_timeout=SESSION, watchdog=Watchdog(on_overrun=hook)
+        ) as client:
+
+            async def body() -> None:
+                with pytest.raises(LockLost):
+                    async with aiolead.Lock(client, "/l"):
+                        holds.set()
+                        with anyio.CancelScope(shield=True):
+                            await released.wait()
+
+            tasks.start_soon(body)
+            await holds.wait()
+        await eventually(lambda: guards() == [], "the thread has ended")
+        released.set()
+    assert there == [True]
+
+
+async def test_a_client_that_could_not_connect_leaves_no_thread() -> None:
+    async with FaultProxy("127.0.0.1", 1) as nowhere:
+        with pytest.raises(ConnectFailed):
+            async with aiolead.connect(nowhere.connect_string, connect_timeout=0.05, watchdog=True):
+                pytest.fail("connected")
+    assert guards() == []
+
+
+async def test_a_healthy_client(hosts: str) -> None:
+    """Not a word, and not a thread more than there has to be."""
+    hook = Hook()
+    assert guards() == []
+    async with aiolead.connect(hosts, session_timeout=TERM) as client:
+        async with aiolead.Lock(client, "/l"):
+            assert guards() == []
+    async with aiolead.connect(
+        hosts, session_timeout=TERM, watchdog=Watchdog(on_overrun=hook)
+    ) as client:
+        assert len(guards()) == 1
+        lock = aiolead.Lock(client, "/l")
+        for _ in range(20):
+            async with lock:
+                pass
+        async with lock:
+            deadlines = {client.lease.deadline}
+            await eventually(
+                lambda: deadlines.add(client.lease.deadline) or len(deadlines) > 3,
+                "the lease is renewed, again and again",
+            )
+        assert len(guards()) == 1
+    assert guards() == []
+    assert hook.told == []
+
+
+# --- the process ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def program(how: str, hosts: str, backend: str = "trio") -> Iterator[Any]:
+    """A process that does not let go of its lock."""
+    script = Path(__file__).parents[1] / "support" / "overrun.py"
+    with subprocess.Popen(
+        [sys.executable, str(script), backend, how, hosts],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def path_of(process: Any) -> str:
+    said, path = process.stdout.readline().split()
+    assert said == "holds"
+    return str(path)
+
+
+STUCK_IN = {"sleeps": "sleeps", "computes": "computes", "does_not_stop": "anyio"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_process_ends(hosts: str, backend: str, record_property: Record) -> None:
+    """If its event loop is blocked; and if its link is cut, and its body does not stop."""
+    with linked(hosts) as (proxy, through), ExitStack() as stack, ThreadPoolExecutor() as pool:
+        processes, ends, witnesses = {}, {}, {}
+        for how in STUCK_IN:
+            target = through if how == "does_not_stop" else hosts
+            processes[how] = stack.enter_context(program(how, f"{target}/{how}", backend))
+        for how, process in processes.items():
+            path = f"/{how}{path_of(process)}"
+            witnesses[how] = Witness(hosts, path)
+            ends[how] = pool.submit(lambda process=process: (process.wait(PATIENCE), lease_clock()))
+            if how == "does_not_stop":
+                proxy.blackhole()
+        for how, process in processes.items():
+            code, at = ends[how].result()
+            check_its_last_words(process.stderr.read().splitlines(), how)
+            assert process.stdout.read() == ""
+            assert code == 70
+            margin = witnesses[how].wait() - at
+            what = f"watchdog, the process is gone, which {how.replace('_', ' ')}"
+            record_property(f"{MARGIN}{what}", margin)
+            assert margin > 0, "the znode was gone before the process was"
+
+
+def check_its_last_words(lines: list[str], how: str) -> None:
+    line, *stacks = lines
+    assert line.startswith("aiolead: held for too long: ")
+    assert f"/{how}/overrun/" in line
+    assert ("does not run" in line) == (how != "does_not_stop")
+    assert line.endswith("this process ends with exit code 70")
+    assert any("most recent call first" in stack for stack in stacks)
+    assert any(STUCK_IN[how] in stack for stack in stacks)
+
+
+def test_a_hook_that_fails_does_not_save_the_process(hosts: str) -> None:
+    with program("has_a_broken_hook", hosts) as process:
+        path_of(process)
+        assert process.wait(PATIENCE) == 70
+        line = process.stderr.readline()
+    assert "on_overrun raised ValueError('cannot deal with 1')" in line
+
+
+def test_nobody_has_to_read_what_it_says(hosts: str) -> None:
+    """Neither does the report wait for ever, nor does it keep other threads from running."""
+    with program("fills_standard_error", hosts) as process:
+        path_of(process)
+        assert process.wait(PATIENCE) == 70
+
+
+@pytest.mark.parametrize("how", ["leaves_a_child", "forks"])
+def test_other_processes_are_not_ended(hosts: str, how: str) -> None:
+    """A fork has the memory of its parent, but nobody watches it."""
+    with program(how, hosts) as process:
+        path_of(process)
+        _, pid = process.stdout.readline().split()
+        with Process(int(pid)) as child:
+            assert process.wait(PATIENCE) == 70
+            assert child.is_running
+
+
+def test_a_process_that_was_stopped_ends_when_it_goes_on(hosts: str) -> None:
+    """Too late: only fencing can give more."""
+    with program("sleeps", hosts) as process:
+        witness = Witness(hosts, path_of(process))
+        process.send_signal(signal.SIGSTOP)
+        witness.wait()
+        assert process.poll() is None
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(PATIENCE) == 70
+        assert "already" in process.stderr.readline()
+
+
+def test_code_that_keeps_the_interpreter_is_ended_when_it_lets_go(hosts: str) -> None:
+    """A thread of Python's cannot do better."""
+    with program("keeps_the_interpreter", hosts) as process:
+        path_of(process)
+        assert process.wait(PATIENCE) == 70
+
+
+# --- arguments -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"watchdog": 1.0}, "watchdog: must be None, a bool or a Watchdog"),
+        ({"watchdog": Watchdog}, "watchdog: must be None, a bool or a Watchdog"),
+        ({"watchdog": True, "wind_down": 0}, "leaves bodies no time"),
+        ({"watchdog": Watchdog(reserve=0.6)}, "may be half of the wind-down time, 0.5 seconds"),
+        ({"watchdog": Watchdog(reserve=0.6), "wind_down": 1.0}, "0.5 seconds, not 0.6"),
+    ],
+)
+def test_bad_arguments(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        aiolead.connect("127.0.0.1:1", **options)
+
+
+def test_good_arguments() -> None:
+    for watchdog in (None, True, False, Watchdog(), Watchdog(reserve=0.5)):
+        aiolead.connect("127.0.0.1:1", watchdog=watchdog)
+    assert guards() == []

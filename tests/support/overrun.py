@@ -1,0 +1,146 @@
+"""A program that holds a lock under a watchdog and does not let go: `overrun.py BACKEND HOW HOSTS`.
+
+It prints `holds PATH`, with the path of its znode, and then what the way of not letting go needs.
+Where the servers play no part, its clock jumps over the end of the lease.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import uvloop
+
+import aiolead
+
+LONG = 60.0
+"""Longer than any test waits, in seconds."""
+
+TERM = 1.5
+"""The session timeout, in seconds."""
+
+BACKENDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "asyncio": ("asyncio", {}),
+    "asyncio+uvloop": ("asyncio", {"loop_factory": uvloop.new_event_loop}),
+    "trio": ("trio", {}),
+}
+
+
+class Clock:
+    """The lease's, which can be moved on, as if the machine had been suspended for so long."""
+
+    ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+CLOCK = Clock()
+
+
+def say(*words: object) -> None:
+    os.write(1, " ".join(map(str, words)).encode() + b"\n")
+
+
+def sleeps() -> None:
+    time.sleep(LONG)
+
+
+def computes() -> None:
+    end = time.monotonic() + LONG
+    while time.monotonic() < end:
+        pass
+
+
+def keeps_the_interpreter() -> None:
+    """In C, without letting any other thread run."""
+    CLOCK.ahead += TERM
+    ctypes.PyDLL(None).usleep(500_000)
+    say("ran on")
+    computes()
+
+
+def fills_standard_error() -> None:
+    """Gets stuck in writing what nobody reads."""
+    CLOCK.ahead += TERM
+    while True:
+        os.write(2, bytes(1 << 20))
+
+
+def leaves_a_child() -> None:
+    child = subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({LONG})"])
+    say("child", child.pid)
+    CLOCK.ahead += TERM
+    time.sleep(LONG)
+
+
+def forks() -> None:
+    """The child has the memory of its parent, but neither its threads nor its role."""
+    child = os.fork()
+    CLOCK.ahead += TERM
+    if child == 0:
+        time.sleep(LONG)
+    say("child", child)
+    time.sleep(LONG)
+
+
+def has_a_broken_hook() -> None:
+    CLOCK.ahead += TERM
+    time.sleep(LONG)
+
+
+def broken_hook(overrun: aiolead.Overrun) -> None:
+    raise ValueError(f"cannot deal with {len(overrun.holds)}")
+
+
+WAYS: dict[str, Callable[[], None]] = {
+    way.__name__: way
+    for way in (
+        sleeps,
+        computes,
+        keeps_the_interpreter,
+        fills_standard_error,
+        leaves_a_child,
+        forks,
+        has_a_broken_hook,
+    )
+}
+
+
+WATCHDOGS = {
+    "has_a_broken_hook": aiolead.Watchdog(on_overrun=broken_hook),
+    # Where servers play a part, a busy machine needs some slack to show what came first.
+    "sleeps": aiolead.Watchdog(reserve=TERM / 8),
+    "computes": aiolead.Watchdog(reserve=TERM / 8),
+    "does_not_stop": aiolead.Watchdog(reserve=TERM / 8),
+}
+
+
+async def main(how: str, hosts: str) -> None:
+    async with aiolead.connect(
+        hosts,
+        session_timeout=TERM,
+        connect_timeout=LONG,
+        wind_down=TERM / 4,
+        clock=CLOCK,
+        watchdog=WATCHDOGS.get(how, True),
+    ) as client:
+        async with aiolead.Lock(client, "/overrun") as held:
+            say("holds", held.path)
+            if how == "does_not_stop":
+                with anyio.move_on_after(LONG, shield=True):
+                    await anyio.sleep_forever()
+            else:
+                WAYS[how]()
+    say("went on")
+
+
+if __name__ == "__main__":
+    backend, options = BACKENDS[sys.argv[1]]
+    anyio.run(main, *sys.argv[2:], backend=backend, backend_options=options)
