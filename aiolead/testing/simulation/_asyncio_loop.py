@@ -7,11 +7,12 @@ import heapq
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from itertools import count
 from math import inf
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 import anyio
 from anyio._backends import _asyncio as backend
@@ -20,6 +21,7 @@ from .parking import Parking
 from .timeline import SimulationError, Timeline
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Handle:
@@ -105,7 +107,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._timeline.now
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         handle = Handle(callback, args, context)
         self.ready.append(handle)
@@ -114,8 +116,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_later(
         self,
         delay: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         return self.call_at(self._timeline.now + delay, callback, *args, context=context)
@@ -123,8 +125,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(
         self,
         when: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         handle = TimerHandle(self, when, callback, args, context)
@@ -132,7 +134,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return cast(asyncio.TimerHandle, handle)
 
     def call_soon_threadsafe(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         if threading.get_ident() != self._thread:
             raise SimulationError("another thread has to do with a simulated run")
@@ -158,24 +160,26 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """All of it, until `stop`: the base class calls this in a loop of its own."""
-        step = self._timeline.step
+        timeline = self._timeline
         while not self._has_stopped:
-            if not self.ready:
-                self._advance()
-                continue
-            handle = self.ready.popleft()
-            callback = handle.callback
-            if callback is None:
-                continue
             try:
-                step()
-                handle.context.run(callback, *handle.args)
+                if self.ready:
+                    # As far as the queue goes now, so that what runs in circles is noticed.
+                    timeline.count(len(self.ready))
+                    for _ in range(len(self.ready)):
+                        handle = self.ready.popleft()
+                        if handle.callback is not None:
+                            handle.context.run(handle.callback, *handle.args)
+                        if self._has_stopped or not self.ready:
+                            break
+                else:
+                    self._advance()
             except (SystemExit, KeyboardInterrupt):
                 raise
             except BaseException as error:
-                if self._timeline.failure is not None and isinstance(error, SimulationError):
+                if timeline.failure is not None and isinstance(error, SimulationError):
                     raise
-                self._timeline.fail(error)
+                timeline.fail(error)
 
     def _advance(self) -> None:
         timers, timeline = self._timers, self._timeline
@@ -203,7 +207,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers.clear()
         super().close()
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> NoReturn:
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
         raise SimulationError("a simulated run has no threads")
 
 
@@ -222,19 +228,19 @@ class _OrderedScope(backend.CancelScope):
 
     def __init__(self, deadline: float = inf, shield: bool = False) -> None:
         super().__init__(deadline, shield)
-        self._child_scopes = _Ordered()
-        self._tasks = _Ordered()
+        self._child_scopes = cast(set[Any], _Ordered())
+        self._tasks = cast(set[Any], _Ordered())
 
 
 @contextmanager
 def _ordered_scopes() -> Iterator[None]:
-    before = backend.CancelScope
-    names = vars(backend)
-    names["CancelScope"] = _OrderedScope
+    internals: Any = backend
+    before = internals.CancelScope
+    internals.CancelScope = _OrderedScope
     try:
         yield
     finally:
-        names["CancelScope"] = before
+        internals.CancelScope = before
 
 
 def run(main: Callable[[], Awaitable[T]], timeline: Timeline) -> T:

@@ -17,6 +17,8 @@ from .timeline import SimulationError, Timeline
 
 T = TypeVar("T")
 
+internals: Any = _run
+
 
 class VirtualClock(trio.abc.Clock):
     """Trio asks how long to sleep exactly when no task can run: that is when time moves."""
@@ -26,7 +28,7 @@ class VirtualClock(trio.abc.Clock):
         self._runner: Any = None
 
     def start_clock(self) -> None:
-        self._runner = runner = _run.GLOBAL_RUN_CONTEXT.runner
+        self._runner = runner = internals.GLOBAL_RUN_CONTEXT.runner
         runner.io_manager = _NoIO(runner, self._timeline)
         self._timeline.parking = Parking(runner, "runq")
 
@@ -57,7 +59,7 @@ class _NoIO:
 
     def get_events(self, timeout: float) -> Any:
         try:
-            self._timeline.step()
+            self._timeline.count(1)
         except SimulationError as error:
             if self._timeline.failure is not None:
                 raise
@@ -85,16 +87,15 @@ class _NoIO:
 @contextmanager
 def seeded_scheduler(seed: int) -> Iterator[None]:
     """Has trio shuffle the tasks that can run by a seed, instead of at random."""
-    before = _run._ALLOW_DETERMINISTIC_SCHEDULING
-    state = _run._r.getstate()
-    names = vars(_run)  # the flag is declared constant
-    names["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
-    _run._r.seed(seed)
+    before = internals._ALLOW_DETERMINISTIC_SCHEDULING
+    state = internals._r.getstate()
+    internals._ALLOW_DETERMINISTIC_SCHEDULING = True
+    internals._r.seed(seed)
     try:
         yield
     finally:
-        names["_ALLOW_DETERMINISTIC_SCHEDULING"] = before
-        _run._r.setstate(state)
+        internals._ALLOW_DETERMINISTIC_SCHEDULING = before
+        internals._r.setstate(state)
 
 
 def run(main: Callable[[], Awaitable[T]], timeline: Timeline, seed: int) -> T:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_STEPS = 200_000
 """Callbacks and task steps at one instant, after which a run is taken to be going in circles."""
 
-GRACE = 3600.0
+GRACE = 300.0
 """Seconds of virtual time that the tasks of a failed run have for winding up."""
 
 
@@ -112,14 +112,6 @@ class Timeline:
 
     # --- for the loop that drives it -----------------------------------------------------------
 
-    def next_due(self) -> float:
-        """The instant of the next callback; infinite if there is none."""
-        heap = self._heap
-        while heap and heap[0][2]._do is None:
-            heapq.heappop(heap)
-            self._cancelled -= 1
-        return heap[0][0] if heap else inf
-
     def advance(self, deadline: float) -> None:
         """Moves time to the next instant at which something is due, and runs the callbacks of it.
 
@@ -132,14 +124,17 @@ class Timeline:
             SimulationError: there is no such instant, or it is beyond the limit, and the run has
                 not ended though it was told to.
         """
-        when = min(self.next_due(), deadline)
+        heap = self._heap
+        while heap and heap[0][2]._do is None:
+            heapq.heappop(heap)
+            self._cancelled -= 1
+        when = heap[0][0] if heap and heap[0][0] < deadline else deadline
         if when > self.now:
             if when > self.limit:
                 self._end_of_time(when)
                 return
             self.now = when
             self.steps = 0
-        heap = self._heap
         while heap and heap[0][0] <= self.now:
             timer = heapq.heappop(heap)[2]
             do = timer._do
@@ -148,7 +143,7 @@ class Timeline:
                 continue
             timer._do = None
             try:
-                self.step()
+                self.count(1)
                 do()
             except BaseException as error:
                 if self.failure is not None and isinstance(error, SimulationError):
@@ -157,13 +152,13 @@ class Timeline:
                 self.fail(error)
                 return
 
-    def step(self) -> None:
+    def count(self, steps: int) -> None:
         """Counts what runs without time moving.
 
         Raises:
             Livelock: that were too many steps.
         """
-        self.steps += 1
+        self.steps += steps
         if self.steps > MAX_STEPS:
             self.steps = 0
             raise Livelock(f"more than {MAX_STEPS} steps at {self.now:.6f} s")
