@@ -35,6 +35,12 @@ PR_SET_CHILD_SUBREAPER = 36
 GONE_WITHIN = 1.0
 """How long what is left of a killed process group is waited for, in seconds."""
 
+LONGEST_SLEEP = 0.25
+"""How long is slept at a time while a lease runs, in seconds.
+
+The clock that processes sleep by stops while the machine is suspended; the lease's does not.
+"""
+
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -83,7 +89,7 @@ class Keeper:
 
     def _patience(self) -> int | None:
         due = self._kill_at if self._stopping else self._until
-        return None if due == inf else max(0, int((due - clock()) * 1000) + 1)
+        return None if due == inf else max(0, int(min(due - clock(), LONGEST_SLEEP) * 1000) + 1)
 
     # --- aiolead -------------------------------------------------------------------------------
 

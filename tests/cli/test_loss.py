@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.cli import WITHIN, Command, Process
+from support.cli import WITHIN, Command, Process, environment
 from support.raw import RawClient
 
 from aiolead.errors import NoNodeError
@@ -106,6 +110,42 @@ def test_aiolead_itself_is_stopped(somewhere: str) -> None:
             assert child.death() < gone.times()[0]
             command.signal(signal.SIGCONT)
             assert command.finish() == 74
+
+
+def test_aiolead_itself_is_killed(somewhere: str) -> None:
+    with contender(somewhere, script=STUBBORN) as command:
+        child, _, node = works(command)
+        with child:
+            gone = Disappearance(somewhere, node)
+            command.signal(signal.SIGKILL)
+            command.out.expect("told")
+            assert child.death() < gone.times()[0]
+
+
+SUSPENDED = """
+import sys, time
+from aiolead.cli import keeper
+jump = time.monotonic() + 0.5
+keeper.clock = lambda: time.monotonic() + (3600 if time.monotonic() > jump else 0)
+keeper.main(int(sys.argv[1]), sys.argv[2:])
+"""
+
+
+def test_the_machine_was_suspended() -> None:
+    """The keeper's own sleep does not count that time; it has to look at the clock."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        script = [sys.executable, "-c", SUSPENDED, str(theirs.fileno()), "sleep", "1000"]
+        keeper = subprocess.Popen(script, pass_fds=[theirs.fileno()], env=environment())
+        theirs.close()
+        ours.settimeout(WITHIN)
+        until = time.monotonic() + 1000
+        start = {"env": {}, "until": until, "kill_by": until, "grace": 0.0, "terminal": False}
+        ours.sendall(json.dumps({"do": "start", **start}).encode() + b"\n")
+        with ours.makefile() as messages:
+            assert "started" in json.loads(messages.readline())
+            assert json.loads(messages.readline())["stopped"]
+        assert keeper.wait(WITHIN) == 0
 
 
 def test_the_keeper_is_killed(somewhere: str) -> None:
