@@ -343,6 +343,11 @@ class Connection:
             self.client.close()
             opened(None)
 
+    def finish(self) -> None:
+        """Both ends are told, as by a box between them, that the other one sends no more."""
+        self.client.end()
+        self.server.end()
+
     def left(self) -> None:
         """One end is closed or broken."""
         if not self.client.is_open and not self.server.is_open:
