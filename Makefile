@@ -4,11 +4,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py:lockset
+MINUTES ?= $(if $(SEEDS),,10)
+REPORT ?= soak-report
 SOURCES := aiolead tests examples benchmarks
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit mutants zookeeper wheel clean
+.PHONY: help demo test lint types unit soak mutants zookeeper wheel clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,11 +41,16 @@ zookeeper: $(VENV)/.dev ## Sees to it that there is a real ZooKeeper, or says ho
 wheel: $(VENV)/.dev ## Builds the wheel and tries it in an environment with nothing else.
 	tests/tools/try-wheel $(BIN)/python
 
+soak: $(VENV)/.soak ## Simulates many schedules of faults: SEEDS=10000, MINUTES=60, SCENARIOS="...".
+	$(BIN)/python -m aiolead.testing.simulation soak $(SCENARIOS) \
+		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES)) \
+		$(if $(FIRST),--first $(FIRST)) --report $(REPORT)
+
 mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices (about an hour).
 	$(BIN)/python -m tests.mutants
 
 clean: ## Removes the environment and what tools left behind.
-	rm -rf $(VENV) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(REPORT) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # The stamps say what the environment holds; it is updated when the project's metadata change.
 
@@ -60,3 +68,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/.base
 $(VENV)/.dev: pyproject.toml | $(VENV)/.base
 	$(PIP) install --editable '.[cli,trio]' --group dev
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.soak: pyproject.toml | $(VENV)/.dev
+	$(PIP) install --group soak
+	touch $@

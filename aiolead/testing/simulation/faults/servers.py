@@ -1,0 +1,139 @@
+"""Faults of servers, and of the links among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from .model import Fault, Kind, Target, Undo
+
+if TYPE_CHECKING:
+    from ..levers import Levers
+
+
+def _together(undos: Iterable[Undo]) -> Undo:
+    kept = list(undos)
+    return lambda: [undo() for undo in kept]
+
+
+def _kill(levers: Levers, fault: Fault) -> Undo:
+    return _together(levers.kill_server(sid) for sid in levers.aimed_servers(fault.target))
+
+
+def _kill_all(levers: Levers, _fault: Fault) -> Undo:
+    return _together(levers.kill_server(sid) for sid in levers.sids)
+
+
+def _kill_most(levers: Levers, fault: Fault) -> Undo:
+    """Kills just so many that there is no quorum."""
+    voters = list(levers.voters)
+    first = int(fault.amount * len(voters))
+    chosen = [voters[(first + n) % len(voters)] for n in range((len(voters) + 1) // 2)]
+    return _together(levers.kill_server(sid) for sid in chosen)
+
+
+def _freeze(levers: Levers, fault: Fault) -> Undo:
+    return _together(levers.freeze_server(sid) for sid in levers.aimed_servers(fault.target))
+
+
+def _slow_disk(levers: Levers, fault: Fault) -> Undo:
+    seconds = levers.schedule.tick * (0.05 + fault.amount)
+    return _together(levers.slow_disk(sid, seconds) for sid in levers.aimed_servers(fault.target))
+
+
+def _slow_replies(levers: Levers, fault: Fault) -> Undo:
+    seconds = levers.schedule.session_timeout * 0.6 * fault.amount
+    aimed = levers.aimed_servers(fault.target)
+    return _together(levers.slow_replies(sid, seconds) for sid in aimed)
+
+
+def _cut(levers: Levers, pairs: Iterable[tuple[int, int]], keep: bool) -> Undo:
+    return _together(
+        levers.silence(levers.network.path(levers.host(one), levers.host(other)), keep=keep)
+        for one, other in pairs
+    )
+
+
+def _isolated(levers: Levers, fault: Fault) -> Undo:
+    pairs = [
+        pair
+        for sid in levers.aimed_servers(fault.target)
+        for other in levers.sids
+        if other != sid
+        for pair in ((sid, other), (other, sid))
+    ]
+    return _cut(levers, pairs, fault.amount < 0.5)
+
+
+def _deaf(levers: Levers, fault: Fault) -> Undo:
+    aimed = levers.aimed_servers(fault.target)
+    pairs = [(other, sid) for sid in aimed for other in levers.sids if other != sid]
+    return _cut(levers, pairs, fault.amount < 0.5)
+
+
+def _mute(levers: Levers, fault: Fault) -> Undo:
+    aimed = levers.aimed_servers(fault.target)
+    pairs = [(sid, other) for sid in aimed for other in levers.sids if other != sid]
+    return _cut(levers, pairs, fault.amount < 0.5)
+
+
+def _all_apart(levers: Levers, fault: Fault) -> Undo:
+    return _cut(levers, permutations(levers.sids, 2), fault.amount < 0.5)
+
+
+def _halves(levers: Levers, fault: Fault) -> Undo:
+    """Parts the servers in two; the leader is in the smaller half or in the larger one."""
+    sids = sorted(levers.sids, key=lambda sid: (sid != levers.leader, sid))
+    size = 1 + int(fault.amount * (len(sids) - 1))
+    one, other = sids[:size], sids[size:]
+    pairs = [pair for a in one for b in other for pair in ((a, b), (b, a))]
+    return _cut(levers, pairs, (fault.amount * 10) % 1 < 0.5)
+
+
+def _lagging(levers: Levers, fault: Fault) -> Undo:
+    """What a server hears from its peers comes late, yet within what the promise rests on."""
+    # docs/safety.md: the link between two servers does not hold packets back for half a tick.
+    most = levers.schedule.tick * 0.4 * fault.amount
+    return _together(
+        levers.slow_down(levers.network.path(levers.host(other), levers.host(sid)), most)
+        for sid in levers.aimed_servers(fault.target)
+        for other in levers.sids
+        if other != sid
+    )
+
+
+def _peers_reset(levers: Levers, fault: Fault) -> None:
+    for sid in levers.aimed_servers(fault.target):
+        for other in levers.sids:
+            if other != sid:
+                levers.network.reset(levers.host(sid), levers.host(other))
+
+
+KINDS = (
+    Kind("slow-replies", "a server's answers come late", Target.SERVER, _slow_replies, 0.7),
+    Kind("server-killed", "a server is killed, and started again", Target.SERVER, _kill, 2.0),
+    Kind("servers-killed", "all servers are killed", Target.NONE, _kill_all, 0.3, 0.4, severe=True),
+    Kind("quorum-lost", "most voters are killed", Target.NONE, _kill_most, 0.7, severe=True),
+    Kind("server-frozen", "a server stops, and goes on", Target.SERVER, _freeze, 1.5, severe=True),
+    Kind(
+        "slow-disk", "a server's log is written slowly", Target.SERVER, _slow_disk, 0.7, 1.0, True
+    ),
+    Kind(
+        "isolated", "a server is cut off from its peers", Target.SERVER, _isolated, 3.0, 1.5, True
+    ),
+    Kind("deaf", "a server hears nothing of its peers", Target.SERVER, _deaf, 1.0, 1.5, True),
+    Kind("mute", "its peers hear nothing of a server", Target.SERVER, _mute, 1.0, 1.5, True),
+    Kind("all-apart", "no server reaches another", Target.NONE, _all_apart, 0.5, severe=True),
+    Kind("halves", "the servers are parted in two", Target.NONE, _halves, 1.0, 1.5, severe=True),
+    Kind("lagging", "a server hears of its peers late", Target.SERVER, _lagging, 1.0, 1.5, True),
+    Kind(
+        "peers-reset",
+        "a server's links to its peers break",
+        Target.SERVER,
+        _peers_reset,
+        1,
+        1,
+        True,
+    ),
+)

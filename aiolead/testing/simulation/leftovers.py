@@ -1,0 +1,37 @@
+"""What is still there at the end, when everybody has gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+async def look_for_leftovers(world: World) -> None:
+    """Waits until nothing is left, for as long as it may take, and tells the history of the rest.
+
+    What a client has closed is gone at once; what a killed process had, when its session ends.
+    """
+    end = world.now + world.bounds().progress
+    while any(_left(world).values()) and world.now < end:
+        await anyio.sleep(world.schedule.tick / 2)
+    for kind, left in _left(world).items():
+        world.history.leftover(kind, len(left), ", ".join(left[:5]))
+
+
+def _left(world: World) -> dict[str, list[str]]:
+    servers = world.ensemble.servers
+    return {
+        "znodes": world.witness.ephemerals(),
+        "sessions": [f"0x{session_id:x}" for session_id in world.ensemble.sessions()],
+        "watches": [path for server in servers for path in server.watches()],
+        "connections": [
+            f"{connection.client.host} to {connection.target}"
+            for connection in world.network.connections()
+            if not world.is_server(connection.client.host)
+        ],
+        "tasks": [f"of {process.name}" for process in world.alive()],
+    }

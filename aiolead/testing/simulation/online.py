@@ -1,0 +1,71 @@
+"""A client of a simulated process that is told to the history."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ..._client.client import Client
+from ...model import SessionState
+
+if TYPE_CHECKING:
+    from .process import Process
+    from .world import World
+
+
+class Online:
+    """A client for as long as an `async with` lasts; made by `World.client`.
+
+    Reports how long entering and leaving took, where both have limits, and each state of the
+    session.
+    """
+
+    def __init__(self, world: World, process: Process, options: dict[str, object]) -> None:
+        self._history = world.history
+        self._name = process.name
+        self._timeout = float(str(options["session_timeout"]))
+        limit = options.get("connect_timeout")
+        self._limit = self._timeout if limit is None else float(str(limit))
+        self._connection = process.connect(**options)
+        self._client: Client | None = None
+
+    async def __aenter__(self) -> Client:
+        history, name = self._history, self._name
+        history.began(name, "connect", self._limit)
+        try:
+            client = await self._connection.__aenter__()
+        except BaseException as error:
+            history.ended(name, "connect", _named(error))
+            raise
+        history.ended(name, "connect")
+        self._client = client
+        history.session(name, client.state.value, client.session_id)
+        client.subscribe(self._on_state)
+        return client
+
+    def _on_state(self, state: SessionState, session_id: int) -> None:
+        self._history.session(self._name, state.value, session_id)
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        client = self._client
+        timing = client._core.machine.timing if client is not None else None
+        wind_down = timing.wind_down if timing is not None else 0.0
+        # It waits for the holders, then for the servers.
+        self._history.began(self._name, "close", wind_down + self._timeout / 3)
+        try:
+            await self._connection.__aexit__(exc_type, exc, traceback)
+        finally:
+            self._history.ended(self._name, "close")
+
+
+def _named(error: BaseException) -> str:
+    if isinstance(error, anyio.get_cancelled_exc_class()):
+        return "cancelled"
+    return type(error).__name__

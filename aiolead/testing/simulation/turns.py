@@ -1,0 +1,117 @@
+"""Tenures that are told to a history."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Generic, TypeVar
+
+import anyio
+
+from ..._recipes.context import TenureContext, TryContext
+from ..._recipes.tenure import Tenure
+from ...errors import AcquireTimeout
+from ..history import History
+
+T = TypeVar("T", bound=Tenure)
+
+
+class Turn(Generic[T]):
+    """An `async with` of a hold or a term that reports what happens.
+
+        async with Turn(world.history, "/jobs", process.name, lock.hold()) as held:
+            ...
+
+    That it wants to hold; that it holds, or does not want to any more, and why; that the loss was
+    signalled; and that its body has ended. Everything else is as without it.
+
+    Args:
+        history: where to.
+        line: what the invariants call that which is contended for.
+        contender: who contends: the process's name, or that and what follows a slash.
+        context: what `hold`, `try_hold` or `leadership` gave.
+        wait: the limit that it was given, in seconds.
+        chroot: of the client.
+        stubborn: whether the body goes on although it was cancelled; see `history.Entered`.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        line: str,
+        contender: str,
+        context: TenureContext[T] | TryContext[T],
+        *,
+        wait: float | None = None,
+        chroot: str = "",
+        stubborn: bool = False,
+    ) -> None:
+        self._history = history
+        self._line = line
+        self._contender = contender
+        self._context = context
+        self._wait = wait
+        self._chroot = chroot
+        self._stubborn = stubborn
+        self._tenure: T | None = None
+
+    async def __aenter__(self) -> T | None:
+        history, line, contender = self._history, self._line, self._contender
+        history.joined(line, contender, wait=self._wait)
+        try:
+            tenure = await self._context.__aenter__()
+        except AcquireTimeout:
+            history.withdrew(line, contender, "timeout")
+            raise
+        except anyio.get_cancelled_exc_class():
+            history.withdrew(line, contender, "cancelled")
+            raise
+        except BaseException:
+            history.withdrew(line, contender, "error")
+            raise
+        if tenure is None:
+            history.withdrew(line, contender, "taken")
+            return None
+        self._tenure = tenure
+        told(history, line, contender, tenure, chroot=self._chroot, stubborn=self._stubborn)
+        return tenure
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        tenure = self._tenure
+        if tenure is not None:
+            self._history.left(
+                self._line, self._contender, tenure.token, was_lost=tenure.loss is not None
+            )
+        return await self._context.__aexit__(exc_type, exc, traceback)
+
+
+def told(
+    history: History,
+    line: str,
+    contender: str,
+    tenure: Tenure,
+    *,
+    chroot: str = "",
+    stubborn: bool = False,
+) -> None:
+    """Reports that a tenure has begun and, when it comes to that, that its loss was signalled."""
+    history.entered(
+        line,
+        contender,
+        tenure.token,
+        path=chroot + tenure.path,
+        session_id=tenure.session_id,
+        stubborn=stubborn,
+    )
+    signal = tenure._on_lost
+
+    def on_lost() -> None:
+        reason = tenure.loss
+        history.stepped_down(line, contender, tenure.token, "" if reason is None else reason.value)
+        signal()
+
+    tenure._on_lost = on_lost

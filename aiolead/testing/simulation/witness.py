@@ -1,0 +1,59 @@
+"""What is true of the ensemble, told to the history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..history import History
+
+
+class Witness:
+    """Takes the ensemble's facts; see `ensemble.facts`.
+
+    Args:
+        history: where they are told.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._why: dict[int, str] = {}
+        self._owners: dict[str, int] = {}
+
+    def owned(self, session_id: int) -> list[str]:
+        """The znodes of a session, in the order of their creation."""
+        return [path for path, owner in self._owners.items() if owner == session_id]
+
+    def below(self, path: str) -> list[str]:
+        """The ephemeral znodes right below a path, in the order of their creation."""
+        return [p for p, owner in self._owners.items() if owner and p.rpartition("/")[0] == path]
+
+    def ephemerals(self) -> list[str]:
+        """All ephemeral znodes."""
+        return [path for path, owner in self._owners.items() if owner]
+
+    def __call__(self, kind: str, *, at: float, **details: Any) -> None:
+        history = self._history
+        match kind:
+            case "znode-created":
+                path, owner = details["path"], details["owner"]
+                self._owners[path] = owner
+                history.node_created(path, details["czxid"], owner)
+            case "znode-deleted":
+                path, by = details["path"], details["by"]
+                self._owners.pop(path, None)
+                if self._why.get(by) == "expired":
+                    by = 0  # nobody has asked for it
+                history.node_deleted(path, details["zxid"], details["owner"], by)
+            case "session-created":
+                history.session_opened(details["session"], details["timeout"])
+            case "session-ending":
+                self._why[details["session"]] = details["why"]
+            case "session-ended":
+                session = details["session"]
+                history.session_over(session, self._why.pop(session, ""))
+            case "leader-elected":
+                history.leader_changed(str(details["server"]), details["epoch"])
+            case "leader-lost":
+                history.leader_changed()
+            case _:
+                pass  # The rest is of no consequence for what users were promised.

@@ -1,0 +1,369 @@
+"""A made-up world, as a scenario is handed it: servers, a network, and processes that can be harmed.
+
+    async def scenario(world: World) -> None:
+        for name in ("a", "b", "c"):
+            world.start(name, partial(program, world))
+
+A scenario starts programs and returns, or stays to look on. A program goes on until the world has
+*healed*, and then to the end of what it is for: from that instant on nothing is broken any more, so
+everybody must be served within a bound.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..history import Entered, Event, History, Joined, Left, Session, Withdrew
+from ..invariants import Bounds, Violation
+from .director import Director
+from .ensemble import Ensemble, EnsembleSettings
+from .leftovers import look_for_leftovers
+from .levers import Levers
+from .network import Network, Path
+from .online import Online
+from .process import Process, Program
+from .schedule import MOST_CLOCKS, Schedule
+from .timeline import Timeline
+from .witness import Witness
+
+SERVER_HOST = "10.0.0."
+PROCESS_HOST = "10.0.1."
+
+
+@dataclass(slots=True, eq=False)
+class _Offer:
+    """A body that may be cancelled."""
+
+    line: str
+    contender: str
+    inner: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    outer: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+class World:
+    """What a scenario is handed.
+
+    Attributes:
+        schedule: what the seed means.
+        timeline: virtual time.
+        history: what programs report to, and what the invariants are checked on.
+        network: hosts and the paths between them.
+        ensemble: the servers.
+        names: those of all programs, in the order in which they were started.
+        places: how many may hold at once, by line, where it is more than one.
+        witness: what is true of the servers.
+        sessions: the session of each process that has one, by its name.
+        violations: what scenarios have found wrong by themselves.
+        failure: what a program has raised.
+    """
+
+    def __init__(self, schedule: Schedule, timeline: Timeline, tasks: TaskGroup) -> None:
+        self.schedule = schedule
+        self.timeline = timeline
+        self.network = Network(timeline, schedule.seed)
+        self.names: list[str] = []
+        self.places: dict[str, int] = {}
+        self.sessions: dict[str, int] = {}
+        self.violations: list[Violation] = []
+        self.failure: Exception | None = None
+        self._tasks = tasks
+        self._programs: dict[str, Program] = {}
+        self._processes: dict[str, Process] = {}
+        self._all: dict[str, Process] = {}
+        self._offers: dict[Process, list[_Offer]] = {}
+        self._closing: dict[Process, anyio.Event] = {}
+        self._turns: dict[tuple[str, str], str] = {}
+        self._waiters: dict[str, None] = {}
+        self._holders: dict[str, None] = {}
+        self._healed = anyio.Event()
+        self.history: History = _Told(self)
+        self.witness = Witness(self.history)
+        self.ensemble = Ensemble(
+            timeline,
+            self.network,
+            schedule.rng("servers"),
+            EnsembleSettings(
+                voters=schedule.voters,
+                observers=schedule.observers,
+                tick=schedule.tick,
+                sync_limit=schedule.sync_limit,
+                rates=schedule.server_rates,
+                last_repeat=schedule.session_timeout / 4,
+            ),
+            on_fact=self.witness,
+        )
+        self._levers = Levers(self)
+        self._director = Director(self, self._levers)
+
+    # --- for scenarios and programs --------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """Seconds since the start, in real time, which no process has."""
+        return self.timeline.now
+
+    @property
+    def is_healed(self) -> bool:
+        """Whether nothing is broken any more."""
+        return self._healed.is_set()
+
+    async def healed(self) -> None:
+        """Waits until nothing is broken any more."""
+        await self._healed.wait()
+
+    def rng(self, name: str) -> random.Random:
+        """A generator for one kind of decision: the same for the same seed and name."""
+        return self.schedule.rng(name)
+
+    def start(self, name: str, program: Program) -> bool:
+        """Starts a program as a process of its own; returns whether it has.
+
+        It does not if the schedule was shrunk to one that lacks this process.
+
+        Args:
+            name: what the process is called, in the history too; without a slash or a dot. The one
+                that takes its place after it was killed is called `name.2`, and so on.
+            program: a coroutine function; what it raises ends the run as a violation.
+        """
+        if name in self._programs or not name or "/" in name or "." in name:
+            raise ValueError(f"name: must be new, without a slash or a dot, not {name!r}")
+        self._programs[name] = program
+        self.names.append(name)
+        if name in self.schedule.absent:
+            return False
+        self._start(name, name)
+        return True
+
+    def client(self, process: Process, **options: Any) -> Online:
+        """A client, as `async with`, that is told to the history.
+
+        Args:
+            process: whose it is.
+            options: for `aiolead.connect`, beside those that follow from the schedule.
+        """
+        schedule = self.schedule
+        common: dict[str, Any] = {
+            "session_timeout": schedule.session_timeout,
+            "wind_down": schedule.wind_down,
+        }
+        if schedule.tells_tick:
+            common["tick_time"] = schedule.tick
+        return Online(self, process, {**common, **options})
+
+    @contextmanager
+    def may_be_cancelled(
+        self, process: Process, line: str, contender: str
+    ) -> Iterator[anyio.CancelScope]:
+        """Offers the body of a `with` to the faults that cancel tasks.
+
+        Args:
+            process: whose task it is.
+            line: what is contended for in the body.
+            contender: as which.
+        """
+        offer = _Offer(line, contender)
+        offers = self._offers.setdefault(process, [])
+        offers.append(offer)
+        try:
+            with offer.outer, offer.inner:
+                yield offer.inner
+        finally:
+            offers.remove(offer)
+
+    async def asked_to_close(self, process: Process) -> None:
+        """Waits until a fault wants a program to close its client, and to go on with another."""
+        event = self._closing[process] = anyio.Event()
+        await event.wait()
+
+    def violation(self, name: str, text: str) -> None:
+        """Something is wrong that the invariants do not know of."""
+        self.violations.append(Violation(name, text, self.now))
+
+    def bounds(self) -> Bounds:
+        """How long things may take in this world."""
+        schedule = self.schedule
+        cut_off = schedule.sync_limit * schedule.tick
+        return Bounds(
+            session_timeout=schedule.session_timeout,
+            tick_time=schedule.tick,
+            wind_down=schedule.wind_down,
+            election=2 * cut_off + 2 * schedule.tick + 2.0,
+            places=self.places,
+        )
+
+    # --- processes, for faults -------------------------------------------------------------------
+
+    def process(self, name: str) -> Process | None:
+        """The process that runs a program now; None if it was never started."""
+        return self._processes.get(name)
+
+    def alive(self) -> list[Process]:
+        """All processes that run, or are stopped."""
+        return [process for process in self._processes.values() if process.is_alive]
+
+    def playing(self, part: str) -> Process | None:
+        """The process of the latest `holder` or `waiter` there is."""
+        contenders = self._holders if part == "holder" else self._waiters
+        for contender in reversed(contenders):
+            process = self._all.get(contender.partition("/")[0])
+            if process is not None and process.is_alive:
+                return process
+        return None
+
+    def kill(self, process: Process) -> None:
+        """Kills a process."""
+        if process.is_alive:
+            process.kill()
+            self.history.killed(process.name)
+
+    def restart(self, process: Process) -> None:
+        """Starts a killed process's program anew, unless that has been done."""
+        name, _, number = process.name.partition(".")
+        if self._processes.get(name) is process and not process.is_alive:
+            self._start(name, f"{name}.{int(number or 1) + 1}")
+
+    def cancel(self, process: Process, which: float, *, twice: bool) -> None:
+        """Cancels one of the bodies that a process offers for that.
+
+        Args:
+            process: whose.
+            which: 0 to 1: which of them.
+            twice: whether it is the scope around the one that is cancelled at first.
+        """
+        offers = self._offers.get(process)
+        if not offers or not process.is_alive:
+            return
+        offer = offers[min(int(which * len(offers)), len(offers) - 1)]
+        scope = offer.outer if twice else offer.inner
+        if not scope.cancel_called:
+            if not offer.inner.cancel_called:
+                self.history.cancelled(offer.line, offer.contender)
+            scope.cancel()
+
+    def ask_to_close(self, process: Process) -> None:
+        """Has a program close its client."""
+        event = self._closing.get(process)
+        if event is not None and process.is_alive:
+            event.set()
+
+    def revoke(self, process: Process, line: str | None = None) -> None:
+        """An operator takes away what a process holds, or waits for: in one line or in all."""
+        for (name, where), contender in self._turns.items():
+            if name == process.name and line in (None, where):
+                self.history.revoked(where, contender)
+
+    @property
+    def lines(self) -> list[str]:
+        """All lines that anybody has joined."""
+        return list(dict.fromkeys(line for _, line in self._turns))
+
+    def delays(self, path: Path) -> tuple[float, float]:
+        """How long packets take at least and at most where no fault makes it longer, in seconds."""
+        schedule, servers = self.schedule, self._levers.hosts
+        peers = path.source in servers and path.target in servers
+        least = schedule.peer_latency if peers else schedule.latency
+        return least, least * (1.0 + schedule.jitter)
+
+    def _start(self, name: str, full_name: str) -> None:
+        number = self.names.index(name)
+        rates = self.schedule.process_rates
+        process = Process(
+            full_name,
+            f"{PROCESS_HOST}{number + 1}",
+            self.ensemble.connect_string,
+            timeline=self.timeline,
+            network=self.network,
+            tasks=self._tasks,
+            seed=self.schedule.seed,
+            rate=rates[number % MOST_CLOCKS],
+        )
+        self._processes[name] = self._all[full_name] = process
+        for server in self._levers.hosts:
+            for source, target in ((process.host, server), (server, process.host)):
+                path = self.network.path(source, target)
+                path.range = self.delays(path)
+        process.start(self._programs[name])
+
+    # --- the run ---------------------------------------------------------------------------------
+
+    async def run(self, scenario: Callable[[World], Awaitable[object]]) -> None:
+        """From the start of the servers to the look at what is left.
+
+        Raises:
+            Exception: what a program or the scenario raised.
+        """
+        levers = self._levers
+        for one in levers.hosts:
+            for other in levers.hosts:
+                if one != other:
+                    path = self.network.path(one, other)
+                    path.range = self.delays(path)
+        self.ensemble.start()
+        self._director.plan()
+        await scenario(self)
+        await self.healed()
+        with anyio.move_on_after(self.bounds().progress + 2 * self.schedule.session_timeout):
+            for process in list(self._processes.values()):
+                await process.wait()
+        # Who is not done by now is a violation; kill it, to see what else there is.
+        for process in self.alive():
+            self.violation("I9", f"{process.name} is not done long after everything has healed")
+            self.kill(process)
+            await process.wait()
+        await look_for_leftovers(self)
+
+    def heal(self) -> None:
+        """From now on nothing is broken any more."""
+        self.history.healed()
+        self._healed.set()
+
+    @property
+    def done(self) -> dict[str, int]:
+        """How often each kind of fault was done."""
+        return self._director.done
+
+    def note(self, event: Event) -> None:
+        """Looks at an event of the history as it is recorded."""
+        if isinstance(event, Session):
+            self.sessions[event.contender] = event.session_id
+            return
+        if isinstance(event, Joined):
+            self._waiters[event.contender] = None
+            self._turns[event.contender.partition("/")[0], event.line] = event.contender
+        elif isinstance(event, (Entered, Withdrew)):
+            self._waiters.pop(event.contender, None)
+            if isinstance(event, Entered):
+                self._holders[event.contender] = None
+        elif isinstance(event, Left):
+            self._holders.pop(event.contender, None)
+        else:
+            return
+        self._director.noted(event)
+
+    def is_server(self, host: str) -> bool:
+        """Whether an address is that of a server."""
+        return host.startswith(SERVER_HOST)
+
+    def is_alive(self, contender: str) -> bool:
+        """Whether a contender's process has not been killed."""
+        process = self._all.get(contender.partition("/")[0])
+        return process is None or process.is_alive
+
+
+class _Told(History):
+    """A history whose events the world looks at."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(lambda: world.timeline.now, is_alive=world.is_alive)
+        self._world = world
+
+    def record(self, event: Event) -> None:
+        super().record(event)
+        self._world.note(event)

@@ -1,0 +1,458 @@
+"""What is simulated of our own: contenders that use every door of the recipes, in a world of faults.
+
+Run by `test_schedules_*.py` for a minute, by `make soak` for as long as one likes:
+
+* `contend`: processes contend in one or two lines, for a lock or an election with one or more
+  places, by all the ways there are; some are cancelled, close their clients, or are killed. An
+  observer's last word must become true.
+* `lockset`: a register is read, changed and written under a lock: in a store that goes by fencing
+  tokens, and in ZooKeeper by fenced writes. No update may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+
+import aiolead
+from aiolead.errors import (
+    AcquireTimeout,
+    ConnectFailed,
+    ConnectionLossError,
+    Fenced,
+    NodeExistsError,
+    SessionError,
+    TenureLost,
+)
+from aiolead.testing.history import RESIGNED
+from aiolead.testing.simulation import Process, Turn, World, told
+
+LOCK = "/lines/lock"
+ELECTION = "/lines/election"
+REGISTER = "/register"
+
+EXPECTED = (AcquireTimeout, TenureLost, SessionError, ConnectionLossError, Fenced)
+"""What programs have to expect of a world like this."""
+
+
+class Store:
+    """A resource that refuses tokens smaller than the greatest it has seen."""
+
+    def __init__(self) -> None:
+        self.greatest = 0
+        self.value = 0
+
+    def accepts(self, token: int) -> bool:
+        if token < self.greatest:
+            return False
+        self.greatest = token
+        return True
+
+
+@dataclass(slots=True)
+class Plan:
+    """What all contenders of a run agree on."""
+
+    world: World
+    lines: tuple[str, ...]
+    leaders: int
+    stores: dict[str, Store] = field(default_factory=dict)
+    busy: int = 0
+
+    def store(self, line: str) -> Store:
+        return self.stores.setdefault(line, Store())
+
+
+async def contend(world: World) -> None:
+    """Three or four processes in one or two lines."""
+    rng = world.rng("contend")
+    lines = rng.choice(((LOCK,), (ELECTION,), (ELECTION,), (LOCK, ELECTION)))
+    plan = Plan(world, lines, rng.choice((1, 1, 1, 2)))
+    world.places[ELECTION] = plan.leaders
+    for number in range(rng.choice((2, 3, 3, 4))):
+        plan.busy += world.start(f"p{number}", partial(contender, plan))
+    if ELECTION in lines and rng.random() < 0.3:
+        world.start("observer", partial(observer, plan))
+
+
+async def contender(plan: Plan, process: Process) -> None:
+    """Takes turns in every line; after the healing one more, to the end; over any number of clients."""
+    served: set[str] = set()
+    while len(served) < len(plan.lines):
+        try:
+            await over_one_client(plan, process, served)
+        except ConnectFailed:
+            await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    plan.busy -= 1
+
+
+async def over_one_client(plan: Plan, process: Process, served: set[str]) -> None:
+    # The contenders are around the client, so that it may be closed under them.
+    async with anyio.create_task_group() as contenders:
+        async with plan.world.client(process) as client:
+            with anyio.CancelScope() as online:
+                left = {line for line in plan.lines if line not in served}
+
+                async def one(line: str) -> None:
+                    try:
+                        await take_turns(plan, process, client, line)
+                        served.add(line)
+                    except SessionError:
+                        pass  # the client was closed
+                    finally:
+                        left.discard(line)
+                        if not left:
+                            online.cancel()
+
+                for line in sorted(left):
+                    contenders.start_soon(one, line)
+                await plan.world.asked_to_close(process)
+
+
+async def take_turns(plan: Plan, process: Process, client: aiolead.Client, line: str) -> None:
+    world, rng = plan.world, process.rng
+    who = process.name if len(plan.lines) == 1 else f"{process.name}{line[line.rindex('/') :]}"
+    suspend: aiolead._recipes.base.OnSuspend = "surrender" if rng.random() < 0.2 else "ride-out"  # type: ignore[name-defined]
+    lock = aiolead.Lock(client, line, identity=who, on_suspend=suspend)
+    election = aiolead.Election(
+        client, line, identity=who, leaders=plan.leaders, on_suspend=suspend
+    )
+    while True:
+        was_healed = world.is_healed
+        turn = _OneTurn(plan, process, client, line, who)
+        with world.may_be_cancelled(process, line, who):
+            with suppress(AcquireTimeout, TenureLost, ConnectionLossError, Fenced):
+                if line == LOCK:
+                    await turn.lock(lock)
+                else:
+                    await turn.elect(election)
+        if was_healed and turn.held:
+            return
+        if not world.is_healed:
+            await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
+        elif client.state.is_final:
+            await client.ready()  # raises what became of it
+
+
+class _OneTurn:
+    """One turn, by one of the ways there are."""
+
+    def __init__(
+        self, plan: Plan, process: Process, client: aiolead.Client, line: str, who: str
+    ) -> None:
+        self.held = False
+        self._plan = plan
+        self._world = plan.world
+        self._history = plan.world.history
+        self._process = process
+        self._client = client
+        self._line = line
+        self._who = who
+        self._rng = process.rng
+
+    def _turn(self, context: object, wait: float | None = None) -> Turn:
+        return Turn(self._history, self._line, self._who, context, wait=wait)
+
+    async def lock(self, lock: aiolead.Lock) -> None:
+        rng, tau = self._rng, self._client.session_timeout
+        match rng.choices(("hold", "with", "wait", "try"), (3, 2, 2, 1))[0]:
+            case "hold":
+                turn = self._turn(lock.hold())
+            case "with":
+                turn = self._turn(lock)
+            case "wait":
+                wait = rng.uniform(0.01, 1.5) * tau
+                turn = self._turn(lock.hold(wait=wait), wait)
+            case _:
+                turn = self._turn(lock.try_hold(), 0.0)
+        async with turn as held:
+            if held is not None:
+                await self._body(held)
+
+    async def elect(self, election: aiolead.Election) -> None:
+        rng, tau = self._rng, self._client.session_timeout
+        match rng.choices(("lead", "wait", "run", "campaign"), (4, 2, 2, 2))[0]:
+            case "lead":
+                async with self._turn(election.leadership()) as term:
+                    await self._body(term)
+            case "wait":
+                wait = rng.uniform(0.01, 1.5) * tau
+                async with self._turn(election.leadership(wait=wait), wait) as term:
+                    await self._body(term)
+            case "run":
+                await self._run(election)
+            case _:
+                await self._campaign(election)
+
+    async def _run(self, election: aiolead.Election) -> None:
+        """Any number of terms."""
+        history, line, who = self._history, self._line, self._who
+        terms = self._rng.randint(1, 3)
+
+        async def worker(term: aiolead.Term) -> None:
+            nonlocal terms
+            told(history, line, who, term)
+            try:
+                await self._body(term)
+            finally:
+                history.left(line, who, term.token, was_lost=term.loss is not None)
+                history.joined(line, who)
+                terms -= 1
+                if terms <= 0 and self.held:
+                    scope.cancel()
+
+        with anyio.CancelScope() as scope:
+            history.joined(line, who)
+            try:
+                await election.run(worker)
+            except anyio.get_cancelled_exc_class():
+                history.withdrew(line, who, "cancelled")
+                raise
+            except BaseException:
+                history.withdrew(line, who, "error")
+                raise
+
+    async def _campaign(self, election: aiolead.Election) -> None:
+        """Nothing is cancelled here when leadership is lost: what counts is when we are told."""
+        history, line, who = self._history, self._line, self._who
+        leading: aiolead.Term | None = None
+        waits = False
+        try:
+            async with election.campaign() as states:
+                async for state in states:
+                    term = state.term
+                    if leading is not None and term is not leading:
+                        history.left(line, who, leading.token, was_lost=True)
+                        leading = None
+                    match state.phase:
+                        case aiolead.Phase.FOLLOWING if not waits:
+                            history.joined(line, who)
+                            waits = True
+                        case aiolead.Phase.LEADING if leading is None and term is not None:
+                            if not waits:
+                                history.joined(line, who)
+                                waits = True
+                            if term.loss is None:
+                                waits = False
+                                leading = term
+                                told(history, line, who, term, stubborn=True)
+                                await self._act_as_leader(term)
+                                if term.is_held:
+                                    break
+                        case aiolead.Phase.LOST if leading is not None:
+                            history.left(line, who, leading.token, was_lost=True)
+                            leading = None
+                        case aiolead.Phase.RESIGNED:
+                            break
+                        case _:
+                            pass
+                if leading is not None:
+                    self.held = leading.loss is None
+                    history.left(line, who, leading.token, was_lost=leading.loss is not None)
+                    leading = None
+        finally:
+            if leading is not None:
+                history.left(line, who, leading.token, was_lost=leading.loss is not None)
+            if waits:
+                history.withdrew(line, who, "left")
+
+    async def _act_as_leader(self, term: aiolead.Term) -> None:
+        for _ in range(self._rng.randint(1, 4)):
+            await anyio.sleep(self._length() / 3)
+            self._look(term)
+            if not term.is_held:
+                return
+            self._act(term)
+        if self._rng.random() < 0.4:
+            self._history.stepped_down(self._line, self._who, term.token, RESIGNED)
+            await term.resign()
+
+    # --- what is done under a tenure ---------------------------------------------------------------
+
+    def _length(self) -> float:
+        if self._world.is_healed:
+            return self._rng.uniform(0.0, 0.02)
+        tau = self._client.session_timeout
+        low, high = self._rng.choices(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (2, 3, 3))[0]
+        return self._rng.uniform(low, high) * tau
+
+    def _look(self, tenure: aiolead.Tenure) -> None:
+        self._history.looked(self._line, self._who, tenure.token, held=tenure.is_held)
+
+    def _act(self, tenure: aiolead.Tenure) -> None:
+        accepted = self._plan.store(self._line).accepts(tenure.token)
+        self._history.acted(self._line, self._who, tenure.token, accepted=accepted)
+
+    async def _body(self, tenure: aiolead.Tenure) -> None:
+        rng = self._rng
+        try:
+            self._act(tenure)
+            parts = rng.randint(1, 3)
+            length = self._length()
+            for _ in range(parts):
+                match rng.choices(("sleep", "verify", "fenced", "resign"), (8, 1, 1, 0.5))[0]:
+                    case "verify":
+                        await tenure.verify()
+                    case "fenced":
+                        await self._write(tenure)
+                    case "resign":
+                        self._history.stepped_down(self._line, self._who, tenure.token, RESIGNED)
+                        await tenure.resign()
+                        self.held = True
+                        return
+                    case _:
+                        pass
+                await anyio.sleep(length / parts)
+                self._look(tenure)
+                tenure.check()
+            self.held = True
+        except anyio.get_cancelled_exc_class():
+            # All the time that a body may take to stop is made use of.
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(self._world.schedule.wind_down * rng.choice((0.0, 0.5, 0.98)))
+            self._look(tenure)
+            self._act(tenure)
+            raise
+
+    async def _write(self, tenure: aiolead.Tenure) -> None:
+        path = f"{REGISTER}-{self._line.rpartition('/')[2]}"
+        with suppress(NodeExistsError):
+            await self._client.create(path)
+        await tenure.fenced().set(path, str(tenure.token).encode())
+        content, stat = await self._client.get(path)
+        reader = f"{self._process.name}/{self._client.session_id:x}"
+        self._history.read(reader, path, content.decode(), zxid=stat.mzxid)
+
+
+# --- observing -----------------------------------------------------------------------------------
+
+
+async def observer(plan: Plan, process: Process) -> None:
+    """Its last word must become true: when everybody has left, that nobody leads."""
+    world = plan.world
+    last_word = "the last word of the observer"
+    while True:
+        try:
+            async with world.client(process) as client:
+                election = aiolead.Election(client, ELECTION, leaders=plan.leaders)
+                async with election.observe() as states:
+                    while plan.busy:
+                        await anyio.sleep(0.1)
+                    world.history.began(process.name, last_word, world.bounds().progress)
+                    async for state in states:
+                        if not state.leaders and state.is_current:
+                            world.history.ended(process.name, last_word)
+                            return
+        except ConnectFailed:
+            await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+
+# --- updates -------------------------------------------------------------------------------------
+
+
+async def lockset(world: World) -> None:
+    """Registers that are read, changed and written under a lock."""
+    updates = Updates(world)
+    for number in range(3):
+        updates.busy += world.start(f"p{number}", updates.program)
+
+
+class Updates:
+    """Two registers, and who has changed them."""
+
+    def __init__(self, world: World) -> None:
+        self.busy = 0
+        self._world = world
+        self._store = Store()
+        self._acknowledged: set[str] = set()
+        self._attempted: set[str] = set()
+        self._done = anyio.Event()
+
+    async def program(self, process: Process) -> None:
+        while True:
+            try:
+                async with self._world.client(process) as client:
+                    await self._take_turns(process, client)
+                    await self._look(client)
+                    return
+            except ConnectFailed:
+                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+    async def _take_turns(self, process: Process, client: aiolead.Client) -> None:
+        world, rng = self._world, process.rng
+        lock = aiolead.Lock(client, LOCK, identity=process.name)
+        count = 0
+        while True:
+            was_healed = world.is_healed
+            served = False
+            with world.may_be_cancelled(process, LOCK, process.name):
+                with suppress(TenureLost, ConnectionLossError, Fenced, NodeExistsError):
+                    async with Turn(world.history, LOCK, process.name, lock.hold()) as held:
+                        await self._update_store(process, held)
+                        count += 1
+                        await self._update_znode(process, client, held, f"{process.name}-{count}")
+                        served = True
+            if was_healed and served:
+                return
+            if not world.is_healed:
+                await anyio.sleep(rng.uniform(0.0, 0.3))
+
+    def _pause(self, process: Process) -> float:
+        if self._world.is_healed:
+            return 0.001
+        tau = self._world.schedule.session_timeout
+        return process.rng.choice((0.0, 0.01, 0.2, 0.6)) * tau * process.rng.random()
+
+    async def _update_store(self, process: Process, held: aiolead.Held) -> None:
+        history, store, token = self._world.history, self._store, held.token
+        if store.accepts(token):
+            value = store.value
+            history.read(process.name, "store", value, token=token)
+            await anyio.sleep(self._pause(process))
+            accepted = store.accepts(token)
+            if accepted:
+                store.value = value + 1
+            history.wrote(process.name, "store", value + 1, token=token, accepted=accepted)
+
+    async def _update_znode(
+        self, process: Process, client: aiolead.Client, held: aiolead.Held, name: str
+    ) -> None:
+        try:
+            content, _ = await client.get(REGISTER)
+        except aiolead.NoNodeError:
+            await client.create(REGISTER)
+            content = b""
+        names = content.decode().split()
+        await anyio.sleep(self._pause(process))
+        self._attempted.add(name)
+        await held.fenced().set(REGISTER, " ".join([*names, name]).encode())
+        self._acknowledged.add(name)
+
+    async def _look(self, client: aiolead.Client) -> None:
+        """When everybody has finished: is every update there that was acknowledged?"""
+        self.busy -= 1
+        if self.busy == 0:
+            self._done.set()
+        await self._done.wait()
+        while True:
+            try:
+                await client.sync(REGISTER)
+                content, _ = await client.get(REGISTER)
+            except ConnectionLossError:
+                continue
+            break
+        names = content.decode().split()
+        if lost := self._acknowledged.difference(names):
+            self._world.violation("lock-set", f"updates are lost: {sorted(lost)}")
+        if made_up := set(names) - self._attempted:
+            self._world.violation("lock-set", f"updates are made up: {sorted(made_up)}")
+        if len(set(names)) < len(names):
+            self._world.violation("lock-set", f"updates are repeated: {names}")
+
+
+Scenario = Callable[[World], Awaitable[None]]
+ALL: tuple[Scenario, ...] = (contend, lockset)
