@@ -109,7 +109,9 @@ class Transaction:
         self._remove(path)
 
     def reap(self, path: str) -> None:
-        """Deletes a container or a znode that outlived its TTL."""
+        """Deletes a container or a znode that outlived its TTL, unless it has a child by now."""
+        if self._node(path).children:
+            raise NotEmptyError(path)
         self._remove(path)
 
     def end_session(self) -> None:

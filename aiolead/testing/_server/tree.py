@@ -65,6 +65,14 @@ class Znode:
         # A dict for its order: the newest last, without ever sorting.
         self.children: dict[str, None] = {}
 
+    def copy(self) -> Znode:
+        """The same znode, for another tree."""
+        twin = Znode.__new__(Znode)
+        for name in Znode.__slots__:
+            setattr(twin, name, getattr(self, name))
+        twin.children = dict(self.children)
+        return twin
+
     def stat(self) -> Stat:
         """What clients see of it.
 
@@ -104,6 +112,16 @@ class Tree:
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    def copy(self) -> Tree:
+        """A tree of its own that holds the same."""
+        twin = Tree()
+        twin._nodes = {path: node.copy() for path, node in self._nodes.items() if path}
+        twin._nodes[""] = twin._nodes["/"]
+        twin._ephemerals = {owner: dict(owned) for owner, owned in self._ephemerals.items()}
+        twin._mortal = {path: twin._nodes[path] for path in self._mortal}
+        twin._bytes = self._bytes
+        return twin
 
     def get(self, path: str) -> Znode | None:
         return self._nodes.get(path)

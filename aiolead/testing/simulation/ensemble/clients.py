@@ -1,0 +1,260 @@
+"""The clients of one server: their connections, the handshake, and where their requests go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Protocol
+
+from ...._wire.codes import OpCode
+from ...._wire.jute import Reader
+from ...._wire.requests import AuthPacket, RequestHeader
+from ....errors import RemoteWireError, UnimplementedError
+from ..._server.connection import Closing, Connection, Traffic
+from ..._server.processor import NO_ZXID
+from ..._server.protocol import NOT_FOR_CLIENTS, OPS, Greeting, authenticate, reply, take_fault
+from ..._server.records import NoTokenReply
+from ..connection import Wire
+
+_HEADER_SIZE = 8
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+    from .server import Server
+
+
+class Office(Protocol):
+    """What a server's role does about its clients' sessions."""
+
+    pipeline: Pipeline
+
+    def touch(self, session_id: int, timeout_ms: int) -> bool:
+        """The session was heard of; False if it is over."""
+        ...
+
+    def revalidate(self, session_id: int, timeout_ms: int) -> None:
+        """A client has come with a session; the answer is given to `Clients.revalidated`."""
+        ...
+
+
+class ClientLink:
+    """The server's end of a connection to a client, as an endpoint of the network.
+
+    Attributes:
+        greeting: of a handshake that is not decided yet; what comes in until then is `held`.
+        is_ready: whether the handshake is done.
+        busy_until: when the last reply leaves that was delayed, in seconds of the timeline.
+    """
+
+    def __init__(self, clients: Clients, wire: Wire, connection: Connection) -> None:
+        self.wire = wire
+        self.connection = connection
+        self.greeting: Greeting | None = None
+        self.held = b""
+        self.is_ready = False
+        self.busy_until = 0.0
+        self._clients = clients
+        self._life = clients.server.life
+        self._life.opened(self)
+
+    def received(self, data: bytes, /) -> None:
+        self._life.run(self._clients.received, self, data)
+
+    def ended(self) -> None:
+        self._life.run(self._clients.lost, self)
+
+    def broken(self) -> None:
+        self._life.run(self._clients.lost, self)
+
+    def reset(self) -> None:
+        """The process has died."""
+        self.wire.reset()
+
+
+class Clients:
+    """All of a server's clients, in one life of its process.
+
+    Attributes:
+        office: serves them; None while the server has no role in which it serves.
+        attached: the newest connection of each session.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.office: Office | None = None
+        self.attached: dict[int, ClientLink] = {}
+        self.dropped_requests: Counter[OpCode] = Counter()
+        self.dropped_replies: Counter[OpCode] = Counter()
+        self._links: dict[Connection, ClientLink] = {}
+        self._woken: dict[Connection, None] = {}
+        self._traffic = Traffic()
+
+    def accept(self, wire: Wire, host: str) -> ClientLink | None:
+        """Takes a connection. One that comes while nobody serves is closed as soon as it speaks."""
+        limit = self.server.protocol.max_connections
+        if 0 < limit <= sum(link.wire.peer_host == host for link in self._links.values()):
+            return None
+        connection = Connection(host, self.server.protocol.max_frame, self._woken, self._traffic)
+        link = self._links[connection] = ClientLink(self, wire, connection)
+        return link
+
+    def settle(self) -> None:
+        """Sends what was queued, and closes what is to be closed."""
+        while self._woken:
+            woken = list(self._woken)
+            self._woken.clear()
+            for connection in woken:
+                if link := self._links.get(connection):
+                    self._send(link)
+
+    def received(self, link: ClientLink, data: bytes) -> None:
+        connection = link.connection
+        if connection.closing is not Closing.NO:
+            return
+        if self.office is None:
+            connection.close_now()
+            return
+        if link.greeting is not None:
+            link.held += data
+            return
+        connection.frames = connection.reader.feed(data)
+        self._resume(link)
+
+    def lost(self, link: ClientLink) -> None:
+        """The connection is gone, or is to be. Its session lives on, its watches do not."""
+        link.connection.close_now()
+
+    def close_all(self) -> None:
+        """The server serves no longer."""
+        self.office = None
+        for link in list(self._links.values()):
+            link.connection.close_now()
+        self.settle()
+
+    def session_ended(self, session_id: int) -> None:
+        """Somebody else than its client has ended a session."""
+        if link := self.attached.get(session_id):
+            link.connection.close_now()
+
+    def greeted(self, link: ClientLink, *, is_valid: bool) -> None:
+        """The session that a client has asked for, or come with, is decided on."""
+        connection, greeting = link.connection, link.greeting
+        if greeting is None or connection.closing is not Closing.NO:
+            return
+        link.greeting = None
+        if not is_valid:
+            greeting.refuse(connection)
+        elif take_fault(self.dropped_replies, OpCode.CREATE_SESSION):
+            connection.close_after_flush()
+        else:
+            id_ = connection.session_id
+            greeting.grant(connection, connection.timeout_ms, id_, self.server.password(id_))
+            link.is_ready = True
+            self._resume(link)
+
+    def revalidated(self, session_id: int, *, is_valid: bool) -> None:
+        """The leader's answer about a session that a client has come with."""
+        if link := self.attached.get(session_id):
+            self.greeted(link, is_valid=is_valid)
+
+    # --- what clients say ----------------------------------------------------------------------
+
+    def _resume(self, link: ClientLink) -> None:
+        connection = link.connection
+        try:
+            while connection.closing is Closing.NO and link.greeting is None:
+                packet = next(connection.frames, None)
+                if packet is not None:
+                    if link.is_ready:
+                        self._request(link, packet)
+                    else:
+                        self._handshake(link, packet)
+                elif link.held:
+                    connection.frames = connection.reader.feed(link.held)
+                    link.held = b""
+                else:
+                    return
+        except RemoteWireError:
+            connection.close_now()
+
+    def _handshake(self, link: ClientLink, packet: bytes) -> None:
+        server, office, connection = self.server, self.office, link.connection
+        assert office is not None
+        greeting = Greeting(packet)
+        request = greeting.request
+        if take_fault(self.dropped_requests, OpCode.CREATE_SESSION):
+            connection.close_after_flush()
+            return
+        if request.last_zxid_seen > server.replica.processor.zxid:
+            # The client has seen the future; another server may know it.
+            connection.close_now()
+            return
+        link.greeting = greeting
+        timeout = connection.timeout_ms = server.protocol.negotiated_ms(request.timeout_ms)
+        if request.session_id == 0:
+            id_ = connection.session_id = server.new_session_id()
+            self.attached[id_] = link
+            office.pipeline.create_session(link)
+            return
+        id_ = connection.session_id = request.session_id
+        if previous := self.attached.get(id_):
+            # Closed before the password is looked at, as ZooKeeper does.
+            previous.connection.close_now()
+        self.attached[id_] = link
+        if request.password != server.password(id_):
+            self.greeted(link, is_valid=False)
+        else:
+            office.revalidate(id_, timeout)
+
+    def _request(self, link: ClientLink, packet: bytes) -> None:
+        office, connection = self.office, link.connection
+        assert office is not None
+        r = Reader(packet)
+        header = RequestHeader.read(r)
+        op = OPS.get(header.op)
+        if op is OpCode.AUTH:
+            # Answered before the queue of requests: it does not touch the session.
+            authenticate(connection, header.xid, AuthPacket.read(r))
+            return
+        if not office.touch(connection.session_id, connection.timeout_ms):
+            return  # Of a session that is over. The connection is closed when its end is committed.
+        if op is None or op in NOT_FOR_CLIENTS:
+            reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
+            connection.close_after_flush()
+        elif op is OpCode.SASL:
+            reply(connection, header.xid, 0, NoTokenReply())
+        elif take_fault(self.dropped_requests, op):
+            connection.close_after_flush()
+        else:
+            is_lost = take_fault(self.dropped_replies, op)
+            office.pipeline.submit(link, header.xid, op, packet[_HEADER_SIZE:], is_lost=is_lost)
+
+    # --- connections ---------------------------------------------------------------------------
+
+    def _send(self, link: ClientLink) -> None:
+        server, connection = self.server, link.connection
+        data = connection.take()
+        closing = connection.closing
+        delay = server.reply_delay
+        now = server.timeline.now
+        if (delay or link.busy_until > now) and closing is not Closing.NOW:
+            # What was delayed is not overtaken.
+            link.busy_until = max(now + delay, link.busy_until)
+            server.timeline.at(link.busy_until, lambda: self._send_now(link, data, closing))
+        else:
+            self._send_now(link, data, closing)
+        if closing is not Closing.NO:
+            self._forget(link)
+
+    def _send_now(self, link: ClientLink, data: bytes, closing: Closing) -> None:
+        if data:
+            link.wire.send(data)
+        if closing is not Closing.NO:
+            link.wire.close()
+            self.server.life.closed(link)
+
+    def _forget(self, link: ClientLink) -> None:
+        connection = link.connection
+        self._links.pop(connection, None)
+        self.server.replica.processor.watches.forget(connection)
+        if self.attached.get(connection.session_id) is link:
+            del self.attached[connection.session_id]

@@ -1,0 +1,96 @@
+"""What is true of the ensemble as a whole, whatever its clients have heard of it so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ...._wire.codes import OpCode
+from ....model import EventType
+from ..._server.processor import Processor
+from ..timeline import Timeline
+from .log import Entry
+
+
+class OnFact(Protocol):
+    """Is told the truth, as it happens.
+
+    The kinds, with their details, which are passed by name:
+
+    * `session-created`: `session` (its id), `timeout` (seconds).
+    * `session-ending`: `session`, `why` (`expired` or `closed`), `server`: a leader has decided to
+      end it. One that has lost its quorum may decide so, too, and nothing comes of it.
+    * `session-ended`: `session`: the ensemble has agreed on it; its ephemerals are gone.
+    * `znode-created`, `znode-deleted`: `path`, `czxid`, `owner` (a session, or 0), `zxid`: of the
+      transaction that did it; the latter also `by`: whose request it was (of a session that ended,
+      its own), or 0.
+    * `leader-elected`, `leader-lost`: `server`, `epoch`. The first when a quorum follows it, the
+      second when it gives up or dies.
+    * `server`: `server`, `state`: `down`, `looking`, `leading`, `following`, `observing`, `frozen`
+      or `thawed`. A role begins when clients are served in it.
+
+    What is written counts from the instant at which a quorum has it on disk and its leader knows.
+    """
+
+    def __call__(self, kind: str, *, at: float, **details: Any) -> None:
+        """`at` is in seconds of the timeline."""
+        ...
+
+
+class Truth:
+    """Tells each change once, when the first of the servers applies it.
+
+    Attributes:
+        zxid: of the last change that was told.
+        on_fact: who is told; None if nobody cares.
+        znodes: czxid and owner of every znode that there is, by path.
+    """
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.zxid = 0
+        self.on_fact: OnFact | None = None
+        self.znodes: dict[str, tuple[int, int]] = {}
+        self._timeline = timeline
+        self._events: Sequence[tuple[EventType, str]] = ()
+
+    def tell(self, kind: str, **details: Any) -> None:
+        if self.on_fact is not None:
+            self.on_fact(kind, at=self._timeline.now, **details)
+
+    def begin(self, entry: Entry, processor: Processor) -> bool:
+        """Returns whether this server is the first to apply the entry; then `end` follows."""
+        if entry.zxid <= self.zxid:
+            return False
+        self.zxid = entry.zxid
+        processor.on_changes = self._changed
+        return True
+
+    def end(self, entry: Entry, processor: Processor) -> None:
+        processor.on_changes = None
+        events, self._events = self._events, ()
+        zxid, znodes = entry.zxid, self.znodes
+        for type_, path in events:
+            if type_ is EventType.CREATED:
+                node = processor.tree.get(path)
+                if node is None:
+                    continue  # Created and deleted in one transaction: it has never been.
+                znodes[path] = zxid, node.owner
+                self.tell("znode-created", path=path, czxid=zxid, owner=node.owner, zxid=zxid)
+            elif type_ is EventType.DELETED and path in znodes:
+                czxid, owner = znodes.pop(path)
+                self.tell(
+                    "znode-deleted",
+                    path=path,
+                    czxid=czxid,
+                    owner=owner,
+                    zxid=zxid,
+                    by=entry.session_id,
+                )
+        if entry.op is OpCode.CREATE_SESSION:
+            timeout = entry.timeout_ms / 1000
+            self.tell("session-created", session=entry.session_id, timeout=timeout)
+        elif entry.op is OpCode.CLOSE_SESSION:
+            self.tell("session-ended", session=entry.session_id)
+
+    def _changed(self, events: Sequence[tuple[EventType, str]]) -> None:
+        self._events = events
