@@ -126,7 +126,7 @@ def _without_threads() -> Iterator[None]:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """When garbage is collected depends on what ran before, and may be seen through weak references.
+    """When garbage is collected depends on what ran before, and shows through weak references.
 
     What a run leaves behind is collected after it.
     """

@@ -1,0 +1,674 @@
+"""The simulated network keeps what TCP promises, and breaks what TCP does not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from aiolead.testing.simulation.connection import Wire
+from aiolead.testing.simulation.loops import Backend, run_virtual
+from aiolead.testing.simulation.network import Network, host_of
+from aiolead.testing.simulation.stream import MAX_UNSENT, SimulatedStream, dial
+from aiolead.testing.simulation.timeline import Deadlock, Timeline
+
+CLIENT, SERVER = "10.0.1.1", "10.0.0.1"
+ADDRESS = f"{SERVER}:2181"
+
+on_each_loop = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+
+
+class End:
+    """One end of a connection, which notes what it is told, and when."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.wire: Wire | None = None
+        self.parts: list[Any] = []
+        self.told: list[tuple[float, str]] = []
+        self.on_received: Callable[[Any], object] = lambda _data: None
+
+    def received(self, data: Any) -> None:
+        self.parts.append(data)
+        self.on_received(data)
+
+    def ended(self) -> None:
+        self.told.append((self.timeline.now, "ended"))
+
+    def broken(self) -> None:
+        self.told.append((self.timeline.now, "broken"))
+
+    def opened(self, wire: Wire | None) -> None:
+        self.wire = wire
+        self.told.append((self.timeline.now, "refused" if wire is None else "opened"))
+
+    @property
+    def what(self) -> list[str]:
+        return [what for _, what in self.told]
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self.parts)
+
+
+class Scene:
+    """A server, a client, and the paths between them; packets take 10 ms and arrive whole."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.timeline = Timeline()
+        self.network = Network(self.timeline, seed)
+        self.there = self.network.path(CLIENT, SERVER)
+        self.back = self.network.path(SERVER, CLIENT)
+        for path in (self.there, self.back):
+            path.range, path.cuts = (0.01, 0.01), 0.0
+        self.accepted: list[End] = []
+        self.network.listen(ADDRESS, self.accept)
+
+    def accept(self, wire: Wire, host: str) -> End:
+        assert host == CLIENT
+        end = End(self.timeline)
+        end.wire = wire
+        self.accepted.append(end)
+        return end
+
+    def start(self) -> tuple[End, Callable[[], None]]:
+        client = End(self.timeline)
+        return client, self.network.connect(CLIENT, ADDRESS, client, client.opened)
+
+    def connected(self) -> tuple[End, End, Wire, Wire]:
+        client, _ = self.start()
+        self.run(1.0)
+        server = self.accepted[-1]
+        assert client.wire is not None
+        assert server.wire is not None
+        client.told.clear()
+        return client, server, client.wire, server.wire
+
+    def run(self, seconds: float) -> None:
+        end = self.timeline.now + seconds
+        while self.timeline.now < end:
+            self.timeline.advance(end)
+        assert self.timeline.failure is None
+
+
+def test_opening_takes_a_round_trip() -> None:
+    scene = Scene()
+    client, _ = scene.start()
+    scene.run(1.0)
+    assert client.told == [(pytest.approx(0.02), "opened")]
+    assert client.wire is not None
+    assert (client.wire.host, client.wire.peer_host) == (CLIENT, SERVER)
+    assert [str(c.target) for c in scene.network.connections()] == [ADDRESS]
+
+
+def test_bytes_arrive_later_and_in_order() -> None:
+    scene = Scene()
+    _, server, wire, _ = scene.connected()
+    wire.send(b"one")
+    wire.send(b"two")
+    assert wire.unsent == 6
+    scene.run(0.005)
+    assert server.parts == []
+    wire.send(b"three")
+    scene.run(0.006)
+    assert server.parts == [b"onetwo"]  # what is sent at one instant leaves in one packet
+    scene.run(1.0)
+    assert server.parts == [b"onetwo", b"three"]
+    assert wire.unsent == 0
+
+
+def test_objects_arrive_one_by_one() -> None:
+    scene = Scene()
+    _, server, wire, _ = scene.connected()
+    messages = [("proposal", 1), ("commit", 1)]
+    for message in messages:
+        wire.send(message)
+    scene.run(1.0)
+    assert server.parts == messages
+    assert server.parts[0] is messages[0]
+
+
+def test_a_fast_packet_does_not_overtake_a_slow_one() -> None:
+    scene = Scene()
+    _, server, wire, _ = scene.connected()
+    scene.there.range = (0.5, 0.5)
+    wire.send(b"slow")
+    scene.run(0.1)
+    scene.there.range = (0.01, 0.01)
+    wire.send(b"fast")
+    scene.run(0.3)
+    assert server.data == b""
+    scene.run(0.2)
+    assert server.data == b"slowfast"
+
+
+def test_closing_says_so_after_what_was_sent() -> None:
+    scene = Scene()
+    client, server, wire, server_wire = scene.connected()
+    wire.send(b"last words")
+    wire.close()
+    wire.send(b"too late")
+    scene.run(1.0)
+    assert server.data == b"last words"
+    assert server.what == ["ended"]
+    server_wire.close()
+    scene.run(1.0)
+    assert client.told == []  # nothing is told to who has closed
+    assert scene.network.connections() == []
+
+
+def test_one_direction_may_end_before_the_other() -> None:
+    scene = Scene()
+    client, server, wire, server_wire = scene.connected()
+    wire.end()
+    scene.run(1.0)
+    server_wire.send(b"answer")
+    server_wire.close()
+    scene.run(1.0)
+    assert server.what == ["ended"]
+    assert client.data == b"answer"
+    assert client.what == ["ended"]
+
+
+def test_who_sends_to_a_closed_end_is_reset() -> None:
+    scene = Scene()
+    client, server, wire, server_wire = scene.connected()
+    server_wire.close()
+    wire.send(b"crossing")
+    scene.run(1.0)
+    assert client.what == ["ended", "broken"]
+    assert server.data == b""
+    assert scene.network.connections() == []
+
+
+def test_a_reset_follows_what_was_sent() -> None:
+    scene = Scene()
+    _, server, wire, server_wire = scene.connected()
+    wire.send(b"data")
+    wire.reset()
+    scene.run(1.0)
+    assert server.data == b"data"
+    assert server.what == ["broken"]
+    assert not server_wire.is_open
+
+
+# --- attempts ------------------------------------------------------------------------------------
+
+
+def test_nobody_listens() -> None:
+    scene = Scene()
+    scene.network.unlisten(ADDRESS)
+    client, _ = scene.start()
+    scene.run(1.0)
+    assert client.told == [(pytest.approx(0.02), "refused")]
+    assert scene.network.connections() == []
+
+
+def test_an_address_is_listened_on_once() -> None:
+    scene = Scene()
+    with pytest.raises(OSError, match="in use"):
+        scene.network.listen(ADDRESS, scene.accept)
+    scene.network.unlisten(ADDRESS)
+    scene.network.listen(ADDRESS, scene.accept)
+
+
+def test_a_server_may_refuse() -> None:
+    scene = Scene()
+    scene.network.unlisten(ADDRESS)
+    scene.network.listen(ADDRESS, lambda _wire, _host: None)
+    client, _ = scene.start()
+    scene.run(1.0)
+    assert client.what == ["refused"]
+    assert scene.network.connections() == []
+
+
+def test_a_path_may_refuse_without_hurting_what_is_open() -> None:
+    scene = Scene()
+    _, server, wire, _ = scene.connected()
+    scene.there.refuses = True
+    client, _ = scene.start()
+    wire.send(b"still here")
+    scene.run(1.0)
+    assert client.what == ["refused"]
+    assert server.data == b"still here"
+
+
+@pytest.mark.parametrize("after", [0.0, 0.015])
+def test_an_attempt_may_be_given_up(after: float) -> None:
+    scene = Scene()
+    client, abandon = scene.start()
+    scene.run(after)
+    abandon()
+    scene.run(1.0)
+    assert client.told == []
+    assert [server.what for server in scene.accepted] == [["broken"]] * (after > 0)
+    assert scene.network.connections() == []
+
+
+def test_giving_up_late_changes_nothing() -> None:
+    scene = Scene()
+    client, abandon = scene.start()
+    scene.run(1.0)
+    abandon()
+    assert client.wire is not None
+    assert client.wire.is_open
+
+
+# --- faults --------------------------------------------------------------------------------------
+
+
+def test_a_silent_path_delivers_late() -> None:
+    scene = Scene()
+    client, server, wire, server_wire = scene.connected()
+    scene.there.silence()
+    wire.send(b"one")
+    server_wire.send(b"the other way")
+    scene.run(10.0)
+    wire.send(b"two")
+    scene.run(10.0)
+    assert server.data == b""
+    assert client.data == b"the other way"
+    scene.there.heal()
+    scene.run(2.0)
+    assert server.data == b"onetwo"
+
+
+def test_what_is_under_way_when_a_path_falls_silent_is_late_too() -> None:
+    scene = Scene()
+    _, server, wire, _ = scene.connected()
+    wire.send(b"data")
+    scene.run(0.005)
+    scene.there.silence()
+    scene.run(5.0)
+    assert server.data == b""
+    scene.there.heal()
+    scene.run(2.0)
+    assert server.data == b"data"
+
+
+def test_a_connection_may_be_forgotten_in_one_direction() -> None:
+    scene = Scene()
+    client, server, wire, server_wire = scene.connected()
+    scene.there.silence()
+    wire.send(b"one")
+    scene.run(1.0)
+    scene.there.heal(keep=False)
+    wire.send(b"two")
+    server_wire.send(b"back")
+    scene.run(100.0)
+    assert (server.data, server.told) == (b"", [])
+    assert client.data == b"back"
+    other, _ = scene.start()
+    scene.run(1.0)
+    assert other.what == ["opened"]  # new connections are not concerned
+
+
+def test_an_attempt_at_a_silent_path_is_not_answered_before_it_heals() -> None:
+    scene = Scene()
+    scene.back.silence()
+    client, _ = scene.start()
+    scene.run(60.0)
+    assert client.told == []
+    scene.back.heal()
+    scene.run(2.0)
+    assert client.what == ["opened"]
+
+
+def test_an_attempt_that_was_given_up_in_silence_never_arrives() -> None:
+    scene = Scene()
+    scene.there.silence()
+    _, abandon = scene.start()
+    scene.run(1.0)
+    abandon()
+    scene.there.heal()
+    scene.run(5.0)
+    assert scene.accepted == []
+
+
+def test_the_end_of_a_connection_is_told_late_as_well() -> None:
+    scene = Scene()
+    client, _, _, server_wire = scene.connected()
+    scene.back.silence()
+    server_wire.close()
+    scene.run(10.0)
+    assert client.told == []
+    scene.back.heal()
+    scene.run(2.0)
+    assert client.what == ["ended"]
+
+
+def test_a_reset_in_silence_is_lost_for_good() -> None:
+    """Whose host has died is told so only when it sends something to where nobody is any more."""
+    scene = Scene()
+    client, _, wire, server_wire = scene.connected()
+    scene.back.silence()
+    server_wire.send(b"never repeated by the dead")
+    server_wire.reset()
+    scene.run(10.0)
+    scene.back.heal()
+    scene.run(10.0)
+    assert (client.data, client.told) == (b"", [])
+    assert wire.is_open
+    wire.send(b"anybody there?")
+    scene.run(1.0)
+    assert client.what == ["broken"]
+
+
+def test_a_reset_that_is_under_way_when_a_path_falls_silent_is_lost() -> None:
+    scene = Scene()
+    client, _, _, server_wire = scene.connected()
+    server_wire.reset()
+    scene.run(0.005)
+    scene.back.silence()
+    scene.run(1.0)
+    scene.back.heal()
+    scene.run(5.0)
+    assert client.told == []
+
+
+@pytest.mark.parametrize("how", ["path", "network"])
+def test_breaking_everything_between_two_hosts(how: str) -> None:
+    scene = Scene()
+    client, server, wire, _ = scene.connected()
+    opening, _ = scene.start()
+    wire.send(b"lost")
+    if how == "path":
+        scene.back.reset()
+    else:
+        scene.network.reset(SERVER, CLIENT)
+    scene.run(1.0)
+    assert client.what == ["broken"]
+    assert server.what == ["broken"]
+    assert opening.what == ["refused"]
+    assert server.data == b""
+    assert scene.network.connections() == []
+
+
+def test_a_box_between_may_end_a_connection() -> None:
+    scene = Scene()
+    client, server, _, _ = scene.connected()
+    scene.network.connections()[0].finish()
+    scene.run(1.0)
+    assert client.what == ["ended"]
+    assert server.what == ["ended"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 6])
+def test_a_connection_breaks_after_so_many_bytes(size: int) -> None:
+    scene = Scene()
+    client, server, wire, _ = scene.connected()
+    scene.there.break_after = size
+    wire.send(b"abc")
+    scene.run(0.1)
+    wire.send(b"def")
+    scene.run(1.0)
+    assert server.data == b"abcdef"[:size]
+    assert server.what == ["broken"]
+    assert client.what == ["broken"]
+    assert scene.there.break_after is None  # once
+
+
+def test_dripping() -> None:
+    scene = Scene()
+    _, server, wire, _ = scene.connected()
+    scene.there.drip = (3, 0.5)
+    wire.send(b"0123456789")
+    scene.run(1.2)
+    assert server.parts == [b"012", b"345", b"678"]
+    wire.send(b"ab")
+    scene.run(2.0)
+    assert server.data == b"0123456789ab"
+    assert max(len(part) for part in server.parts) == 3
+
+
+def test_segments_are_cut_sometimes() -> None:
+    scene = Scene()
+    _, server, wire, _ = scene.connected()
+    scene.there.cuts = 0.5
+    for _ in range(50):
+        wire.send(b"0123456789")
+        scene.run(1.0)
+    lengths = {len(part) for part in server.parts}
+    assert server.data == b"0123456789" * 50
+    assert len(lengths) > 5
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_happens_bytes_arrive_once_in_order_and_the_end_last(seed: int) -> None:
+    """All faults that do not break a connection, at random; in both directions at once."""
+    scene = Scene(seed)
+    rng = random.Random(seed)
+    client, server, wire, server_wire = scene.connected()
+    sent = {wire: b"", server_wire: b""}
+    for _ in range(200):
+        path = rng.choice((scene.there, scene.back))
+        match rng.randrange(8):
+            case 0:
+                path.silence()
+            case 1 | 2:
+                path.heal()
+            case 3:
+                path.range = rng.choice(((0.0, 0.0), (0.001, 0.3), (0.0, 0.01)))
+            case 4:
+                path.drip = rng.choice((None, None, (2, 0.05)))
+            case 5:
+                path.cuts = rng.choice((0.0, 0.2, 0.9))
+            case _:
+                out = rng.choice((wire, server_wire))
+                for _ in range(rng.randrange(1, 4)):
+                    data = bytes(rng.randrange(256) for _ in range(rng.randrange(1, 30)))
+                    sent[out] += data
+                    out.send(data)
+        scene.run(rng.choice((0.0, 0.001, 0.1, 1.0)))
+        assert sent[wire].startswith(server.data)
+        assert sent[server_wire].startswith(client.data)
+    wire.end()
+    server_wire.end()
+    for path in (scene.there, scene.back):
+        path.heal()
+    scene.run(1000.0)
+    assert server.data == sent[wire]
+    assert client.data == sent[server_wire]
+    assert client.what == ["ended"]
+    assert server.what == ["ended"]
+    assert wire.unsent == server_wire.unsent == 0
+
+
+def test_each_path_draws_by_itself() -> None:
+    def arrivals(*, busy: bool) -> list[float]:
+        timeline = Timeline()
+        network = Network(timeline, 7)
+        seen: list[float] = []
+        for host in ("10.0.1.1", "10.0.1.2") if busy else ("10.0.1.1",):
+            for n in range(20):
+                path = network.path(host, SERVER)
+                seen.extend([path.delay()] if host == "10.0.1.1" else [path.delay()] * 0)
+                assert path.delay() >= 0.0001, n
+        return seen
+
+    assert arrivals(busy=True) == arrivals(busy=False)
+    assert len(set(arrivals(busy=False))) == 20
+
+
+def test_hosts_of_addresses() -> None:
+    assert host_of("10.0.0.1:2181") == "10.0.0.1"
+    assert host_of("10.0.0.1") == "10.0.0.1"
+    assert host_of("[fd00::1]:2181") == "[fd00::1]"
+    assert host_of("fd00::1") == "fd00::1"
+
+
+# --- byte streams --------------------------------------------------------------------------------
+
+
+def echoing(scene: Scene) -> None:
+    """The server sends back what it gets."""
+
+    def accept(wire: Wire, host: str) -> End:
+        end = scene.accept(wire, host)
+        end.on_received = wire.send
+        return end
+
+    scene.network.unlisten(ADDRESS)
+    scene.network.listen(ADDRESS, accept)
+
+
+@on_each_loop
+def test_a_stream_sends_and_receives(backend: Backend) -> None:
+    scene = Scene()
+    echoing(scene)
+
+    async def main() -> None:
+        async with await dial(scene.network, CLIENT, ADDRESS) as stream:
+            assert stream.extra_attributes == {}
+            await stream.send(b"hello")
+            assert await stream.receive() == b"hello"
+            await stream.send(b"0123456789")
+            assert await stream.receive(4) == b"0123"
+            assert await stream.receive(4) == b"4567"
+            assert await stream.receive(4) == b"89"
+            with anyio.move_on_after(5) as scope:
+                await stream.receive()
+            assert scope.cancelled_caught
+            await stream.send(b"again")
+            assert await stream.receive() == b"again"
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.receive()
+        with pytest.raises(anyio.ClosedResourceError):
+            await stream.send(b"x")
+
+    run_virtual(main, backend=backend, timeline=scene.timeline)
+    scene.run(1.0)
+    assert scene.accepted[0].what == ["ended"]
+
+
+@on_each_loop
+def test_a_stream_ends_after_its_data(backend: Backend) -> None:
+    scene = Scene()
+
+    async def main() -> None:
+        stream = await dial(scene.network, CLIENT, ADDRESS)
+        wire = scene.accepted[0].wire
+        assert wire is not None
+        wire.send(b"bye")
+        wire.close()
+        await anyio.sleep(1)
+        assert await stream.receive() == b"bye"
+        for _ in range(2):
+            with pytest.raises(anyio.EndOfStream):
+                await stream.receive()
+        await stream.send(b"nobody hears")
+        await anyio.sleep(1)
+        with pytest.raises(anyio.BrokenResourceError):
+            await stream.receive()
+        with pytest.raises(anyio.BrokenResourceError):
+            await stream.send(b"x")
+
+    run_virtual(main, backend=backend, timeline=scene.timeline)
+
+
+@on_each_loop
+def test_who_waits_is_told_at_once(backend: Backend) -> None:
+    scene = Scene()
+
+    async def receives(stream: SimulatedStream, error: type[Exception]) -> None:
+        with pytest.raises(error):
+            await stream.receive()
+
+    async def main() -> float:
+        for error in (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            stream = await dial(scene.network, CLIENT, ADDRESS)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(receives, stream, error)
+                await anyio.sleep(1)
+                with pytest.raises(anyio.BusyResourceError):
+                    await stream.receive()
+                if error is anyio.BrokenResourceError:
+                    scene.there.reset()
+                else:
+                    await stream.aclose()
+        return anyio.current_time()
+
+    assert run_virtual(main, backend=backend, timeline=scene.timeline) == pytest.approx(2.04)
+
+
+@on_each_loop
+def test_dialling(backend: Backend) -> None:
+    scene = Scene()
+
+    async def main() -> None:
+        scene.there.silence()
+        with anyio.move_on_after(10) as scope:
+            await dial(scene.network, CLIENT, ADDRESS)
+        assert scope.cancelled_caught
+        scene.there.heal()
+        scene.there.refuses = True
+        with pytest.raises(ConnectionRefusedError):
+            await dial(scene.network, CLIENT, ADDRESS)
+        scene.there.refuses = False
+        # Cancelled at the instant at which the answer comes, just before it: nothing is left open.
+        scene.back.range = (0.0, 0.0)
+        scene.there.range = (0.25, 0.25)
+        with anyio.CancelScope() as scope:
+            scene.timeline.after(0.25, lambda: scene.timeline.after(0.0, scope.cancel))
+            await dial(scene.network, CLIENT, ADDRESS)
+        assert scope.cancelled_caught
+        await anyio.sleep(1)
+        assert not any(c.client.is_open for c in scene.network.connections())
+        assert scene.accepted[-1].what == ["ended"]
+
+    run_virtual(main, backend=backend, timeline=scene.timeline)
+
+
+@on_each_loop
+def test_sending_waits_while_much_is_on_its_way(backend: Backend) -> None:
+    scene = Scene()
+
+    async def main() -> None:
+        stream = await dial(scene.network, CLIENT, ADDRESS)
+        scene.there.silence()
+        await stream.send(bytes(MAX_UNSENT))
+        assert anyio.current_time() == pytest.approx(0.02)
+        scene.timeline.after(100, scene.there.heal)
+        await stream.send(b"more")
+        assert 100 < anyio.current_time() < 102
+        await anyio.sleep(10)
+        scene.there.silence()
+        await stream.send(bytes(MAX_UNSENT))
+        scene.timeline.after(100, scene.there.reset)
+        await stream.send(b"never")  # the connection breaks: nobody waits for ever
+        assert stream.is_open is False
+
+    run_virtual(main, backend=backend, timeline=scene.timeline)
+    assert len(scene.accepted[0].data) == MAX_UNSENT + 4
+
+
+@on_each_loop
+def test_half_a_stream_may_be_closed(backend: Backend) -> None:
+    scene = Scene()
+
+    async def main() -> None:
+        stream = await dial(scene.network, CLIENT, ADDRESS)
+        await stream.send_eof()
+        await anyio.sleep(1)
+        server = scene.accepted[0]
+        assert server.what == ["ended"]
+        assert server.wire is not None
+        server.wire.send(b"answer")
+        assert await stream.receive() == b"answer"
+
+    run_virtual(main, backend=backend, timeline=scene.timeline)
+
+
+@on_each_loop
+def test_a_silent_network_and_nothing_else_is_a_deadlock(backend: Backend) -> None:
+    scene = Scene()
+    scene.there.silence()
+
+    async def main() -> None:
+        await dial(scene.network, CLIENT, ADDRESS)
+
+    with pytest.raises(Deadlock):
+        run_virtual(main, backend=backend, timeline=scene.timeline)
