@@ -1,112 +1,245 @@
-"""The checker of histories finds what is wrong, and nothing else."""
+"""Histories: what is recorded, how it is written and read back, and what identifies it."""
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from support.history import History, violations
+from hypothesis import given
+from hypothesis import strategies as st
+from support.tale import L, Tale
+
+from aiolead.testing import history as vocabulary
+from aiolead.testing.history import (
+    KINDS,
+    Entered,
+    Event,
+    History,
+    Joined,
+    Killed,
+    Left,
+    OfContender,
+    OfTurn,
+    describe,
+    from_line,
+    to_line,
+)
+
+_FINITE = st.floats(allow_nan=False, allow_infinity=False)
+_BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
+    "float": _FINITE,
+    "float | None": st.none() | _FINITE,
+    "int": st.integers(),
+    "str": st.text(),
+    "bool": st.booleans(),
+    "Value": st.none() | st.booleans() | st.integers() | _FINITE | st.text(),
+}
 
 
-class Script(History):
-    """A history in which every event comes one second after the one before."""
-
-    def __init__(self) -> None:
-        ticks = itertools.count()
-        super().__init__(clock=lambda: float(next(ticks)))
-
-    def turn(self, contender: str, token: int, line: str = "/l") -> None:
-        self.joined(line, contender)
-        self.entered(line, contender, token)
-        self.left(line, contender, token)
-
-
-@pytest.fixture
-def script() -> Script:
-    return Script()
-
-
-def test_turns_one_after_another_are_fine(script: Script) -> None:
-    script.turn("a", 1)
-    script.turn("b", 2)
-    script.turn("a", 3)
-    script.check()
-
-
-def test_nothing_is_fine(script: Script) -> None:
-    script.check()
-
-
-def test_two_at_once(script: Script) -> None:
-    script.entered("/l", "a", 1)
-    script.entered("/l", "b", 2)
-    script.left("/l", "a", 1)
-    script.left("/l", "b", 2)
-    (wrong,) = violations(script.events)
-    assert wrong == (
-        "/l: the hold of b (token 2) from 1.0000 to 3.0000 began during that of "
-        "a (token 1) from 0.0000 to 2.0000"
+def _events() -> st.SearchStrategy[Event]:
+    return st.one_of(
+        *(
+            st.builds(
+                kind,
+                **{field.name: _BY_TYPE[str(field.type)] for field in dataclasses.fields(kind)},
+            )
+            for kind in KINDS.values()
+        )
     )
-    with pytest.raises(AssertionError, match="began during that of a"):
-        script.check()
 
 
-def test_a_hold_within_another(script: Script) -> None:
-    script.entered("/l", "a", 1)
-    script.turn("b", 2)
-    script.left("/l", "a", 1)
-    assert len(violations(script.events)) == 1
+EVENTS = _events()
 
 
-def test_two_places_hold_two_but_not_three(script: Script) -> None:
-    script.entered("/l", "a", 1)
-    script.entered("/l", "b", 2)
-    assert [w for w in violations(script.events, places=2) if "began" in w] == []
-    script.entered("/l", "c", 3)
-    assert len([w for w in violations(script.events, places=2) if "began" in w]) == 1
+def test_the_vocabulary_is_complete() -> None:
+    exported = {
+        value
+        for value in vars(vocabulary).values()
+        if isinstance(value, type) and issubclass(value, Event)
+    }
+    assert set(KINDS.values()) == exported - {Event, OfContender, OfTurn}
+    for name, kind in KINDS.items():
+        assert kind.__name__ == name
+        assert dataclasses.fields(kind)[0].name == "at"
 
 
-def test_lines_do_not_exclude_each_other(script: Script) -> None:
-    script.entered("/l", "a", 2)
-    script.turn("b", 1, line="/m")
-    script.left("/l", "a", 2)
-    script.check()
+def test_each_kind_of_event_has_a_method_that_takes_its_fields() -> None:
+    tale = Tale()
+    clock = {"at": 7.0}
+    tale.at(7.0)
+    samples = {"str": "x", "int": 5, "float": 1.5, "float | None": 2.5, "bool": True, "Value": 3}
+    for name, kind in KINDS.items():
+        method = "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+        fields = {f.name: samples[str(f.type)] for f in dataclasses.fields(kind) if f.name != "at"}
+        getattr(tale, method)(**fields)
+        assert tale.events[-1] == kind(**clock, **fields)
 
 
-@pytest.mark.parametrize("token", [4, 5])
-def test_a_token_that_does_not_rise(script: Script, token: int) -> None:
-    script.turn("a", 5)
-    script.turn("b", token)
-    (wrong,) = violations(script.events)
-    assert "not above" in wrong
+@given(EVENTS)
+def test_an_event_is_one_line_and_comes_back_the_same(event: Event) -> None:
+    line = to_line(event)
+    assert line.endswith("\n")
+    assert line.count("\n") == 1
+    again = from_line(line)
+    assert type(again) is type(event)
+    assert repr(again) == repr(event)  # tells 1 from 1.0 and from True
+    assert describe(again) == describe(event)
 
 
-def test_a_waiter_that_was_never_served(script: Script) -> None:
-    script.turn("a", 1)
-    script.joined("/l", "b")
-    assert violations(script.events) == ["/l: b has waited since 3.0000"]
-    script.withdrew("/l", "b")
-    script.check()
+@given(st.lists(EVENTS, max_size=5), st.lists(EVENTS, max_size=5))
+def test_the_digest_is_that_of_the_events(one: list[Event], other: list[Event]) -> None:
+    first, second = History(), History()
+    first.events, second.events = one, other
+    assert (first.digest() == second.digest()) == (repr(one) == repr(other))
 
 
-def test_a_holder_that_lost_and_joined_again_must_be_served_again(script: Script) -> None:
-    script.joined("/l", "a")
-    script.entered("/l", "a", 1)
-    script.left("/l", "a", 1, was_lost=True)
-    script.joined("/l", "a")
-    assert violations(script.events) == ["/l: a has waited since 3.0000"]
-    assert "a left (token 1), lost" in script.tell()
+def test_the_digest_is_the_same_in_another_process_and_version() -> None:
+    tale = Tale()
+    tale.turn("a", 5)
+    assert tale.digest() == "2456d2be15d1647e"
 
 
-def test_a_holder_that_never_left(script: Script) -> None:
-    script.entered("/l", "a", 1)
-    assert violations(script.events) == ["/l: a has held since 0.0000"]
+def test_the_dead_tell_nothing_but_others_tell_of_them() -> None:
+    dead: set[str] = set()
+    history = History(clock=lambda: 1.0, is_alive=lambda name: name not in dead)
+    history.joined(L, "a")
+    dead.add("a")
+    history.killed("a")
+    history.entered(L, "a", 5)
+    history.session("a", "closed", 5)
+    history.joined(L, "b")
+    history.revoked(L, "a")
+    assert [type(event).__name__ for event in history.events] == [
+        "Joined",
+        "Killed",
+        "Joined",
+        "Revoked",
+    ]
 
 
-def test_a_revoked_hold_ends_there_but_its_holder_has_to_notice(script: Script) -> None:
-    script.entered("/l", "a", 1)
-    script.revoked("/l", "a")
-    script.turn("b", 2)
-    assert violations(script.events) == ["/l: a has held since 0.0000"]
-    script.left("/l", "a", 1, was_lost=True)
-    script.check()
+def test_a_sink_gets_each_event_as_it_happens() -> None:
+    written: list[str] = []
+    history = History(clock=lambda: 1.5, sink=written.append)
+    history.entered(L, "a", 5)
+    assert json.loads(written[0])["event"] == "Entered"
+    assert from_line(written[0]) == Entered(at=1.5, line=L, contender="a", token=5)
+    history.healed()
+    assert "".join(written) == history.lines()
+    assert len(history) == len(written) == 2
+
+
+# --- files of several processes ------------------------------------------------------------------
+
+
+def _write(path: Path, *events: Event, cut: bytes = b"") -> Path:
+    path.write_bytes("".join(map(to_line, events)).encode() + cut)
+    return path
+
+
+def test_files_are_merged_by_time_and_in_their_order_at_the_same_time(tmp_path: Path) -> None:
+    a = _write(
+        tmp_path / "a",
+        Entered(at=1.0, line=L, contender="a", token=1),
+        Left(at=3.0, line=L, contender="a", token=1),
+    )
+    b = _write(
+        tmp_path / "b",
+        Joined(at=1.0, line=L, contender="b"),
+        Joined(at=2.0, line=L, contender="b"),
+    )
+    merged = History.load([a, b])
+    assert [(e.at, type(e)) for e in merged.events] == [
+        (1.0, Entered),
+        (1.0, Joined),
+        (2.0, Joined),
+        (3.0, Left),
+    ]
+    assert [type(e) for e in History.load([b, a]).events][:2] == [Joined, Entered]
+
+
+@pytest.mark.parametrize("length", range(len(to_line(Killed(at=1.0, contender="é")).encode())))
+def test_the_last_line_of_a_killed_process_may_be_cut_anywhere(tmp_path: Path, length: int) -> None:
+    event = Killed(at=1.0, contender="é")
+    whole = to_line(Killed(at=2.0, contender="é")).encode()
+    history = History.load([_write(tmp_path / "a", event, cut=whole[:length])])
+    # All but the end of the line is enough.
+    assert len(history) == (2 if length == len(whole) - 1 else 1)
+    assert history.events[0] == event
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"",
+        b"5",
+        b'{"at":1.0}',
+        b'{"event":"Unheard","at":1.0}',
+        b'{"event":"Killed","at":1.0}',
+        b"\xff",
+    ],
+)
+def test_any_other_line_must_be_an_event(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(line + b"\n" + to_line(Killed(at=1.0, contender="a")).encode())
+    with pytest.raises(ValueError, match=r"a, line 1: not an event"):
+        History.load([path])
+
+
+def test_a_hold_of_a_killed_process_ends_with_it(tmp_path: Path) -> None:
+    a = _write(
+        tmp_path / "a",
+        Entered(at=1.0, line=L, contender="a", token=1),
+        cut=b'{"event":"Left","at":',
+    )
+    b = _write(
+        tmp_path / "b",
+        Entered(at=3.0, line=L, contender="b", token=2),
+        Left(at=4.0, line=L, contender="b", token=2),
+    )
+    with pytest.raises(AssertionError, match="I1 at"):
+        History.load([a, b]).check()
+    nemesis = _write(tmp_path / "n", Killed(at=2.0, contender="a"))
+    History.load([a, b, nemesis]).check()
+
+
+# --- told ----------------------------------------------------------------------------------------
+
+
+def _told(do: Callable[[Tale], object]) -> str:
+    tale = Tale()
+    do(tale)
+    return tale.tell()
+
+
+def test_it_is_told_in_words() -> None:
+    assert _told(lambda t: t.joined(L, "a")) == "   0.0000  /l: a joined"
+    assert _told(lambda t: t.left(L, "a", 5, was_lost=True)).endswith("/l: a left (token 5), lost")
+    assert _told(lambda t: t.looked(L, "a", 5, held=False)).endswith(
+        "/l: a looked (token 5, held False)"
+    )
+    assert _told(lambda t: t.node_created("/l/x", 5)).endswith(
+        "  node created (path /l/x, czxid 5)"
+    )
+    assert _told(lambda t: t.healed()).endswith("  healed")
+    tale = Tale()
+    tale.at(5).joined(L, "a")
+    tale.at(6.25).stepped_down(L, "a", 5, "why not")
+    assert tale.tell().splitlines()[1] == "   1.2500  /l: a stepped down (token 5, why why not)"
+    assert Tale().tell() == ""
+
+
+def test_a_failed_check_tells_the_history() -> None:
+    tale = Tale()
+    tale.turn("a", 5)
+    tale.check()
+    tale.joined(L, "b")
+    with pytest.raises(AssertionError) as caught:
+        tale.check()
+    assert str(caught.value).startswith("I9 at 3.0000: /l: b has waited since 3.0000\nThe history:")
+    assert "a left (token 5)" in str(caught.value)
+    tale.check(skip={"I9"})

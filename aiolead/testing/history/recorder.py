@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -278,12 +279,10 @@ class History:
             for number, line in enumerate(lines, 1):
                 try:
                     history.events.append(from_line(line))
-                except (ValueError, TypeError, KeyError) as error:
-                    raise ValueError(f"{path}, line {number}: not an event: {line!r}") from error
-            try:
+                except ValueError as error:
+                    raise ValueError(f"{path}, line {number}: {error}") from error
+            with suppress(ValueError):
                 history.events.append(from_line(cut))
-            except (ValueError, TypeError, KeyError):
-                continue
         history.events.sort(key=lambda event: event.at)
         return history
 
@@ -299,12 +298,13 @@ def from_line(line: str | bytes) -> Event:
     """The event that `to_line` wrote.
 
     Raises:
-        ValueError: it is not JSON.
-        KeyError: it is not an event, or of an unknown kind.
-        TypeError: its fields are not those of its kind.
+        ValueError: it is none: not JSON, of an unknown kind, or with other fields.
     """
-    fields: dict[str, Any] = json.loads(line)
-    return KINDS[fields.pop("event")](**fields)
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        return KINDS[fields.pop("event")](**fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"not an event: {line!r}") from error
 
 
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")

@@ -60,15 +60,15 @@ def _idle(line: str, reading: Reading, healed: float, bounds: Bounds) -> list[Vi
     places = bounds.places_in(line)
     waiting = held = 0
     shares = False
-    since = inf  # since when a place was free and somebody waited
+    since, told = inf, False  # since when a place was free and somebody waited
     for _, at, more_waiting, more_held, entered in steps:
         until = min(at, reading.end)
-        if until - max(since, healed) > bounds.progress:
+        if until - max(since, healed) > bounds.progress and not told:
+            told = True
             text = (
                 f"{line}: a place was free from {since:.4f} to {until:.4f} while {waiting} waited"
             )
             wrong.append(Violation("I9", text, max(since, healed) + bounds.progress))
-            since = until
         if at == inf:
             break
         disturbed = more_waiting == more_held == 0
@@ -76,9 +76,9 @@ def _idle(line: str, reading: Reading, healed: float, bounds: Bounds) -> list[Vi
         held += more_held
         shares = shares or (entered is not None and bool(entered.hold.mode))
         if waiting <= 0 or held >= (1 if shares else places):
-            since = inf
+            since, told = inf, False
         elif since == inf or disturbed or entered is not None:
-            since = at
+            since, told = at, False
     return wrong
 
 
@@ -184,10 +184,12 @@ def no_false_alarm(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Vi
     Faults with less than the time to recover between them count as one; so do times without a
     leader, and stops. A loss is excused by a longer fault that ended less than the bound of
     progress before it, and by a severe one (`FaultBegan`).
+
+    Only where faults were told of, or `Healed` says that there were none.
     """
     reading = Reading.of(events)
     losses = list(_losses(reading))
-    if not losses:
+    if not losses or not (reading.has(FaultBegan) or reading.has(Healed)):
         return []
     outages = _outages(reading, bounds)
     starts = [outage.start for outage in outages]

@@ -192,6 +192,10 @@ class Reading:
         """The events of a kind, with their positions."""
         return self._by_kind.get(kind, [])
 
+    def has(self, kind: type[Event]) -> bool:
+        """Whether there is an event of a kind."""
+        return kind in self._by_kind
+
     def holds(self) -> Iterator[Turn]:
         """The turns in which something was held, in the order in which they began."""
         return (turn for turn in self.turns if turn.entered is not None)

@@ -156,6 +156,8 @@ def session_continuity(events: Iterable[Event] | Reading, bounds: Bounds) -> lis
         who, session_id = event.contender, event.session_id
         if event.state == "expired":
             expired[who] = last.pop(who, session_id) or session_id
+        elif event.state == "closed":
+            last.pop(who, None)  # the next one is that of another client
         elif event.state == "connected":
             before = last.get(who, session_id)
             if before != session_id:

@@ -47,12 +47,18 @@ ACQUIRING, WAITING, HOLDING, RELEASING = "acquiring", "waiting", "holding", "rel
 
 SITUATIONS = (
     *_STEPPED.values(),
-    *(f"session expired while {phase}" for phase in (ACQUIRING, WAITING, HOLDING, RELEASING)),
-    *(f"link lost while {phase}" for phase in (ACQUIRING, WAITING, HOLDING, RELEASING)),
-    *(f"reconnected in the session while {phase}" for phase in (ACQUIRING, WAITING, HOLDING)),
-    *(f"cancelled while {phase}" for phase in (ACQUIRING, WAITING, HOLDING, RELEASING)),
-    *(f"killed while {phase}" for phase in (ACQUIRING, WAITING, HOLDING)),
-    *(f"stopped while {phase}" for phase in (ACQUIRING, WAITING, HOLDING)),
+    *(
+        f"{blow} while {phase}"
+        for blow in (
+            "link lost",
+            "reconnected in the session",
+            "session expired",
+            "cancelled",
+            "killed",
+            "stopped",
+        )
+        for phase in (ACQUIRING, WAITING, HOLDING, RELEASING)
+    ),
     "line moved while a waiter had no link",
     "handed over after a loss",
     "handed over while there was no leader",

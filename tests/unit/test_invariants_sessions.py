@@ -1,0 +1,293 @@
+"""I5 to I8 and I12: each with a history that breaks it, and the nearest that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.tale import BOUNDS, PARENT, L, Tale, path_of, session_of
+
+OLD, NEW = 0x1, 0x2
+
+
+@pytest.fixture
+def tale() -> Tale:
+    return Tale()
+
+
+# --- I5: no zombie -------------------------------------------------------------------------------
+
+
+def _another_session(tale: Tale, *, session: int = NEW, client: str = "host") -> None:
+    """A holder's client has another session, at 5 s."""
+    tale.at(1).session("host", "connected", OLD)
+    tale.at(2).entered(L, "host/a", 1, session_id=OLD)
+    tale.at(5).session("host", "expired", OLD)
+    tale.at(5).session(client, "connected", session)
+
+
+def test_a_hold_of_the_old_session_has_ended_before_the_new_one(tale: Tale) -> None:
+    tale.at(1).session("host", "connected", OLD)
+    tale.at(2).entered(L, "host/a", 1, session_id=OLD)
+    tale.at(4).left(L, "host/a", 1, was_lost=True)
+    tale.at(5).session("host", "expired", OLD)
+    tale.at(5).session("host", "connected", NEW)
+    tale.check(BOUNDS)
+
+
+def test_or_has_at_least_been_told(tale: Tale) -> None:
+    _another_session(tale)
+    tale.at(5.05).stepped_down(L, "host/a", 1)
+    tale.at(7).left(L, "host/a", 1, was_lost=True)
+    tale.check(BOUNDS)
+
+
+def test_and_not_much_later(tale: Tale) -> None:
+    _another_session(tale)
+    tale.at(5.2).stepped_down(L, "host/a", 1)
+    tale.at(5.3).left(L, "host/a", 1, was_lost=True)
+    assert tale.broken() == ["I5"]
+
+
+@pytest.mark.parametrize(("left", "broken"), [(5.5, []), (5.7, ["I5"])])
+def test_where_that_is_not_reported_it_has_its_wind_down_time_to_leave(
+    tale: Tale, left: float, broken: list[str]
+) -> None:
+    _another_session(tale)
+    tale.at(left).left(L, "host/a", 1, was_lost=True)
+    assert tale.broken() == broken
+
+
+def test_it_does_not_count_as_held_any_more(tale: Tale) -> None:
+    _another_session(tale)
+    tale.at(5).looked(L, "host/a", 1, held=False)
+    tale.at(5.3).left(L, "host/a", 1, was_lost=True)
+    tale.check(BOUNDS)
+    zombie = Tale()
+    _another_session(zombie)
+    zombie.at(5).looked(L, "host/a", 1, held=True)
+    zombie.at(5.3).left(L, "host/a", 1, was_lost=True)
+    assert zombie.broken() == ["I5"]
+
+
+@pytest.mark.parametrize(("session", "client"), [(OLD, "host"), (NEW, "other"), (NEW, "host/ab")])
+def test_the_same_session_and_those_of_others_do_not_matter(
+    tale: Tale, session: int, client: str
+) -> None:
+    _another_session(tale, session=session, client=client)
+    tale.at(9).looked(L, "host/a", 1, held=True)
+    tale.at(9).left(L, "host/a", 1)
+    assert "I5" not in tale.broken()
+
+
+# --- I6: exactly once ----------------------------------------------------------------------------
+# Progress is due within 7 s.
+
+
+def _turn_with(tale: Tale, *, extra: bool = False) -> None:
+    """A turn that ends at 3 s; with a second znode or without."""
+    tale.at(0).session("a", "connected", session_of("a"))
+    tale.at(0).waits("a", 1)
+    if extra:
+        tale.at(1).node_created(path_of(2), 2, session_of("a"))
+    tale.at(2).holds("a", 1)
+    tale.at(3).leaves("a", 1)
+
+
+@pytest.mark.parametrize(("gone", "broken"), [(10.0, []), (10.1, ["I6"])])
+def test_a_znode_that_outlives_its_turn_is_gone_soon(
+    tale: Tale, gone: float, broken: list[str]
+) -> None:
+    _turn_with(tale, extra=True)
+    tale.at(gone).gone("a", 2, by=session_of("a"))
+    assert tale.broken() == broken
+
+
+@pytest.mark.parametrize(("end", "broken"), [(9.9, []), (10.1, ["I6"])])
+def test_or_else_it_was_forgotten(tale: Tale, end: float, broken: list[str]) -> None:
+    _turn_with(tale, extra=True)
+    tale.at(end).leftover("znodes", 0)
+    assert tale.broken() == broken
+
+
+@pytest.mark.parametrize(("gone", "broken"), [(27.0, []), (27.1, ["I6"])])
+def test_the_time_counts_from_the_healing(tale: Tale, gone: float, broken: list[str]) -> None:
+    tale.fault_began("cut")
+    _turn_with(tale, extra=True)
+    tale.at(20).healed()
+    tale.at(gone).gone("a", 2, by=session_of("a"))
+    assert tale.broken() == broken
+
+
+def test_while_something_is_broken_nothing_is_due(tale: Tale) -> None:
+    tale.fault_began("cut")
+    _turn_with(tale, extra=True)
+    tale.at(90).gone("a", 2, by=session_of("a"))
+    tale.check(BOUNDS)
+
+
+def test_a_znode_of_the_next_turn_is_none_of_the_last(tale: Tale) -> None:
+    _turn_with(tale)
+    tale.at(4).waits("a", 3)
+    tale.at(5).holds("a", 3)
+    tale.at(50).leaves("a", 3)
+    tale.check(BOUNDS)
+
+
+@pytest.mark.parametrize(("gone", "broken"), [(8.0, []), (8.1, ["I6"])])
+def test_a_turn_has_one_znode_at_a_time(tale: Tale, gone: float, broken: list[str]) -> None:
+    tale.at(0).session("a", "connected", session_of("a"))
+    tale.at(0).waits("a", 1)
+    tale.at(1).node_created(path_of(2), 2, session_of("a"))
+    tale.at(2).holds("a", 1)
+    tale.at(gone).gone("a", 2, by=session_of("a"))
+    tale.at(50).leaves("a", 1)
+    assert tale.broken() == broken
+
+
+def test_but_another_session_has_another(tale: Tale) -> None:
+    tale.at(0).joined(L, "z")
+    tale.at(0).entered(L, "z", 0)
+    tale.at(0).session("a", "connected", session_of("a"))
+    tale.at(0).waits("a", 1)
+    tale.at(1).session("a", "expired", session_of("a"))
+    tale.at(1).session("a", "connected", NEW)
+    tale.at(1).node_created(path_of(2), 2, NEW)
+    tale.at(9).gone("a", 1)
+    tale.at(9).left(L, "z", 0)
+    tale.at(9).entered(L, "a", 2, path=path_of(2), session_id=NEW)
+    tale.at(9).left(L, "a", 2)
+    tale.node_deleted(path_of(2), 9, NEW, NEW)
+    tale.check(BOUNDS)
+
+
+def test_znodes_elsewhere_and_of_others_are_not_looked_at(tale: Tale) -> None:
+    tale.node_created("/other/x", 90, session_of("a"))
+    tale.node_created(f"{PARENT}/plain", 91)
+    tale.node_created(path_of(92), 92, 0x55)
+    tale.node_deleted(path_of(92), 93, 0x55)
+    _turn_with(tale)
+    tale.at(50).leftover("znodes", 0)
+    tale.check(BOUNDS)
+
+
+# --- I12: who gives up leaves nothing behind -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("why", "name"),
+    [("cancelled", "I12"), ("timeout", "I12"), ("", "I12"), ("error", "I6")],
+)
+def test_who_gives_up_leaves_no_znode(tale: Tale, why: str, name: str) -> None:
+    tale.at(0).session("b", "connected", session_of("b"))
+    _turn_with(tale)
+    tale.at(4).waits("b", 4)
+    tale.at(5).withdrew(L, "b", why)
+    tale.at(12).gone("b", 4, by=session_of("b"))
+    tale.check(BOUNDS)
+    late = Tale()
+    late.events = tale.events[:-1]
+    late.at(12.1).gone("b", 4, by=session_of("b"))
+    (wrong,) = late.wrong()
+    assert wrong.invariant == name
+    assert "and its znode is still there: /app/l/lock-0000000004" in wrong.text
+
+
+@pytest.mark.parametrize(("end", "broken"), [(5.1, []), (5.2, ["I12"])])
+def test_who_is_cancelled_in_line_ends_at_once(tale: Tale, end: float, broken: list[str]) -> None:
+    tale.at(4).joined(L, "a")
+    tale.at(5).cancelled(L, "a")
+    tale.at(end).withdrew(L, "a", "cancelled")
+    assert tale.broken() == broken
+
+
+@pytest.mark.parametrize(("end", "broken"), [(5.6, []), (5.7, ["I12"])])
+def test_and_who_holds_in_its_wind_down_time(tale: Tale, end: float, broken: list[str]) -> None:
+    tale.at(4).entered(L, "a", 1)
+    tale.at(5).cancelled(L, "a")
+    tale.at(5.4).cancelled(L, "a")
+    tale.at(end).left(L, "a", 1)
+    assert tale.broken() == broken
+
+
+def test_unless_its_process_does_not_run_or_its_body_does_not_heed_it(tale: Tale) -> None:
+    tale.at(4).entered(L, "a", 1)
+    tale.at(5).cancelled(L, "a")
+    tale.at(5.1).stopped("a")
+    tale.at(9).continued("a")
+    tale.at(9.4).left(L, "a", 1)
+    tale.at(10).entered(L, "a", 2, stubborn=True)
+    tale.at(11).cancelled(L, "a")
+    tale.at(20).left(L, "a", 2)
+    tale.check(BOUNDS)
+
+
+def test_who_never_ends_is_late_too(tale: Tale) -> None:
+    tale.at(4).joined(L, "a")
+    tale.at(5).cancelled(L, "a")
+    assert tale.broken(replace(BOUNDS, is_complete=False)) == []
+    tale.at(6).reached("the end")
+    assert tale.broken(replace(BOUNDS, is_complete=False)) == ["I12"]
+
+
+def test_the_znode_of_who_was_cancelled_as_it_held_is_its_affair_too(tale: Tale) -> None:
+    tale.at(0).session("a", "connected", session_of("a"))
+    tale.at(0).waits("a", 1)
+    tale.at(1).holds("a", 1)
+    tale.at(2).cancelled(L, "a")
+    tale.at(2).left(L, "a", 1)
+    tale.at(9.1).gone("a", 1)
+    assert tale.broken() == ["I12"]
+
+
+# --- I7: session continuity ----------------------------------------------------------------------
+
+
+def test_another_session_after_the_old_one_expired(tale: Tale) -> None:
+    for state, session_id in [
+        ("connecting", 0),
+        ("connected", OLD),
+        ("suspended", OLD),
+        ("connected", OLD),
+        ("suspended", OLD),
+        ("expired", OLD),
+        ("connecting", 0),
+        ("connected", NEW),
+        ("closed", NEW),
+    ]:
+        tale.session("a", state, session_id)
+    tale.session("b", "connected", 7)
+    tale.check(BOUNDS)
+
+
+def test_and_not_before_each_listener_was_told(tale: Tale) -> None:
+    for listener in ("a", "b"):
+        tale.session(listener, "connected", OLD)
+    tale.session("a", "expired", OLD)
+    for listener in ("a", "b"):
+        tale.session(listener, "connected", NEW)
+    (wrong,) = tale.wrong()
+    assert wrong.text == "b: the session 0x1 became 0x2 without expiring"
+
+
+def test_an_expired_session_does_not_come_back(tale: Tale) -> None:
+    tale.session("a", "connected", OLD)
+    tale.session("a", "expired", OLD)
+    tale.session("a", "connected", OLD)
+    assert tale.broken() == ["I7"]
+
+
+# --- I8: monotonic reads -------------------------------------------------------------------------
+
+
+def test_reads_do_not_go_back(tale: Tale) -> None:
+    tale.read("a", "/x", "old", zxid=5)
+    tale.read("a", "/x", "new", zxid=6)
+    tale.read("a", "/x", "new", zxid=6)
+    tale.read("b", "/x", "old", zxid=5)
+    tale.read("a", "/y", "", zxid=1)
+    tale.read("a", "/x", "unknown")
+    tale.check(BOUNDS)
+    tale.read("a", "/x", "old", zxid=5)
+    (wrong,) = tale.wrong()
+    assert str(wrong) == "I8 at 0.0000: /x: a read zxid 5 after 6"
