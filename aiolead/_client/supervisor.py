@@ -28,6 +28,12 @@ Dial = Callable[[str, int], Awaitable[ByteStream]]
 
 READ_SIZE = 256 * 1024
 
+LONGEST_SLEEP = 1.0
+"""How long the timekeeper sleeps at a time while anything is held, in seconds.
+
+The clock that event loops sleep by stops while the machine is suspended; the lease's does not.
+"""
+
 REFUSALS = 3
 """Rounds of refusals after which a session whose time is up is given up; one may be a bad link."""
 
@@ -121,7 +127,8 @@ class Supervisor:
             if due == inf:
                 await self._due.wait()
             else:
-                with anyio.move_on_after(max(0.0, due - clock())):
+                longest = LONGEST_SLEEP if machine.leases.is_held else inf
+                with anyio.move_on_after(min(max(0.0, due - clock()), longest)):
                     await self._due.wait()
 
     # --- connecting ----------------------------------------------------------------------------

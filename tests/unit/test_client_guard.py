@@ -246,7 +246,9 @@ def test_it_stays_after_the_close_until_what_was_held_has_ended(scene: Scene) ->
         holder = Holder(scene.script)
         scene.script.machine.leases.close()
         guard.close()
+        guard._thread.join(0.1)
         assert guard._thread.is_alive()
+        assert guard._thread.daemon  # keeps no process from ending
         scene.script.now += 0.7  # its wind-down time, less the reserve
         scene.wait()
         assert [hold.reason for hold in scene.told[0].holds] == [LossReason.CLOSED]
