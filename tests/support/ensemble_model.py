@@ -155,6 +155,8 @@ class Client:
         self.heard: list[Any] = []
         self.pings: list[tuple[float, float]] = []
         self.zxid = 0
+        self.seen = 0
+        self.has_greeted = False
         self._pinged: list[float] = []
         self._xid = 0
         self._frames = FrameReader(1 << 24)
@@ -208,6 +210,7 @@ class Client:
         session: tuple[int, bytes] = (0, bytes(16)),
         seen: int = 0,
     ) -> None:
+        self.has_greeted = True
         self.say(encode_record(ConnectRequest(seen, round(timeout * 1000), *session)))
 
     def say(self, data: bytes) -> None:

@@ -44,7 +44,7 @@ class Electoral:
         self._decided = decided
         self._least_age = least_age
         self._links: dict[int, Link] = {}
-        self._opened: dict[int, float] = {}
+        self._made: dict[int, float] = {}
         self._timer: LifeTimer | None = None
         self._deadline: float | None = None
 
@@ -87,15 +87,13 @@ class Electoral:
     def _renew(self, peer: int) -> None:
         """Has the next letter take a new connection.
 
-        The old one may be dead without anybody knowing. So whoever repeats a letter does not use it
+        The old one may be dead, or stay half open, without anybody knowing. So whoever repeats a letter does not use it
         again, nor does whoever hears from a peer by a new connection.
         """
         link = self._links.get(peer)
-        if link is not None and link.is_open:
-            age = self._life.clock() - self._opened.get(peer, 0.0)
-            if age > self._least_age:
-                link.close()
-                del self._links[peer]
+        if link is not None and self._life.clock() - self._made[peer] > self._least_age:
+            link.close()
+            del self._links[peer]
 
     def _post(self, letter: Letter) -> None:
         """Sends a letter. On a new connection the newest one goes first, and it is this one."""
@@ -109,11 +107,11 @@ class Electoral:
                 del self._links[to]
 
         def opened() -> None:
-            self._opened[to] = self._life.clock()
             newest = self.election.last_sent(to)
             if newest is not None:
                 link.send(Notice(self.election.server, newest))
 
         link = Link(self._life, lambda _: None, gone)
         self._links[to] = link
+        self._made[to] = self._life.clock()
         link.connect(self._network, self._host, self._address_of(to), opened)
