@@ -77,7 +77,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: Any) -> 
 
 # --- servers -----------------------------------------------------------------------------------
 
-_REAL = ("real_server", "real_ensemble")
+_REAL = ("zookeeper_installed", "real_server", "real_ensemble")
 _REQUIRED = "AIOLEAD_REQUIRE_ZOOKEEPER"
 _SKIPPED = "needs a real ZooKeeper"
 
@@ -89,6 +89,12 @@ def _need_zookeeper() -> None:
         if os.environ.get(_REQUIRED) == "1":
             pytest.fail(f"{_REQUIRED}=1, but: {missing}", pytrace=False)
         pytest.skip(_SKIPPED)
+
+
+@pytest.fixture(scope="session")
+def zookeeper_installed() -> None:
+    """Take this in tests that start real servers of their own."""
+    _need_zookeeper()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,79 @@
+"""What a ZooKeeper server has on its disk, read while it is down: what it will vote with."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiolead.errors import UsageError
+from aiolead.testing.servers import BlockingServer
+
+_LOG_HEADER = struct.Struct(">4sIq")
+"""Magic, version, database."""
+
+_RECORD_HEADER = struct.Struct(">qi")
+"""Checksum, length. The end of a log is filled with zeros."""
+
+_TRANSACTION_HEADER = struct.Struct(">qiq")
+"""Session, number within the session, zxid."""
+
+_END_OF_RECORD = 1
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A server's state on disk.
+
+    Attributes:
+        epoch: the last epoch that it took part in.
+        snapshot: the last zxid in its newest snapshot.
+        logged: the zxids in its transaction log.
+    """
+
+    epoch: int
+    snapshot: int
+    logged: tuple[int, ...]
+
+    @property
+    def zxid(self) -> int:
+        return max(self.snapshot, *self.logged, 0)
+
+    @property
+    def in_memory(self) -> tuple[int, ...]:
+        """What the server keeps at hand for learners, when it comes up."""
+        return tuple(zxid for zxid in self.logged if zxid > self.snapshot)
+
+
+def read_disk(server: BlockingServer) -> Disk:
+    """Reads the disk of a server that does not run; all zeros if it never did."""
+    try:
+        directory = _directory(server)
+        epoch = int((directory / "currentEpoch").read_text())
+    except (FileNotFoundError, UsageError):
+        return Disk(0, 0, ())
+    snapshots = [int(path.suffix[1:], 16) for path in directory.glob("snapshot.*")]
+    logs = sorted(directory.glob("log.*"), key=lambda path: int(path.suffix[1:], 16))
+    return Disk(epoch, max(snapshots, default=0), tuple(z for log in logs for z in _zxids(log)))
+
+
+def is_logged(server: BlockingServer, data: bytes) -> bool:
+    """Whether a server has a transaction with this data in its log."""
+    return any(data in log.read_bytes() for log in _directory(server).glob("log.*"))
+
+
+def _directory(server: BlockingServer) -> Path:
+    return server.log.parent / "data" / "version-2"
+
+
+def _zxids(log: Path) -> Iterator[int]:
+    content = log.read_bytes()
+    position = _LOG_HEADER.size
+    while position + _RECORD_HEADER.size <= len(content):
+        _, length = _RECORD_HEADER.unpack_from(content, position)
+        if length <= 0:
+            return
+        position += _RECORD_HEADER.size
+        yield _TRANSACTION_HEADER.unpack_from(content, position)[2]
+        position += length + _END_OF_RECORD
