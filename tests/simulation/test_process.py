@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -528,7 +532,7 @@ def test_clocks_of_two_processes_have_nothing_to_do_with_each_other(backend: Bac
     assert one[1] != two[1]
 
 
-def _take_turns(scene: Scene) -> list[Any]:
+def take_turns(scene: Scene) -> list[Any]:
     """Two real clients take turns with a lock, while one is stopped and the other killed."""
 
     async def program(process: Process) -> None:
@@ -555,24 +559,40 @@ def _take_turns(scene: Scene) -> list[Any]:
 
 
 def test_real_clients_in_a_made_up_world(backend: Backend) -> None:
-    seen = _take_turns(Scene(backend))
+    seen = take_turns(Scene(backend))
     tokens = [token for _, (_, token) in seen if isinstance(token, int)]
     assert len(tokens) > 15
     assert tokens == sorted(set(tokens))
     alone = {name for when, (name, _) in seen if 9 < when < 15}
     assert alone == {"p2"}
     assert {name for when, (name, _) in seen if when > 26} == {"p1"}
-    assert seen == _take_turns(Scene(backend))
-    assert seen != _take_turns(Scene(backend, seed=2))
+    assert seen == take_turns(Scene(backend))
+    assert seen != take_turns(Scene(backend, seed=2))
 
 
 def test_nothing_stays_of_a_world(backend: Backend) -> None:
     def runs(times: int) -> int:
         for seed in range(times):
-            _take_turns(Scene(backend, seed))
+            take_turns(Scene(backend, seed))
         gc.collect()
         return len(gc.get_objects())
 
     runs(2)
     objects = runs(2)
     assert runs(6) - objects < 200
+
+
+def test_the_same_seed_gives_the_same_world_in_every_process(backend: Backend) -> None:
+    root = Path(aiolead.__file__).parents[1]
+    code = (
+        "from simulation.test_process import Scene, take_turns; "
+        f"print(take_turns(Scene({backend!r}, 5)))"
+    )
+    outputs = []
+    for hash_seed in ("0", "99"):
+        path = os.pathsep.join((str(root), str(root / "tests")))
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
+        command = [sys.executable, "-c", code]
+        outputs.append(subprocess.check_output(command, env=environment, text=True))
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0]) > 500
