@@ -1,4 +1,4 @@
-"""Random faults among the servers of the model, then healing: the replicas agree, nothing is lost."""
+"""Random faults among the servers of the model, then healing: all agree, nothing is lost."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Writer:
         for xid, path in list(self._asked.items()):
             if xid in client.replies:
                 del self._asked[xid]
-                header, r = client.replies[xid]
+                header, _ = client.replies[xid]
                 if header.err == 0:
                     self.written[path] = header.zxid
 

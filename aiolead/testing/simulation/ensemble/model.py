@@ -90,7 +90,8 @@ class Ensemble:
             and not server.is_frozen
             and server.role is not None
             and server.role.leader == leader.id
-            and server.replica.log.last == server.replica.log.committed == leader.replica.log.last
+            and server.replica.newest == leader.replica.newest
+            and server.replica.log.last == server.replica.log.committed
             for server in self.servers
         )
 
@@ -135,4 +136,4 @@ class Ensemble:
         return leader.role.broadcast
 
     def _newest(self) -> Server:
-        return max(self.servers, key=lambda server: server.replica.log.committed)
+        return max(self.servers, key=lambda server: server.replica.newest)

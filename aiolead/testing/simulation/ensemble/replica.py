@@ -24,12 +24,14 @@ class Snapshot:
     """A server's state at one zxid.
 
     Attributes:
-        zxid: the last one that is in it.
+        zxid: what its owner's clients see.
+        newest: of the last entry that is in it.
         tree: a copy that nobody else has.
         sessions: timeouts in milliseconds by session.
     """
 
     zxid: int
+    newest: int
     tree: Tree
     sessions: dict[int, int]
 
@@ -47,6 +49,7 @@ class Replica:
         processor: the tree and the watches. Its zxid is what clients see: of the last entry that
             was applied, or of a new epoch that has none yet.
         sessions: timeouts in milliseconds of the sessions that there are, by id.
+        newest: the zxid of the last entry that was applied.
         applied: told of every entry; None while the server serves nobody.
     """
 
@@ -54,6 +57,7 @@ class Replica:
         self.log = Log()
         self.processor = Processor(event_zxids=event_zxids)
         self.sessions: dict[int, int] = {}
+        self.newest = 0
         self.applied: Applied | None = None
         self._truth = truth
         self._history = history
@@ -92,12 +96,14 @@ class Replica:
         self.processor.zxid = zxid
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self.processor.zxid, self.processor.tree.copy(), dict(self.sessions))
+        tree, sessions = self.processor.tree.copy(), dict(self.sessions)
+        return Snapshot(self.processor.zxid, self.newest, tree, sessions)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Takes another server's state for its own."""
         self.processor.tree = snapshot.tree
         self.processor.zxid = self._durable = snapshot.zxid
+        self.newest = snapshot.newest
         self.sessions = dict(snapshot.sessions)
         self.log.restart(snapshot.zxid)
 
@@ -113,6 +119,7 @@ class Replica:
 
     def _apply(self, entry: Entry) -> None:
         processor, reply, error = self.processor, None, 0
+        self.newest = entry.zxid
         is_first = self._truth.begin(entry, processor)
         try:
             reply = processor.apply(
