@@ -107,8 +107,8 @@ class Watchdog:
             when the servers may give the hold away (or within `reserve`, if that is later), the
             process is ended after all. By default, `Overrun.end_process` is called at once.
         reserve: how long before that time the thread acts, in seconds: what it takes to end the
-            process, or what `on_overrun` takes. At most half of the wind-down time; by default a
-            quarter of it, and at most 0.1. Bodies that take longer to stop than the wind-down time
+            process, or what `on_overrun` takes. At most half of the wind-down time; by default that
+            half, or 0.25 if that is less. Bodies that take longer to stop than the wind-down time
             less this are hit.
 
     Raises:

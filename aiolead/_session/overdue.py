@@ -22,8 +22,8 @@ from ..errors import LossReason
 from .lease import HeldZnode
 from .machine import SessionMachine
 
-RESERVE = 0.1
-"""What ending a process takes at most, in seconds, on a machine that is not overloaded."""
+RESERVE = 0.25
+"""What ending a process takes, in seconds, on a machine with too much to do; mostly 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,8 @@ class Overdue:
         Bodies keep half of the wind-down time at least, which is shorter where servers grant less
         than was asked for.
         """
-        wind_down = self._machine.timing.wind_down
-        if self._asked_reserve is None:
-            return min(RESERVE, wind_down / 4)
-        return min(self._asked_reserve, wind_down / 2)
+        asked = RESERVE if self._asked_reserve is None else self._asked_reserve
+        return min(asked, self._machine.timing.wind_down / 2)
 
     @property
     def is_idle(self) -> bool:

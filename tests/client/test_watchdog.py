@@ -136,7 +136,7 @@ def connect_with_time(hosts: str, hook: Hook, session_timeout: float = TERM) -> 
         hosts,
         session_timeout=session_timeout,
         wind_down=session_timeout / 4,
-        watchdog=Watchdog(on_overrun=hook, reserve=session_timeout / 8),
+        watchdog=Watchdog(on_overrun=hook),
     )
 
 
@@ -466,6 +466,15 @@ def test_nobody_has_to_read_what_it_says(hosts: str) -> None:
     with program("fills_standard_error", hosts) as process:
         path_of(process)
         assert process.wait(PATIENCE) == 70
+
+
+def test_stacks_of_any_length(hosts: str) -> None:
+    """What does not fit is left out: to wait for room would stop the whole interpreter."""
+    with program("has_many_threads", hosts) as process, ThreadPoolExecutor() as pool:
+        said = pool.submit(process.stderr.read)
+        path_of(process)
+        assert process.wait(PATIENCE) == 70
+        assert said.result(PATIENCE).count("in down") > 500
 
 
 @pytest.mark.parametrize("how", ["leaves_a_child", "forks"])

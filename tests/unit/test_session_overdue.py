@@ -17,7 +17,7 @@ from aiolead.errors import LossReason, SessionExpiredError
 DRIFT = 0.008
 WIND_DOWN = 0.8
 GIVEN_AWAY = START + 8 - DRIFT
-RESERVE = 0.1
+RESERVE = 0.25
 STOP = GIVEN_AWAY - RESERVE
 
 
@@ -101,7 +101,9 @@ def test_renewals_keep_it_quiet_and_wake_nobody(watch: Watch) -> None:
         assert watch.next_look() >= watch.script.now + 8.0 / 2
 
     watch.script.advance(1000.0, serve)
-    assert watch.next_look() == pytest.approx(watch.script.machine.leases.deadline + 0.7)
+    assert watch.next_look() == pytest.approx(
+        watch.script.machine.leases.deadline + WIND_DOWN - RESERVE
+    )
     assert len(watch.wakes) == 1
 
 
@@ -115,7 +117,7 @@ def test_every_answer_that_proves_something_counts(watch: Watch) -> None:
         write_, *_ = [packet for packet in script.sent() if packet.body]
         script.answer(write_)
     assert script.machine.leases.deadline > GIVEN_AWAY
-    assert watch.next_look() == pytest.approx(script.machine.leases.deadline + 0.7)
+    assert watch.next_look() == pytest.approx(script.machine.leases.deadline + WIND_DOWN - RESERVE)
 
 
 def test_a_body_that_was_cancelled_in_time_has_its_wind_down_time_less_the_reserve(
@@ -200,7 +202,7 @@ def test_a_server_that_grants_less_brings_it_nearer(watch: Watch) -> None:
     watch.script.now += 1.0
     watch.script.lose_link()
     watch.script.connect(timeout=4.0)
-    stop = START + 1.0 + 4.0 - 0.004 - RESERVE
+    stop = START + 1.0 + 4.0 - 0.004 - 0.2
     assert watch.next_look() == pytest.approx(stop)
     assert watch.wakes == [pytest.approx(stop)]
 
@@ -208,9 +210,9 @@ def test_a_server_that_grants_less_brings_it_nearer(watch: Watch) -> None:
 @pytest.mark.parametrize(
     ("asked", "wind_down", "granted", "reserve"),
     [
-        (None, None, 8.0, 0.1),
-        (None, 0.2, 8.0, 0.05),
-        (None, 2.0, 8.0, 0.1),
+        (None, None, 8.0, 0.25),
+        (None, 0.2, 8.0, 0.1),
+        (None, 2.0, 8.0, 0.25),
         (0.3, None, 8.0, 0.3),
         (0.3, None, 2.0, 0.1),  # half of a tenth of what was granted
         (0.5, 1.0, 2.0, 0.25),  # half of a quarter of that
