@@ -11,7 +11,7 @@ SOURCES := aiolead tests examples benchmarks
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit soak mutants zookeeper wheel clean
+.PHONY: help demo test lint types unit soak chaos mutants zookeeper wheel clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ soak: $(VENV)/.soak ## Simulates many schedules of faults: SEEDS=10000, MINUTES=
 	$(BIN)/python -m aiolead.testing.simulation soak $(SCENARIOS) \
 		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(FIRST),--first $(FIRST)) --report $(REPORT)
+
+chaos: zookeeper ## Processes and real servers under faults: SEEDS=5, RECIPES=aiolead,kazoo,curator.
+	$(BIN)/python -m tests.chaos $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RECIPES),--recipes $(RECIPES))
 
 mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices (about an hour).
 	$(BIN)/python -m tests.mutants

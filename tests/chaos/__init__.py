@@ -1,0 +1,14 @@
+"""Contenders as processes of their own against real ensembles, while everything is broken.
+
+python -m tests.chaos --seeds 5                    schedules of faults, all invariants checked
+python -m tests.chaos --isolated-follower --trials 20 --recipes aiolead,kazoo,curator,aiozk
+
+contender.py   one process, one contender; what it contends with is in rivals/ and curator/
+actors.py      the driver's side of such a process: its life, its links, what it has written
+nemesis.py     which faults a seed means, and how each is done and undone
+witness.py     when the servers deleted whose znode
+stores.py      what the holders change: a set that must not lose an element
+run.py         one seed: contenders, faults, healing, progress, verdict
+isolated.py    the follower of a holder is cut off from its peers: how long do two hold?
+analysis.py    what the histories say, as pure functions; the tables
+"""

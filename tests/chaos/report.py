@@ -1,0 +1,118 @@
+"""Results as tables, in Markdown: what is measured goes into the documentation as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from statistics import median
+
+from . import curator
+from .isolated import Trial
+from .run import Outcome
+
+_WHAT = {
+    "aiolead": "`Election.leadership`",
+    "aiolead-lock": "`Lock`",
+    "kazoo": "`Election`, until its listener hears SUSPENDED",
+    "kazoo-lock": "`Lock`, until its listener hears SUSPENDED",
+    "aiozk": "`Lock`, until the session is SUSPENDED",
+    "aiozk-election": "`LeaderElection`, until the session is SUSPENDED",
+    "curator": "`LeaderLatch`, while `hasLeadership()`",
+    "curator-lock": "`InterProcessMutex`, until its listener hears SUSPENDED",
+}
+
+
+def name_of(recipe: str) -> str:
+    """A recipe with the version of its library, and until when its user believes that he holds."""
+    library = recipe.partition("-")[0]
+    if library == "aiolead":
+        return f"{library} {_WHAT[recipe]}"
+    if library == "curator":
+        return f"Curator {curator.version()} {_WHAT[recipe]}"
+    return f"{library} {version(library)} {_WHAT[recipe]}"
+
+
+def trials_table(trials: Sequence[Trial]) -> str:
+    """All trials of a kind side by side, by recipe."""
+    rows = []
+    for recipe in dict.fromkeys(trial.recipe for trial in trials):
+        own = [trial for trial in trials if trial.recipe == recipe]
+        rows.append(
+            (
+                name_of(recipe),
+                str(len(own)),
+                spread(trial.overlap for trial in own),
+                spread(trial.learned for trial in own),
+                spread(trial.taken_over for trial in own),
+                spread((trial.margin for trial in own), signed=True),
+            )
+        )
+    head = (
+        "recipe",
+        "trials",
+        "two holders for, s: min / median / max",
+        "the first one stops, s after the cut",
+        "the second one enters, s after the cut",
+        "stops before the servers delete its znode by, s",
+    )
+    return table(head, rows)
+
+
+def seeds_table(outcomes: Sequence[Outcome]) -> str:
+    """What came of the seeds, by recipe."""
+    rows = []
+    for recipe in dict.fromkeys(outcome.recipe for outcome in outcomes):
+        own = [outcome for outcome in outcomes if outcome.recipe == recipe]
+        doubled = [outcome.overlap for outcome in own if outcome.overlap > 0]
+        margins = [margin.seconds for outcome in own for margin in outcome.margins]
+        lost = Counter[str]()
+        for outcome in own:
+            lost.update({store: len(elements) for store, elements in outcome.lost.items()})
+        rows.append(
+            (
+                name_of(recipe),
+                str(len(own)),
+                str(sum(outcome.holds for outcome in own)),
+                f"{len(doubled)} ({sum(doubled):.3f} s)" if doubled else "0",
+                f"{sum(bool(outcome.stuck) for outcome in own)}",
+                ", ".join(f"{store} {count}" for store, count in lost.items()) or "-",
+                f"{min(margins):+.3f} (of {len(margins)})" if margins else "-",
+                str(sum(len(outcome.wrong) for outcome in own)) if own[0].is_ours else "not asked",
+            )
+        )
+    head = (
+        "recipe",
+        "seeds",
+        "holds",
+        "seeds with two holders at once",
+        "seeds in which somebody was stuck",
+        "updates lost",
+        "least margin, s",
+        "violations",
+    )
+    return table(head, rows)
+
+
+def seen_table(outcomes: Iterable[Outcome]) -> str:
+    """How often rare situations were reached, with all recipes that tell enough."""
+    seen = Counter[str]()
+    for outcome in outcomes:
+        if outcome.is_ours:
+            seen.update(outcome.seen)
+    return table(("situation", "times"), [(what, str(n)) for what, n in seen.most_common()])
+
+
+def spread(values: Iterable[float], *, signed: bool = False) -> str:
+    """The least, the median and the greatest of some values."""
+    found = list(values)
+    if not found:
+        return "-"
+    sign = "+" if signed else ""
+    return " / ".join(f"{each(found):{sign}.3f}" for each in (min, median, max))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
