@@ -65,17 +65,18 @@ class Flow:
 
     Attributes:
         path: which it takes.
+        arrived: called with what arrives.
         unsent: bytes that have not arrived yet.
         when_sent: called once, and forgotten, as soon as something has arrived, or never will.
     """
 
     __slots__ = (
-        "_arrived",
         "_connection",
         "_is_dead",
         "_queue",
         "_timeline",
         "_timer",
+        "arrived",
         "path",
         "unsent",
         "when_sent",
@@ -85,9 +86,9 @@ class Flow:
         self, connection: Connection, path: Path, arrived: Callable[[Any], object]
     ) -> None:
         self.path = path
+        self.arrived = arrived
         self._connection = connection
         self._timeline = connection.network.timeline
-        self._arrived = arrived
         self._queue: deque[_Segment] = deque()
         self._timer: Timer | None = None
         self._is_dead = False
@@ -102,18 +103,19 @@ class Flow:
             self.unsent += len(data)
         now = self._timeline.now
         queue = self._queue
-        if queue:
-            last = queue[-1]
-            if last.sent == now:
-                # Both leave in one packet.
-                if type(data) is bytes and type(last.data) is bytes:
-                    last.data += data
-                else:
-                    queue.append(_Segment(now, last.arrival, data))
+        last = queue[-1] if queue else None
+        if last is None:
+            arrival = now + self.path.delay()
+        elif last.sent == now:
+            # Both leave in one packet.
+            if type(data) is bytes and type(last.data) is bytes:
+                last.data += data
                 return
-            arrival = max(now + self.path.delay(), last.arrival)
+            arrival = last.arrival
         else:
             arrival = now + self.path.delay()
+            if arrival < last.arrival:
+                arrival = last.arrival
         queue.append(_Segment(now, arrival, data))
         if self._timer is None:
             self._timer = self._timeline.at(queue[0].arrival, self._deliver)
@@ -166,7 +168,7 @@ class Flow:
                 if self._carry(data, segment):
                     break
             else:
-                self._arrived(data)
+                self.arrived(data)
         if queue and self._timer is None:
             self._timer = self._timeline.at(queue[0].arrival, self._deliver)
 
@@ -183,19 +185,19 @@ class Flow:
             if size >= path.break_after:
                 size, path.break_after = path.break_after, None
                 if size:
-                    self._arrived(data[:size])
+                    self.arrived(data[:size])
                 self._connection.break_()
                 return True
             path.break_after -= size
         self.unsent -= size
         self._tell_sender()
         if size == len(data):
-            self._arrived(data)
+            self.arrived(data)
             return False
         segment.data = data[size:]
         segment.arrival = self._timeline.now + rest_after
         self._queue.appendleft(segment)
-        self._arrived(data[:size])
+        self.arrived(data[:size])
         return True
 
 
@@ -313,8 +315,8 @@ class Connection:
         self.server = Wire(self, there.target, there.source, None)
         self._opened: Callable[[Wire | None], object] | None = opened
         self._has_arrived = False
-        self._there = Flow(self, there, self._arrived_there)
-        self._back = Flow(self, back, self._arrived_back)
+        self._there = Flow(self, there, self._arrived_first)
+        self._back = Flow(self, back, self._answered)
         self.client.join(self._there)
         self.server.join(self._back)
 
@@ -355,11 +357,10 @@ class Connection:
             self._back.clear()
             self.network.forget(self)
 
-    def _arrived_there(self, data: Any) -> None:
-        if data is not Mark.OPEN:
-            self.server.arrived(data)
-            return
+    def _arrived_first(self, _open: Any) -> None:
+        """The first packet has arrived at the server's host."""
         self._has_arrived = True
+        self._there.arrived = self.server.arrived
         accept = self.network.listener(self.target)
         if accept is None or self._there.path.refuses:
             self._refuse()
@@ -376,17 +377,16 @@ class Connection:
         self._back.put(Mark.REFUSED)
         self.server.is_open = False
 
-    def _arrived_back(self, data: Any) -> None:
-        opened = self._opened
-        if data is Mark.OPENED and opened is not None:
-            self._opened = None
+    def _answered(self, answer: Any) -> None:
+        """The answer to it has arrived at the client's."""
+        self._back.arrived = self.client.arrived
+        opened, self._opened = self._opened, None
+        if answer is Mark.OPENED and opened is not None:
             opened(self.client)
-        elif data is Mark.REFUSED:
-            self._opened = None
+        elif answer is Mark.OPENED:
+            # Given up meanwhile.
+            self._there.put_reset()
+        else:
             self.client.close()
             if opened is not None:
                 opened(None)
-        elif data is Mark.OPENED:
-            self._there.put_reset()
-        else:
-            self.client.arrived(data)

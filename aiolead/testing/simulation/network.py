@@ -25,10 +25,11 @@ class Path:
     """One direction between two hosts: what packets from one to the other meet with.
 
     Attributes:
-        delay: draws how long a packet takes, in seconds.
+        range: how long a packet takes at least and at most, in seconds.
         cuts: how often, of all deliveries, only a part of the bytes comes first: 0 to 1.
         refuses: connection attempts are refused.
         drip: the most bytes that come at a time, and the seconds between two times; or None.
+        is_silent: nothing arrives.
         break_after: after this many more bytes have come, the connection that carries them breaks.
         rng: where delays and cuts are drawn from.
     """
@@ -37,27 +38,25 @@ class Path:
         self.source = source
         self.target = target
         self.rng = rng
-        self.delay: Callable[[], float] = self._draw
         self.range = DELAY
         self.cuts = CUTS
         self.refuses = False
         self.drip: tuple[int, float] | None = None
         self.break_after: int | None = None
+        self.is_silent = False
         self._network = network
-        self._silent_since: float | None = None
+        self._silent_since = 0.0
         self._held: dict[Flow, None] = {}
 
-    def _draw(self) -> float:
+    def delay(self) -> float:
+        """Draws how long a packet takes, in seconds."""
         least, most = self.range
         return least + (most - least) * self.rng.random()
 
-    @property
-    def is_silent(self) -> bool:
-        return self._silent_since is not None
-
     def silence(self) -> None:
         """From now on nothing arrives."""
-        if self._silent_since is None:
+        if not self.is_silent:
+            self.is_silent = True
             self._silent_since = self._network.timeline.now
 
     def heal(self, *, keep: bool = True) -> None:
@@ -67,10 +66,10 @@ class Path:
             keep: if false, the connections that have something held back stay silent for good in
                 this direction, as after a middlebox has forgotten them.
         """
-        if self._silent_since is None:
+        if not self.is_silent:
             return
+        self.is_silent = False
         silence = self._network.timeline.now - self._silent_since
-        self._silent_since = None
         held, self._held = self._held, {}
         for flow in held:
             if keep:

@@ -142,8 +142,10 @@ class Timeline:
                 self._cancelled -= 1
                 continue
             timer._do = None
+            self.steps += 1
             try:
-                self.count(1)
+                if self.steps > MAX_STEPS:
+                    self.count(0)
                 do()
             except BaseException as error:
                 if self.failure is not None and isinstance(error, SimulationError):
