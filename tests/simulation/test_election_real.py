@@ -228,10 +228,13 @@ def test_a_story_of_three(trials: Trials) -> None:
     assert trials.elect(1, 2) == 2  # nobody knows anything: the greater id
     trials.write(2)
     trials.kill()
-    assert trials.elect(1, 3) == 1  # the longer log, against the greater id
+    assert trials.elect(1, 3) == 1  # the other knows nothing
     trials.kill()
     assert trials.elect(1, 2) == 1  # the same log: the later epoch, against the greater id
     trials.write()
+    path = trials.write_in_vain()
+    assert trials.elect(1, 2) == 1  # the same epoch: the longer log, against the greater id
+    assert trials.exists(path)  # It was not in vain.
     path = trials.write_in_vain()
     assert trials.elect(2, 3) == 2
     trials.kill()
