@@ -157,7 +157,7 @@ class Process:
         self._reading = reading
         return reading
 
-    def connect(self, hosts: str | None = None, **options: Any) -> Connection:
+    def connect(self, hosts: str | None = None, /, **options: Any) -> Connection:
         """A connection to the ensemble over the simulated network, by this process's clock.
 
         Args:

@@ -34,7 +34,7 @@ def _fin(levers: Levers, fault: Fault) -> None:
     hosts = {process.host for process in levers.aimed_processes(fault.target)}
     for connection in levers.network.connections():
         if connection.client.host in hosts:
-            connection.server.close()
+            connection.finish()
 
 
 def _silent(levers: Levers, fault: Fault, *, up: bool, down: bool, keep: bool) -> Undo:
@@ -69,14 +69,23 @@ def _slow(levers: Levers, fault: Fault) -> Undo:
     return lambda: [undo() for undo in undos]
 
 
-def _breaks_up(levers: Levers, fault: Fault) -> None:
-    for up, _ in _ways(levers, fault):
-        up.break_after = int(fault.amount * MOST_BYTES)
+def _breaks(paths: list[Path], fault: Fault) -> Undo:
+    for path in paths:
+        path.break_after = int(fault.amount * MOST_BYTES)
+
+    def undo() -> None:
+        for path in paths:
+            path.break_after = None
+
+    return undo
 
 
-def _breaks_down(levers: Levers, fault: Fault) -> None:
-    for _, down in _ways(levers, fault):
-        down.break_after = int(fault.amount * MOST_BYTES)
+def _breaks_up(levers: Levers, fault: Fault) -> Undo:
+    return _breaks([up for up, _ in _ways(levers, fault)], fault)
+
+
+def _breaks_down(levers: Levers, fault: Fault) -> Undo:
+    return _breaks([down for _, down in _ways(levers, fault)], fault)
 
 
 def _refused(levers: Levers, fault: Fault) -> Undo:
