@@ -64,7 +64,7 @@ class Stage:
         """Makes all paths alike."""
         if self.step is not None:
             hosts = [server.host for server in self.ensemble.servers]
-            hosts += [f"10.0.1.{number}" for number in range(1, 30)]
+            hosts += ["127.0.0.1", *(f"10.0.1.{number}" for number in range(1, 30))]
             for one in hosts:
                 for other in hosts:
                     path = self.network.path(one, other)

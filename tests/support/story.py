@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Callable
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Protocol, Self
 
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
 from aiolead._wire.framing import FrameReader
@@ -40,26 +40,49 @@ NEW_SESSION = (0, bytes(16))
 TIMEOUT = 5.0
 
 
+Address = tuple[str, int]
+
+
+class Link(Protocol):
+    """What is used of a socket."""
+
+    def sendall(self, data: bytes, /) -> None: ...
+    def recv(self, size: int, /) -> bytes: ...
+    def settimeout(self, seconds: float, /) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+
+def dial_tcp(address: Address) -> socket.socket:
+    return socket.create_connection(address, TIMEOUT)
+
+
 class Stage:
-    """One server, and who talks to it.
+    """One server, and who talks to it; or several that make one ensemble.
 
     Args:
         host: where the server is.
         port: where it listens.
         root: an empty znode; the story's paths stand below it.
+        dial: opens a connection.
     """
 
-    def __init__(self, host: str, port: int, root: str) -> None:
+    def __init__(
+        self, host: str, port: int, root: str, *, dial: Callable[[Address], Link] = dial_tcp
+    ) -> None:
         self.address = (host, port)
         self.root = root
+        self.dial = dial
         self.notes: list[Any] = []
         self._actors: list[Actor] = []
         self._sessions: dict[int, str] = {0: "nobody"}
         self._zxid = 0
+        self._epochs: list[int] = []
 
     def begin(self) -> None:
         """Makes the root; the story counts its transaction ids from here."""
-        with socket.create_connection(self.address, TIMEOUT) as link:
+        with self.dial(self.address) as link:
             actor = Actor(self, "prologue", link)
             actor.greet()
             self._zxid = actor.raw(OpCode.CREATE2, encode_body(create(self.root)))
@@ -67,15 +90,18 @@ class Stage:
             self._zxid += 1
         self.notes.clear()
 
-    def enter(self, name: str, **greeting: Any) -> Actor:
-        """A connection with a session: a new one, unless the greeting says which."""
-        actor = self.knock(name)
+    def enter(self, name: str, at: Address | None = None, **greeting: Any) -> Actor:
+        """A connection with a session: a new one, unless the greeting says which.
+
+        `at` is the server's address, if it is not the stage's own.
+        """
+        actor = self.knock(name, at)
         actor.greet(**greeting)
         return actor
 
-    def knock(self, name: str) -> Actor:
+    def knock(self, name: str, at: Address | None = None) -> Actor:
         """A connection that has said nothing yet."""
-        link = socket.create_connection(self.address, TIMEOUT)
+        link = self.dial(at or self.address)
         actor = Actor(self, name, link)
         self._actors.append(actor)
         return actor
@@ -86,7 +112,7 @@ class Stage:
         for actor in self._actors:
             actor.link.close()
         for session in dict.fromkeys(a.session for a in self._actors if a.session_id):
-            with socket.create_connection(self.address, TIMEOUT) as link:
+            with self.dial(self.address) as link:
                 actor = Actor(self, "epilogue", link)
                 actor.greet(session=session)
                 if actor.session_id:
@@ -98,8 +124,14 @@ class Stage:
 
     # --- the forms in which servers can be compared ---------------------------------------------
 
-    def zxid(self, zxid: int) -> int:
-        return zxid if zxid <= 0 else zxid - self._zxid
+    def zxid(self, zxid: int) -> int | tuple[str, int]:
+        """Counted from the beginning; in a later epoch from that epoch's."""
+        if zxid <= 0 or zxid >> 32 <= self._zxid >> 32:
+            return zxid if zxid <= 0 else zxid - self._zxid
+        epoch, counter = zxid >> 32, zxid & 0xFFFF_FFFF
+        if epoch not in self._epochs:
+            self._epochs.append(epoch)
+        return f"later epoch {self._epochs.index(epoch)}", counter
 
     def session(self, session_id: int, name: str | None = None) -> str:
         if name is not None:
@@ -124,7 +156,7 @@ class Stage:
 class Actor:
     """One connection."""
 
-    def __init__(self, stage: Stage, name: str, link: socket.socket) -> None:
+    def __init__(self, stage: Stage, name: str, link: Link) -> None:
         self.stage = stage
         self.name = name
         self.link = link
@@ -197,6 +229,34 @@ class Actor:
         frame = self._next()
         assert frame is not None
         return ReplyHeader.read(Reader(frame)).zxid
+
+    def ask_in_vain(self, request: Request, patience: float = 0.7) -> None:
+        """A request that should not be answered within so many seconds; notes if it is."""
+        self._xid += 1
+        self.link.sendall(encode_request(self._xid, request.op, encode_body(request)))
+        self.wait_in_vain(_name(request.op), patience)
+
+    def wait_in_vain(self, for_what: str, patience: float = 0.7) -> None:
+        """Nothing should come within so many seconds; notes if something does."""
+        try:
+            frame = self._next(patience)
+        except TimeoutError:
+            self.stage.note(self.name, for_what, "-> no answer")
+        else:
+            self.stage.note(self.name, for_what, "-> closed" if frame is None else "-> an answer")
+
+    def wait_event(self, patience: float) -> None:
+        """Notes the event that comes within so many seconds, or that none does."""
+        try:
+            frame = self._next(patience)
+        except TimeoutError:
+            self.stage.note(self.name, "hears nothing")
+            return
+        if frame is None:
+            self.stage.note(self.name, "closed by the server")
+            return
+        r = Reader(frame)
+        self._event(ReplyHeader.read(r), r)
 
     def listen(self) -> None:
         """Notes what was sent so far: a ping's answer cannot overtake it."""
@@ -291,8 +351,8 @@ class Actor:
                 case _:
                     yield op, err, r.i32()
 
-    def _next(self) -> bytes | None:
-        deadline = time.monotonic() + TIMEOUT
+    def _next(self, timeout: float = TIMEOUT) -> bytes | None:
+        deadline = time.monotonic() + timeout
         while not self._ready:
             self.link.settimeout(max(deadline - time.monotonic(), 0.001))
             try:

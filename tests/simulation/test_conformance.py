@@ -1,0 +1,76 @@
+"""The model of an ensemble and a real one are told the same stories and must answer alike.
+
+That makes the simulation a statement about ZooKeeper, and not only about itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support import stories_ensembles, stories_sessions, stories_znodes
+from support.stories_ensembles import EnsembleStory
+from support.story import Story, compare
+from support.twins import SYNC_LIMIT, TICK, ModelTwin, RealTwin
+
+from aiolead.testing import BlockingEnsemble
+
+pytestmark = pytest.mark.real
+
+# What stands in /zookeeper/config tells the servers' ports, and the model has none.
+STORIES = [
+    tale
+    for tale in (*stories_znodes.STORIES, *stories_sessions.STORIES)
+    if tale is not stories_znodes.the_servers_own
+]
+
+
+@pytest.fixture(scope="module")
+def own_ensemble(zookeeper_installed: None) -> Iterator[BlockingEnsemble]:
+    """A real ensemble that nobody else uses: others' changes would move the zxid."""
+    with BlockingEnsemble(
+        3, partitionable=True, tick_time=TICK, init_limit=40, sync_limit=SYNC_LIMIT
+    ) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def real(own_ensemble: BlockingEnsemble) -> Iterator[RealTwin]:
+    own_ensemble.ensure_serving()
+    twin = RealTwin(own_ensemble)
+    twin.assign()
+    yield twin
+    own_ensemble.ensure_serving()
+
+
+@pytest.fixture(scope="module")
+def own_model() -> ModelTwin:
+    """As old as the real one: what was created in one test is counted in the next."""
+    return ModelTwin(seed=1)
+
+
+@pytest.fixture
+def model(own_model: ModelTwin) -> ModelTwin:
+    own_model.settle()
+    own_model.assign()
+    return own_model
+
+
+@pytest.mark.parametrize("tale", STORIES, ids=lambda tale: tale.__name__)
+def test_same_answers_at_a_follower(tale: Story, real: RealTwin, model: ModelTwin) -> None:
+    root = f"/{tale.__name__}"
+    compare(tale, real.stage(root, "follower"), model.stage(root, "follower"))
+
+
+@pytest.mark.parametrize("tale", stories_sessions.STORIES, ids=lambda tale: tale.__name__)
+def test_same_answers_at_the_leader(tale: Story, real: RealTwin, model: ModelTwin) -> None:
+    root = f"/{tale.__name__}-at-the-leader"
+    compare(tale, real.stage(root, "leader"), model.stage(root, "leader"))
+
+
+@pytest.mark.parametrize("tale", stories_ensembles.STORIES, ids=lambda tale: tale.__name__)
+def test_same_answers_among_faults(tale: EnsembleStory, real: RealTwin, model: ModelTwin) -> None:
+    root = f"/{tale.__name__}"
+    stages = real.stage(root), model.stage(root)
+    twins = dict(zip(stages, (real, model), strict=True))
+    compare(lambda stage: tale(twins[stage], stage), *stages)

@@ -1,0 +1,225 @@
+"""Stories of servers that lose each other, to be told to a real ensemble and to the model.
+
+The ensemble has ticks of a quarter of a second and a sync limit of twelve: a server that is cut off
+leaves its role after three seconds, or a little earlier. Nothing depends on when exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiolead._wire.codes import XID_PING, OpCode
+from aiolead._wire.packets import encode_body
+from aiolead._wire.requests import (
+    Check,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    GetEphemerals,
+    Multi,
+    SetData,
+    SetWatches,
+    Sync,
+)
+from support.story import Actor, Stage, create
+from support.twins import Twin
+
+EPHEMERAL = 1
+
+EnsembleStory = Callable[[Twin, Stage], None]
+
+STORIES: list[EnsembleStory] = []
+
+
+def story(function: EnsembleStory) -> EnsembleStory:
+    STORIES.append(function)
+    return function
+
+
+def ping(actor: Actor) -> None:
+    actor.ask_raw(OpCode.PING, xid=XID_PING)
+
+
+def check(path: str) -> Multi:
+    return Multi((Check(path, -1),))
+
+
+@story
+def one_order_for_all(twin: Twin, stage: Stage) -> None:
+    """Writes at all servers, one after the other; reads behind a sync."""
+    root = stage.root
+    actors = [stage.enter(role, twin.where[role]) for role in ("leader", "follower", "other")]
+    for turn in range(4):
+        for number, actor in enumerate(actors):
+            actor.ask(Sync(root))
+            actor.ask(create(f"{root}/{turn}-{number}-", flags=3 if turn % 2 else 2))
+            actor.ask(SetData(root, b"x", -1))
+            actor.ask(SetData(root, b"x", 99))
+            actor.ask(check(root))
+            actor.ask(GetChildren(root))
+    for actor in actors:
+        actor.ask(Sync(root))
+        actor.ask(GetEphemerals(root))
+        actor.ask(GetData(root))
+
+
+@story
+def a_follower_that_is_cut_off(twin: Twin, stage: Stage) -> None:
+    root = stage.root
+    holder = stage.enter("holder", twin.where["follower"], timeout=1.0)
+    witness = stage.enter("witness", twin.where["leader"])
+    pinger = stage.enter("pinger", twin.where["follower"], timeout=1.0)
+    holder.ask(create(f"{root}/held", flags=EPHEMERAL))
+    witness.ask(Sync(root))
+    witness.ask(GetData(f"{root}/held", True))
+    twin.isolate("follower")
+    for actor in (holder, pinger):
+        ping(actor)
+        actor.ask(GetData(f"{root}/held"))
+    # A lease is renewed with this: no answer. What the same session asks for next waits behind it.
+    holder.ask_in_vain(check(f"{root}/held"), 0.3)
+    holder.ask_in_vain(Exists(root), 0.2)
+    ping(pinger)
+    witness.ask(SetData(root, b"new", -1))
+    pinger.ask(GetData(root))
+    twin.settle()
+    # The follower has to join the leader anew, and lets all of its clients go.
+    holder.listen_until_closed()
+    pinger.listen_until_closed()
+
+
+@story
+def acknowledged_after_the_end(twin: Twin, stage: Stage) -> None:
+    """The ensemble ends a session, and its follower goes on answering its pings."""
+    root = stage.root
+    pinger = stage.enter("pinger", twin.where["follower"], timeout=0.6)
+    witness = stage.enter("witness", twin.where["leader"], timeout=10.0)
+    pinger.ask(create(f"{root}/held", flags=EPHEMERAL))
+    witness.ask(Sync(root))
+    witness.ask(GetData(f"{root}/held", True))
+    twin.isolate("follower")
+    began = twin.now()
+    witness.wait_event(3.0)
+    took = twin.now() - began
+    # Not before the timeout; a tick and a half more if nobody is slow.
+    stage.note("the session has ended in time:", 0.4 < took < 2.0)
+    ping(pinger)
+    pinger.ask(Exists(f"{root}/held"))
+    pinger.listen_until_closed()
+    twin.settle()
+    stage.enter("pinger again", twin.where["follower"], session=pinger.session)
+
+
+@story
+def a_leader_that_is_cut_off(twin: Twin, stage: Stage) -> None:
+    root = stage.root
+    client = stage.enter("client", twin.where["leader"], timeout=10.0)
+    writer = stage.enter("writer", twin.where["leader"], timeout=10.0)
+    client.ask(create(f"{root}/held", flags=EPHEMERAL))
+    twin.isolate("leader")
+    writer.ask_in_vain(SetData(root, b"lost", -1), 0.3)
+    # Answered by a leader that nobody follows: no quorum is asked.
+    client.ask(Sync(root))
+    client.ask(GetData(root))
+    ping(client)
+    client.listen_until_closed()
+    leader = twin.wait_leader()
+    again = stage.enter("again", twin.where[leader], session=client.session, timeout=10.0)
+    again.ask(GetData(root))
+    again.ask(Exists(f"{root}/held"))
+    again.ask(SetData(root, b"new", -1))
+    again.ask(check(f"{root}/held"))
+    twin.settle()
+    home = stage.enter("home", twin.where["leader"], session=client.session, timeout=10.0)
+    home.ask(Sync(root))
+    home.ask(GetData(root))
+    home.ask(GetEphemerals(""))
+
+
+@story
+def a_session_that_moves(twin: Twin, stage: Stage) -> None:
+    root = stage.root
+    old = stage.enter("old", twin.where["follower"])
+    old.ask(create(f"{root}/held", flags=EPHEMERAL))
+    new = stage.enter("new", twin.where["other"], session=old.session)
+    new.ask(Sync(root))
+    new.ask(Exists(f"{root}/held"))
+    old.ask(GetData(f"{root}/held"))
+    old.ask(SetData(f"{root}/held", b"", -1))
+    new.ask(SetData(f"{root}/held", b"new", -1))
+    third = stage.enter("third", twin.where["leader"], session=old.session)
+    third.ask(check(f"{root}/held"))
+    new.ask(Sync(root))
+    new.ask(check(f"{root}/held"))
+    back = stage.enter("back", twin.where["follower"], session=old.session)
+    third.ask(GetData(f"{root}/held"))
+    back.ask(Delete(f"{root}/held", -1))
+
+
+@story
+def a_session_that_nobody_owns(twin: Twin, stage: Stage) -> None:
+    actor = stage.enter("actor", twin.where["follower"])
+    for role in ("leader", "follower", "other"):
+        address = twin.where[role]
+        stage.enter(f"wrong id at {role}", address, session=(0x1234, actor.password))
+        stage.enter(f"wrong password at {role}", address, session=(actor.session_id, bytes(16)))
+        stage.enter(f"ahead at {role}", address, seen=1 << 60)
+
+
+@story
+def who_has_seen_more_than_a_server_is_turned_away(twin: Twin, stage: Stage) -> None:
+    root = stage.root
+    writer = stage.enter("writer", twin.where["leader"], timeout=10.0)
+    twin.isolate("follower")
+    zxid = writer.raw(OpCode.SET_DATA, encode_body(SetData(root, b"new", -1)))
+    stage.enter("ahead", twin.where["follower"], session=writer.session, seen=zxid)
+    twin.settle()
+    moved = stage.enter("moved", twin.where["follower"], session=writer.session, seen=zxid)
+    moved.ask(GetData(root))
+
+
+@story
+def a_server_that_dies(twin: Twin, stage: Stage) -> None:
+    """Its client comes back elsewhere, and hears of what it has missed."""
+    root = stage.root
+    client = stage.enter("client", twin.where["follower"], timeout=10.0)
+    writer = stage.enter("writer", twin.where["leader"], timeout=10.0)
+    client.ask(create(f"{root}/held", flags=EPHEMERAL))
+    writer.ask(create(f"{root}/watched"))
+    client.ask(Sync(root))
+    client.ask(GetData(f"{root}/watched", True))
+    seen = client.raw(OpCode.SYNC, encode_body(Sync(root)))
+    twin.kill("follower")
+    client.listen_until_closed()
+    writer.ask(SetData(f"{root}/watched", b"", -1))
+    again = stage.enter("again", twin.where["other"], session=client.session, seen=seen)
+    again.ask(Sync(root))
+    again.ask(
+        SetWatches(seen, (f"{root}/watched",), (f"{root}/made",), (root,), op=OpCode.SET_WATCHES),
+        xid=-8,
+    )
+    again.listen()
+    again.ask(GetEphemerals(""))
+    writer.ask(create(f"{root}/made"))
+    again.ask(Sync(root))
+    again.listen()
+    twin.settle()
+
+
+@story
+def a_leader_that_dies(twin: Twin, stage: Stage) -> None:
+    root = stage.root
+    client = stage.enter("client", twin.where["leader"], timeout=10.0)
+    client.ask(create(f"{root}/held", flags=EPHEMERAL))
+    client.ask(SetData(root, b"one", -1))
+    twin.kill("leader")
+    client.listen_until_closed()
+    leader = twin.wait_leader()
+    again = stage.enter("again", twin.where[leader], session=client.session, timeout=10.0)
+    again.ask(GetData(root))
+    ping(again)
+    again.ask(SetData(root, b"two", -1))
+    again.ask(create(f"{root}/more"))
+    again.ask(GetChildren(root))
+    twin.settle()
