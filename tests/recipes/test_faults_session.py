@@ -2,7 +2,7 @@
 
 The servers end a session at once, as they do when an operator (or another process) closes it. No
 lease can foresee that, so the hold of a holder ends there as far as exclusion goes (see
-`support.history.Revoked`); it must still be told, and everybody must get on.
+`Revoked` in `aiolead.testing.history`); it must still be told, and everybody must get on.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A test makes contenders in an `Arena`, does harm to the links and servers that t
 says what must follow at once. What must hold after *any* fault, the arena checks at its end: it
 heals every link, tells everybody to leave, and then
 
-* everybody who stayed has had its turn, one at a time, with rising tokens (`support.history`);
+* every invariant holds (`aiolead.testing.invariants`): above all, everybody who stayed has had its
+  turn, one at a time, with rising tokens;
 * no znode, no watch of a client or a server, no connection, no task is left behind.
 """
 
@@ -30,11 +31,13 @@ from anyio.abc import ByteStream, TaskGroup
 import aiolead
 from aiolead._client.clock import lease_clock
 from aiolead.errors import LossReason, NoNodeError, TenureLost
+from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import FaultProxy
 from aiolead.testing._proxy.thread import LoopThread
+from aiolead.testing.history import History
+from aiolead.testing.invariants import Bounds
 
-from .history import History
 from .raw import RawClient
 
 PATIENCE = 15.0
@@ -108,6 +111,7 @@ class Contender:
     Made by `Arena.contender`.
 
     Attributes:
+        who: what the history calls it: many lines have an `a`.
         client: its client, once it is `online`.
         proxy: the link that the client goes through, where it does.
         tenure: its latest tenure.
@@ -133,6 +137,7 @@ class Contender:
     ) -> None:
         self.line = line
         self.name = name
+        self.who = f"{name} of {line[1:]}"
         self.losses: list[LossReason] = []
         self.tokens: list[int] = []
         self.on_entered: Callable[[], object] | None = None
@@ -217,23 +222,34 @@ class Contender:
         options["dial"] = partial(_Stream.open, dial, self._arena.streams)
         async with aiolead.connect(self._hosts, **options) as client:
             self.client = client
-            client.subscribe(lambda _state, session_id: self._arena.sessions.add(session_id))
-            self._arena.sessions.add(client.session_id)
+            client.subscribe(self._on_session)
+            self._on_session(client.state, client.session_id)
             self._online.set()
             recipe = self._make(client, self.line, self.name)
             while not self._served.is_set():
                 await self._turn(recipe)
             await self._arena.closing.wait()
 
+    def _on_session(self, state: SessionState, session_id: int) -> None:
+        self._arena.sessions.add(session_id)
+        self._arena.history.session(self.who, state.value, session_id)
+
     async def _turn(self, recipe: Recipe) -> None:
         history = self._arena.history
-        history.joined(self.line, self.name)
+        history.joined(self.line, self.who)
         enter = recipe.hold() if isinstance(recipe, aiolead.Lock) else recipe.leadership()
         try:
             async with enter as tenure:
                 self.tenure = tenure
                 self.tokens.append(tenure.token)
-                history.entered(self.line, self.name, tenure.token)
+                history.entered(
+                    self.line,
+                    self.who,
+                    tenure.token,
+                    path=tenure.path,
+                    session_id=tenure.session_id,
+                )
+                history.looked(self.line, self.who, tenure.token, held=tenure.is_held)
                 self._entered.set()
                 if self.on_entered is not None:
                     self.on_entered()
@@ -241,7 +257,8 @@ class Contender:
                     await self._may_leave.wait()
                 finally:
                     was_lost = tenure.loss is not None
-                    history.left(self.line, self.name, tenure.token, was_lost=was_lost)
+                    history.looked(self.line, self.who, tenure.token, held=tenure.is_held)
+                    history.left(self.line, self.who, tenure.token, was_lost=was_lost)
                     self.ended = Ended(lease_clock(), self.machine._ledger.proven_until)
                     self._entered = anyio.Event()
         except TenureLost as lost:
@@ -296,6 +313,7 @@ class Arena:
         self.chroot = chroot
         self.session_timeout = session_timeout
         self.history = History()
+        self.history.fault_began("what the test does", severe=True)
         self.contenders: list[Contender] = []
         self.sessions: set[int] = set()
         self.streams: set[ByteStream] = set()
@@ -399,7 +417,7 @@ class Arena:
         """Has the servers end a contender's session, as an operator can who knows its password."""
         machine = contender.machine
         session = (machine.session_id, machine._password)
-        self.history.revoked(contender.line, contender.name)
+        self.history.revoked(contender.line, contender.who)
 
         def close() -> bool:
             # The contender's client, which is thrown out by this, comes back and throws this out.
@@ -417,11 +435,14 @@ class Arena:
         """Heals everything, has everybody served, and looks at what is left."""
         for proxy in self._proxies:
             proxy.heal()
+        self.history.healed()
         for contender in self.contenders:
             contender.leave()
         for contender in self.contenders:
             await contender.served()
-        self.history.check()
+        # No test depends on how fast the machine is.
+        bounds = Bounds(session_timeout=self.session_timeout, grace=PATIENCE, slack=1.0)
+        self.history.check(bounds)
         await self._nothing_left(self._znodes, "znodes")
         await eventually(
             lambda: not any(len(contender.machine.watches) for contender in self.contenders),

@@ -134,8 +134,8 @@ def test_only_for_a_body_that_does_not_heed_it_counts_when_it_was_told(
 def test_or_when_it_found_out_for_good(tale: Tale) -> None:
     tale.at(0).entered(L, "a", 1, stubborn=True)
     tale.at(1).looked(L, "a", 1, held=False)
-    tale.at(2).looked(L, "a", 1, held=False)
     tale.turn("b", 2)
+    tale.after(1).looked(L, "a", 1, held=False)
     tale.after(1).left(L, "a", 1, was_lost=True)
     tale.check(BOUNDS)
     again = Tale()
@@ -181,6 +181,27 @@ def test_but_it_has_no_more_time_than_it_missed(tale: Tale) -> None:
 
 def test_a_stop_long_ago_is_no_excuse(tale: Tale) -> None:
     assert _stopped(tale, stop=1, go=5, other=9.5, end=10).broken() == ["I1"]
+
+
+def test_nor_is_one_before_the_hold(tale: Tale) -> None:
+    tale.at(0).stopped("a")
+    tale.at(3).continued("a")
+    tale.at(4).entered(L, "a", 1)
+    tale.at(5).entered(L, "b", 2)
+    tale.at(6).left(L, "a", 1)
+    tale.left(L, "b", 2)
+    assert tale.broken() == ["I1"]
+
+
+def test_a_process_that_is_continued_twice_has_gone_on_at_the_first(tale: Tale) -> None:
+    tale.at(0).entered(L, "a", 1)
+    tale.at(1).stopped("a")
+    tale.at(2).continued("a")
+    tale.at(6).continued("a")
+    tale.at(7).entered(L, "b", 2)
+    tale.at(8).left(L, "a", 1)
+    tale.left(L, "b", 2)
+    assert tale.broken() == ["I1"]
 
 
 def test_nor_is_one_that_comes_after(tale: Tale) -> None:
@@ -231,6 +252,19 @@ def test_when_it_runs_again_it_must_not_say_that_it_holds(tale: Tale, held: bool
     tale.at(9.2).left(L, "a", 1, was_lost=True)
     tale.at(10).left(L, "b", 2)
     assert tale.broken() == (["I1"] if held else [])
+
+
+def test_nor_after_the_first_of_several_who_have_entered(tale: Tale) -> None:
+    tale.at(0).entered(L, "a", 1)
+    tale.at(1).stopped("a")
+    tale.at(3).entered(L, "b", 2)
+    tale.at(4).left(L, "b", 2)
+    tale.at(5).continued("a")
+    tale.at(5.1).looked(L, "a", 1, held=True)
+    tale.at(5.2).entered(L, "c", 3)
+    tale.at(5.3).left(L, "a", 1, was_lost=True)
+    tale.at(6).left(L, "c", 3)
+    assert [(w.invariant, w.at) for w in tale.wrong()] == [("I1", 5.1)]
 
 
 def test_it_may_say_so_before_anybody_else_has_entered(tale: Tale) -> None:
@@ -296,6 +330,23 @@ def test_readers_share_and_writers_do_not(
     tale.at(3).left(L, "a", 1)
     tale.at(4).left(L, "b", 2)
     assert tale.broken() == broken
+
+
+def test_who_cannot_know_leaves_room_for_as_many_as_there_are_places(tale: Tale) -> None:
+    tale.at(0).entered(L, "a", 1)
+    tale.at(0).entered(L, "b", 2)
+    tale.at(1).stopped("a")
+    tale.at(6).entered(L, "c", 3)
+    assert one_holder(tale.events, two()) == []
+    tale.at(6).entered(L, "d", 4)
+    assert len(one_holder(tale.events, two())) == 1
+
+
+def test_and_for_a_writer(tale: Tale) -> None:
+    tale.at(0).entered(L, "a", 1, mode="write")
+    tale.at(1).stopped("a")
+    tale.at(6).entered(L, "b", 2, mode="write")
+    assert one_holder(tale.events, BOUNDS) == []
 
 
 def test_the_third_reader_excludes_a_writer_too(tale: Tale) -> None:
@@ -368,6 +419,22 @@ def test_and_of_who_lost_and_tells_how(tale: Tale) -> None:
     tale.at(5).left(L, "b", 2)
     tale.at(9).gone("b", 2)
     assert margins(tale.events, BOUNDS) == [Margin(L, "a", 1, "because", 2.25, 3.0)]
+
+
+def test_who_resigned_may_go_on_after_its_znode_is_gone(tale: Tale) -> None:
+    tale.at(0).waits("a", 1)
+    tale.at(0).holds("a", 1)
+    tale.at(1).stepped_down(L, "a", 1, RESIGNED)
+    tale.at(1).gone("a", 1, by=session_of("a"))
+    tale.at(2).left(L, "a", 1)
+    tale.check(BOUNDS)
+    assert margins(tale.events, BOUNDS) == []
+
+
+def test_a_deletion_that_is_told_twice_was_at_the_first(tale: Tale) -> None:
+    _lost(tale, stopped=3.0, deleted=4.25)
+    tale.at(5).gone("a", 1)
+    assert margins(tale.events, BOUNDS)[0].deleted == 4.25
 
 
 def test_an_operator_or_a_stop_excuses(tale: Tale) -> None:

@@ -86,9 +86,16 @@ def test_it_is_not_due_while_something_is_broken(tale: Tale) -> None:
     tale.at(50).entered(L, "a", 2)
     tale.left(L, "a", 2)
     tale.check(BOUNDS)
-    tale.healed()
-    tale.fault_began("cut")
-    tale.check(BOUNDS)
+    again = Tale()
+    again.at(0).fault_began("cut")
+    again.at(1).joined(L, "a")
+    again.at(2).healed()
+    again.at(3).fault_began("cut")
+    again.at(50).entered(L, "a", 2)
+    again.left(L, "a", 2)
+    again.check(BOUNDS)
+    again.healed()
+    again.check(BOUNDS)
 
 
 def test_nor_while_nobody_waits(tale: Tale) -> None:

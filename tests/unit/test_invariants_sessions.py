@@ -70,6 +70,22 @@ def test_it_does_not_count_as_held_any_more(tale: Tale) -> None:
     assert zombie.broken() == ["I5"]
 
 
+def test_it_counts_from_the_first_of_several_sessions(tale: Tale) -> None:
+    _another_session(tale)
+    tale.at(5.5).session("host", "expired", NEW)
+    tale.at(5.5).session("host", "connected", 0x3)
+    tale.at(5.5).stepped_down(L, "host/a", 1)
+    tale.at(5.5).left(L, "host/a", 1, was_lost=True)
+    assert tale.broken() == ["I5"]
+
+
+def test_a_hold_of_which_the_session_is_not_known_is_left_out(tale: Tale) -> None:
+    tale.at(2).entered(L, "host/a", 1)
+    tale.at(5).session("host", "connected", NEW)
+    tale.at(9).left(L, "host/a", 1)
+    tale.check(BOUNDS)
+
+
 @pytest.mark.parametrize(("session", "client"), [(OLD, "host"), (NEW, "other"), (NEW, "host/ab")])
 def test_the_same_session_and_those_of_others_do_not_matter(
     tale: Tale, session: int, client: str

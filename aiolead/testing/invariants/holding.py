@@ -58,7 +58,7 @@ def _overlaps(line: str, holds: list[Turn], bounds: Bounds) -> list[Violation]:
 def _fit(turn: Turn, others: list[Turn], places: int) -> bool:
     """Whether somebody may hold beside others."""
     begin = turn.hold
-    if begin.mode or any(other.hold.mode for other in others):
+    if begin.mode:
         return not others or {begin.mode, *(other.hold.mode for other in others)} == {"read"}
     return begin.permits + sum(other.hold.permits for other in others) <= places
 
