@@ -92,11 +92,9 @@ class Nemesis:
             time.sleep(max(0.0, start + fault.start - time.monotonic()))
             if fault.target == HOLDER:
                 _until(lambda: self._holder() is not None, start + fault.end)
-            with self._lock:
-                place = self._place(fault)
-                if place is None or self._busy & place.occupies:
-                    return  # One fault at a time; or there is nobody to do it to.
-                self._busy |= place.occupies
+            place = self._place(fault)
+            if place is None or not self._occupy(place):
+                return  # There is nobody to do it to, or something is being done there already.
             self._chronicle.fault_began(fault.kind.value, place.name)
             undo = self._begin(fault, place)
             time.sleep(max(0.0, start + fault.end - time.monotonic()))
@@ -108,6 +106,13 @@ class Nemesis:
             # `rage` raises it.
             self._errors.append(error)
 
+    def _occupy(self, place: Place) -> bool:
+        with self._lock:
+            is_free = not self._busy & place.occupies
+            if is_free:
+                self._busy |= place.occupies
+        return is_free
+
     # --- where -----------------------------------------------------------------------------------
 
     def _place(self, fault: Fault) -> Place | None:
@@ -117,9 +122,9 @@ class Nemesis:
         match fault.kind.scope:
             case "contender" | "link" as scope:
                 seat = holder if number == HOLDER else self._seats[number]
-                return (
-                    None if seat is None else Place(seat.name, {f"{scope} {seat.name}"}, seat=seat)
-                )
+                if seat is None:
+                    return None
+                return Place(seat.name, {f"{scope} {seat.name}"}, seat=seat)
             case "servers":
                 return Place("all servers", {f"server {server.port}" for server in servers})
             case "server":

@@ -99,14 +99,14 @@ class Schedule:
             kind = rng.choice(kinds)
             low, high = rng.choice(((0.02, 0.3), (0.3, 0.9), (0.9, 1.3), (1.3, 2.5)))
             number = rng.randrange(servers if kind.scope == "server" else contenders)
+            duration = min(rng.uniform(low, high) * session_timeout, seconds)
             fault = Fault(
                 kind=kind,
                 target=rng.choice((HOLDER, number)),
-                start=round(rng.uniform(0, seconds), 3),
-                duration=round(rng.uniform(low, high) * session_timeout, 3),
+                start=rng.uniform(0, seconds - duration),
+                duration=duration,
             )
-            if fault.end <= seconds:
-                faults.append(fault)
+            faults.append(fault)
         return cls(seed=seed, faults=tuple(sorted(faults, key=lambda f: f.start)), seconds=seconds)
 
     def __str__(self) -> str:
