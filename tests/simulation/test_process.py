@@ -17,6 +17,7 @@ import pytest
 from support.simulated_server import SimulatedServer
 
 import aiolead
+from aiolead.testing.simulation import timeline as timeline_module
 from aiolead.testing.simulation.loops import Backend, run_virtual
 from aiolead.testing.simulation.network import Network
 from aiolead.testing.simulation.process import Process, Program
@@ -487,6 +488,51 @@ def test_a_run_that_fails_while_somebody_is_stopped_ends(backend: Backend) -> No
     with pytest.raises(ZeroDivisionError):
         scene.run(main)
     assert scene.timeline.now == 2.0
+
+
+def test_who_is_stopped_is_cancelled_when_it_goes_on(backend: Backend) -> None:
+    scene = Scene(backend)
+    scopes: list[anyio.CancelScope] = []
+
+    async def program(process: Process) -> None:
+        with anyio.CancelScope() as scope:
+            scopes.append(scope)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(anyio.sleep_forever)
+        scene.note("cancelled")
+
+    async def main() -> None:
+        process = scene.process(program)
+        scene.timeline.at(1.0, process.stop)
+        scene.timeline.at(2.0, scopes_cancel)
+        scene.timeline.at(5.0, process.resume)
+        await process.wait()
+
+    def scopes_cancel() -> None:
+        scopes[0].cancel()
+
+    assert scene.run(main) == [(5.0, "cancelled")]
+
+
+def test_an_error_is_not_hidden_by_who_is_stopped(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline_module, "MAX_STEPS", 1000)
+    scene = Scene(backend)
+
+    async def program(process: Process) -> None:
+        await anyio.sleep_forever()
+
+    async def main() -> None:
+        process = scene.process(program)
+        await anyio.sleep(1)
+        process.stop()
+        scene.timeline.at(5.0, process.resume)
+        raise KeyError("mine")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        scene.run(main)
+    assert repr(caught.value.exceptions) == "(KeyError('mine'),)"
 
 
 # --- clocks and clients --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from itertools import count
 from math import inf
-from typing import Any, TypeVar, TypeVarTuple, cast
+from typing import Any, Self, TypeVar, TypeVarTuple, cast
 
 import anyio
 from anyio._backends import _asyncio as backend
@@ -242,12 +242,29 @@ class _Ordered(dict[Any, None]):
 
 
 class _OrderedScope(backend.CancelScope):
-    """Cancels its tasks in their order: anyio's own goes by their addresses in memory."""
+    """Cancels its tasks in their order: anyio's own goes by their addresses in memory.
+
+    It tries again and again until they have ended, which those of a stopped process cannot; so it
+    does that in the name of who has entered it, and is stopped with them.
+    """
+
+    __slots__ = ("_context",)
 
     def __init__(self, deadline: float = inf, shield: bool = False) -> None:
         super().__init__(deadline, shield)
         self._child_scopes = cast(set[Any], _Ordered())
         self._tasks = cast(set[Any], _Ordered())
+        self._context: Context | None = None
+
+    def __enter__(self) -> Self:
+        self._context = copy_context()
+        return super().__enter__()
+
+    def _deliver_cancellation(self, origin: backend.CancelScope) -> bool:
+        tries_again = super()._deliver_cancellation(origin)
+        if origin is self and isinstance(self._cancel_handle, Handle) and self._context is not None:
+            self._cancel_handle.context = self._context
+        return tries_again
 
 
 @contextmanager

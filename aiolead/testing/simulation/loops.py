@@ -64,10 +64,10 @@ def run_virtual(
     with _alone(), _without_threads(), _without_collector():
         try:
             result = _run(guarded, backend, seed, timeline)
-        except BaseException:
-            if timeline.failure is not None:
-                raise timeline.failure from None
-            raise
+        except BaseException as error:
+            if timeline.failure is None or timeline.failure is error:
+                raise
+            raise timeline.failure from error
         finally:
             timeline.on_failure = timeline.parking = None
     if timeline.failure is not None:

@@ -61,10 +61,12 @@ class Parking:
         stop.parked.sort(key=_is_timer)
         queue.extend(stop.parked)
 
-    def resume_all(self) -> None:
-        """Every process goes on."""
-        for process in list(self._stops):
+    def resume_all(self) -> bool:
+        """Every process goes on; returns whether any was stopped."""
+        stopped = list(self._stops)
+        for process in stopped:
             self.resume(process)
+        return bool(stopped)
 
     def is_stopped(self, process: object) -> bool:
         return process in self._stops
