@@ -34,6 +34,9 @@ LONGEST_SLEEP = 1.0
 The clock that event loops sleep by stops while the machine is suspended; the lease's does not.
 """
 
+LEAST_PATIENCE = 1 / 32
+"""The least for one connection attempt of a holder, as a part of the session timeout."""
+
 REFUSALS = 3
 """Rounds of refusals after which a session whose time is up is given up; one may be a bad link."""
 
@@ -165,8 +168,18 @@ class Supervisor:
 
     @property
     def _patience(self) -> float:
-        """Seconds for one attempt: the session has to outlive a few dead servers."""
-        return self._machine.timing.session_timeout / (1 + len(self._hosts))
+        """Seconds for one attempt: the session has to outlive a few dead servers.
+
+        So has the lease, while something is held: of what is left of it, a server that takes the
+        connection and says nothing, as one that is frozen, costs the same share.
+        """
+        timing, leases = self._machine.timing, self._machine.leases
+        share = 1 / (1 + len(self._hosts))
+        patience = timing.session_timeout * share
+        if leases.is_held:
+            left = (leases.deadline - self._core.clock()) * share
+            patience = min(patience, max(left, timing.session_timeout * LEAST_PATIENCE))
+        return patience
 
     async def _try_host(self, host: str, port: int) -> str:
         """Tries the addresses of one server until one of them serves us."""
