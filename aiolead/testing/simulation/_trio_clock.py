@@ -1,6 +1,6 @@
 """Trio on virtual time: a clock that moves the timeline whenever no task can run.
 
-This hangs on some private names of trio's: all of them are in this file and in `parking.py`.
+This hangs on some private names of trio: all of them are in this file.
 """
 
 from __future__ import annotations
