@@ -95,6 +95,15 @@ def test_late_writes_are_refused(hosts: str) -> None:
     assert said[2] == "the plan is the new leader's, the store has the new leader's"
 
 
+def test_a_process_that_blocks_its_event_loop_is_ended(hosts: str) -> None:
+    with Program("examples/hard_stop.py", hosts=hosts) as program:
+        program.wait_for("holds the lock, token")
+        program.wait_for(r"\d\.\d\d seconds are left")
+        program.wait_for("aiolead: held for too long: .*/examples/hard_stop/.* exit code 70")
+        program.wait_for("line .* in work")
+        assert program.finish() == 70
+
+
 @pytest.fixture
 def impatient() -> Iterator[ThreadedServer]:
     """A server that grants no session more than two seconds, so that a dead worker is missed."""
@@ -135,7 +144,7 @@ def test_one_of_the_web_workers_runs_the_scheduler(impatient: ThreadedServer) ->
 
 def test_examples_import_public_names_only() -> None:
     scripts = sorted(EXAMPLES.rglob("*.py"))
-    assert len(scripts) >= 8
+    assert len(scripts) >= 9
     for script in scripts:
         for node in ast.walk(ast.parse(script.read_text())):
             if isinstance(node, ast.ImportFrom):
