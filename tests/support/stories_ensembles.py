@@ -112,6 +112,26 @@ def acknowledged_after_the_end(twin: Twin, stage: Stage) -> None:
 
 
 @story
+def a_session_lives_for_its_timeout_after_its_last_request(twin: Twin, stage: Stage) -> None:
+    root = stage.root
+    witness = stage.enter("witness", twin.where["leader"])
+    for role in ("leader", "follower"):
+        actor = stage.enter(role, twin.where[role], timeout=0.6)
+        actor.ask(create(f"{root}/{role}", flags=EPHEMERAL))
+        witness.ask(Sync(root))
+        witness.ask(GetData(f"{root}/{role}", True))
+        sent = twin.now()
+        for _ in range(8):
+            twin.wait(0.15)
+            sent = twin.now()
+            ping(actor)
+        witness.wait_event(3.0)
+        # A real machine may be slow; it is never early.
+        stage.note("not before its time:", twin.now() - sent > 0.6)
+        actor.listen_until_closed()
+
+
+@story
 def a_leader_that_is_cut_off(twin: Twin, stage: Stage) -> None:
     root = stage.root
     client = stage.enter("client", twin.where["leader"], timeout=10.0)
