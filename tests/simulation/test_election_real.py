@@ -25,7 +25,8 @@ from aiolead.testing.simulation.ensemble.election import quorum_size
 from aiolead.testing.simulation.ensemble.rehearsal import rehearse
 from aiolead.testing.simulation.ensemble.sync import SyncKind, plan_sync
 
-pytestmark = pytest.mark.usefixtures("zookeeper_installed")
+# A test starts up to twenty servers, one JVM each.
+pytestmark = [pytest.mark.usefixtures("zookeeper_installed"), pytest.mark.timeout(180)]
 
 PATIENCE = 30.0
 
