@@ -99,6 +99,7 @@ class LeaseBook:
         "_settled",
         "_timing",
         "_unanswered",
+        "_wait_until",
         "_winding",
         "observer",
     )
@@ -111,6 +112,7 @@ class LeaseBook:
         self._settled: dict[HeldZnode, None] = {}  # in the order of their next confirmation
         self._winding: dict[HeldZnode, None] = {}
         self._unanswered = False
+        self._wait_until = -inf
         self._next_beat = -inf
         self._closed = False
         self.observer: HoldObserver | None = None
@@ -190,14 +192,17 @@ class LeaseBook:
         """When to renew next, while the link is up; never, while a renewal is unanswered."""
         return self._next_beat if self._settled and not self._unanswered else inf
 
-    def renewal(self, most: int, room: int) -> list[HeldZnode]:
+    def renewal(self, most: int, room: int, now: float) -> list[HeldZnode]:
         """What to confirm with the renewal that leaves now; holds take turns.
 
         Args:
             most: how many holds at most.
             room: how many bytes the transaction may have.
+            now: when it leaves.
         """
         self._unanswered = True
+        # However short the lease is, the answer has its chance.
+        self._wait_until = now + (self.deadline - now) / 3
         room -= MULTI_END
         chosen: list[HeldZnode] = []
         for held in islice(self._settled, most):
@@ -212,10 +217,14 @@ class LeaseBook:
     def renewed(self, sent: float, now: float) -> None:
         """The renewal was answered.
 
-        The next one leaves when it can prove something about this one: half a tick from now.
+        The next one leaves when it can prove something about this one: half a tick from now. That
+        may be late for a lease that began short; then as soon as it can prove anything new.
         """
         self._unanswered = False
         self._next_beat = max(sent + self._timing.renew_every, now + self._timing.half_tick)
+        if self.deadline - self._next_beat < self._timing.enough_lease:
+            # This one has just missed a request that would have made the lease longer.
+            self._next_beat = min(self._next_beat, max(now, self._ledger.provable_from))
         self._changed()
 
     def refused(self, now: float, *, retry: bool) -> None:
@@ -226,7 +235,10 @@ class LeaseBook:
 
     def short_at(self) -> float:
         """When an unanswered renewal means that our server should be given up; maybe never."""
-        return self.deadline - self._timing.short_lease if self._unanswered else inf
+        if not self._unanswered or any(held.surrender for held in self._settled):
+            # Who surrenders with the link gains nothing by giving it up.
+            return inf
+        return max(self.deadline - self._timing.short_lease, self._wait_until)
 
     # --- losing --------------------------------------------------------------------------------
 

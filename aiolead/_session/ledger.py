@@ -35,6 +35,7 @@ replaces what an earlier one has set; and a new leader counts with what the sess
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from math import inf
 
 from .timing import Timing
@@ -117,6 +118,15 @@ class Ledger:
         """Until when the session surely lives: no server ends it before."""
         self._settle()
         return self._proven
+
+    @property
+    def provable_from(self) -> float:
+        """When a write may leave whose answer proves more than is proven; maybe never."""
+        proven, entries = self.proven_until, self._entries
+        for sent, answered in islice(entries, 2):
+            if sent + self._timing.session_timeout > proven:
+                return answered + self._timing.half_tick
+        return inf
 
     def _settle(self) -> None:
         entries = self._entries

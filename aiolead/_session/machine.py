@@ -217,6 +217,7 @@ class SessionMachine:
         """
         if not self._linked:
             return  # bytes of a connection that was given up while they were on their way
+        self.leases.expire(now)  # before an answer comes that is too late for a lease
         self.last_contact = now
         try:
             for frame in self._frames.feed(data):
@@ -430,7 +431,7 @@ class SessionMachine:
         )
 
     def _renew(self, now: float) -> None:
-        holds = self.leases.renewal(MOST_CHECKS, self._max_request - HEADER)
+        holds = self.leases.renewal(MOST_CHECKS, self._max_request - HEADER, now)
         checks = Multi(tuple(Check(held.path, -1) for held in holds))
         call = multi_call(checks, [held.path for held in holds], bound=True)
         call.add_done_callback(lambda: self._renewed(call, holds))

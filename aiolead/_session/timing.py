@@ -70,6 +70,11 @@ class Timing:
         return self.session_timeout / 4
 
     @property
+    def enough_lease(self) -> float:
+        """What has to be left of a lease for a renewal to be answered in time."""
+        return self.session_timeout / 8
+
+    @property
     def margin(self) -> float:
         """From the proven end of the session back to the moment a holder begins to stop."""
         return self.session_timeout * DRIFT + self.wind_down

@@ -105,7 +105,7 @@ def test_one_transaction_confirms_all(script: Script) -> None:
         (0.5, 0.0, 2.0),
         (0.5, 0.5, 2.0),
         (0.5, 1.9, 2.15),
-        (6.0, 0.25, 3.25),
+        (5.0, 0.25, 2.75),
     ],
 )
 def test_the_next_renewal(tick_time: float | None, latency: float, beat: float) -> None:

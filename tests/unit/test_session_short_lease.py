@@ -1,0 +1,77 @@
+"""A lease that is short: found by the simulation, on slow links and with long wind-down times."""
+
+from __future__ import annotations
+
+import pytest
+from support.client_script import START, Holder, Packet, Script, get
+
+from aiolead._wire.codes import OpCode
+from aiolead.model import EventType
+
+# A session of 8 s: renewals every 2 s, half a tick of 2 s, 0.8 s to stop in.
+TIMEOUT = 8.0
+MARGIN = 0.808
+
+
+@pytest.fixture
+def script() -> Script:
+    script = Script()
+    script.connect()
+    return script
+
+
+def next_renewal(script: Script) -> Packet:
+    """Lets time pass up to the next renewal, which is not answered; pings are."""
+    for _ in range(20):
+        script.now = max(script.now, script.machine.next_deadline())
+        script.tick()
+        for packet in script.sent():
+            if packet.op is OpCode.MULTI:
+                return packet
+            script.answer(packet)
+    raise AssertionError("no renewal")
+
+
+def test_an_answer_has_its_chance_however_short_the_lease_is() -> None:
+    # With the longest wind-down, a lease is as short as that when its renewal leaves.
+    script = Script(wind_down=2.0)
+    script.connect()
+    script.machine.can_move = True
+    Holder(script, urgent=True)
+    for _ in range(10):
+        renewal = next_renewal(script)
+        script.advance(0.25)
+        assert script.cuts == []
+        script.answer(renewal)
+
+
+def test_a_renewal_that_just_missed_a_proof_is_followed_by_another_at_once(script: Script) -> None:
+    # What proves the lease so far is the handshake; what could prove more, a request at 2.6 s.
+    script.advance(2.6)
+    get(script, "/a")
+    (packet,) = script.sent()
+    script.now += 0.2
+    script.answer(packet)
+    # A renewal proves it if it leaves half a tick after its answer. This one leaves too early.
+    script.advance(1.99)
+    holder = Holder(script, urgent=True)
+    first = next_renewal(script)
+    script.advance(0.1)
+    script.answer(first)
+    assert script.machine.leases.deadline == pytest.approx(START + TIMEOUT - MARGIN)
+    second = next_renewal(script)
+    assert second.sent == pytest.approx(script.now)
+    script.answer(second)
+    assert script.machine.leases.deadline == pytest.approx(START + 2.6 + TIMEOUT - MARGIN)
+    assert holder.lost == []
+
+
+def test_who_surrenders_with_the_link_does_not_give_it_up(script: Script) -> None:
+    script.machine.can_move = True
+    Holder(script, urgent=True, surrender=True)
+    next_renewal(script)
+    end = script.machine.leases.deadline
+    while script.now < end - 0.2:
+        script.advance(0.1)
+        script.event(EventType.NONE, "")
+    assert script.cuts == []
