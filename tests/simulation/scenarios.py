@@ -15,8 +15,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Literal
 
 import anyio
+from anyio.abc import TaskGroup
 
 import aiolead
 from aiolead.errors import (
@@ -60,6 +62,7 @@ class Plan:
     world: World
     lines: tuple[str, ...]
     leaders: int
+    on_suspend: Literal["ride-out", "surrender"]
     stores: dict[str, Store] = field(default_factory=dict)
     busy: int = 0
 
@@ -71,8 +74,15 @@ async def contend(world: World) -> None:
     """Three or four processes in one or two lines."""
     rng = world.rng("contend")
     lines = rng.choice(((LOCK,), (ELECTION,), (ELECTION,), (LOCK, ELECTION)))
-    plan = Plan(world, lines, rng.choice((1, 1, 1, 2)))
+    plan = Plan(
+        world,
+        lines,
+        leaders=rng.choice((1, 1, 1, 2)),
+        on_suspend=rng.choices(("ride-out", "surrender"), (5, 1))[0],
+    )
     world.places[ELECTION] = plan.leaders
+    if plan.on_suspend == "surrender":
+        world.harmless_to_holds = -1.0  # a link that breaks costs the hold
     for number in range(rng.choice((2, 3, 3, 4))):
         plan.busy += world.start(f"p{number}", partial(contender, plan))
     if ELECTION in lines and rng.random() < 0.3:
@@ -83,43 +93,44 @@ async def contender(plan: Plan, process: Process) -> None:
     """Takes turns in every line; after the healing one more, to the end; over any number of clients."""
     served: set[str] = set()
     while len(served) < len(plan.lines):
-        try:
-            await over_one_client(plan, process, served)
-        except ConnectFailed:
-            await anyio.sleep(process.rng.uniform(0.0, 0.1))
+        # The contenders are around the client, so that it may be closed under them.
+        async with anyio.create_task_group() as contenders:
+            try:
+                await over_one_client(plan, process, served, contenders)
+            except ConnectFailed:
+                await anyio.sleep(process.rng.uniform(0.0, 0.1))
     plan.busy -= 1
 
 
-async def over_one_client(plan: Plan, process: Process, served: set[str]) -> None:
-    # The contenders are around the client, so that it may be closed under them.
-    async with anyio.create_task_group() as contenders:
-        async with plan.world.client(process) as client:
-            with anyio.CancelScope() as online:
-                left = {line for line in plan.lines if line not in served}
+async def over_one_client(
+    plan: Plan, process: Process, served: set[str], contenders: TaskGroup
+) -> None:
+    async with plan.world.client(process) as client:
+        with anyio.CancelScope() as online:
+            left = {line for line in plan.lines if line not in served}
 
-                async def one(line: str) -> None:
-                    try:
-                        await take_turns(plan, process, client, line)
-                        served.add(line)
-                    except SessionError:
-                        pass  # the client was closed
-                    finally:
-                        left.discard(line)
-                        if not left:
-                            online.cancel()
+            async def one(line: str) -> None:
+                try:
+                    await take_turns(plan, process, client, line)
+                    served.add(line)
+                except SessionError:
+                    pass  # the client was closed
+                finally:
+                    left.discard(line)
+                    if not left:
+                        online.cancel()
 
-                for line in sorted(left):
-                    contenders.start_soon(one, line)
-                await plan.world.asked_to_close(process)
+            for line in sorted(left):
+                contenders.start_soon(one, line)
+            await plan.world.asked_to_close(process)
 
 
 async def take_turns(plan: Plan, process: Process, client: aiolead.Client, line: str) -> None:
     world, rng = plan.world, process.rng
     who = process.name if len(plan.lines) == 1 else f"{process.name}{line[line.rindex('/') :]}"
-    suspend: aiolead._recipes.base.OnSuspend = "surrender" if rng.random() < 0.2 else "ride-out"  # type: ignore[name-defined]
-    lock = aiolead.Lock(client, line, identity=who, on_suspend=suspend)
+    lock = aiolead.Lock(client, line, identity=who, on_suspend=plan.on_suspend)
     election = aiolead.Election(
-        client, line, identity=who, leaders=plan.leaders, on_suspend=suspend
+        client, line, identity=who, leaders=plan.leaders, on_suspend=plan.on_suspend
     )
     while True:
         was_healed = world.is_healed
@@ -159,7 +170,9 @@ class _OneTurn:
 
     async def lock(self, lock: aiolead.Lock) -> None:
         rng, tau = self._rng, self._client.session_timeout
-        match rng.choices(("hold", "with", "wait", "try"), (3, 2, 2, 1))[0]:
+        # When all has healed, everybody is to be served: nobody gives up.
+        weights = (3, 2, 0, 0) if self._world.is_healed else (3, 2, 2, 1)
+        match rng.choices(("hold", "with", "wait", "try"), weights)[0]:
             case "hold":
                 turn = self._turn(lock.hold())
             case "with":
@@ -175,7 +188,8 @@ class _OneTurn:
 
     async def elect(self, election: aiolead.Election) -> None:
         rng, tau = self._rng, self._client.session_timeout
-        match rng.choices(("lead", "wait", "run", "campaign"), (4, 2, 2, 2))[0]:
+        weights = (4, 0, 2, 2) if self._world.is_healed else (4, 2, 2, 2)
+        match rng.choices(("lead", "wait", "run", "campaign"), weights)[0]:
             case "lead":
                 async with self._turn(election.leadership()) as term:
                     await self._body(term)
@@ -221,44 +235,40 @@ class _OneTurn:
         history, line, who = self._history, self._line, self._who
         leading: aiolead.Term | None = None
         waits = False
-        try:
-            async with election.campaign() as states:
+
+        def left(*, was_lost: bool) -> None:
+            nonlocal leading
+            if leading is not None:
+                history.left(line, who, leading.token, was_lost=was_lost)
+            leading = None
+
+        async with election.campaign() as states:
+            try:
                 async for state in states:
                     term = state.term
-                    if leading is not None and term is not leading:
-                        history.left(line, who, leading.token, was_lost=True)
-                        leading = None
-                    match state.phase:
-                        case aiolead.Phase.FOLLOWING if not waits:
-                            history.joined(line, who)
-                            waits = True
-                        case aiolead.Phase.LEADING if leading is None and term is not None:
-                            if not waits:
-                                history.joined(line, who)
-                                waits = True
-                            if term.loss is None:
-                                waits = False
-                                leading = term
-                                told(history, line, who, term, stubborn=True)
-                                await self._act_as_leader(term)
-                                if term.is_held:
-                                    break
-                        case aiolead.Phase.LOST if leading is not None:
-                            history.left(line, who, leading.token, was_lost=True)
-                            leading = None
-                        case aiolead.Phase.RESIGNED:
+                    if leading is not None and (
+                        term is not leading or state.phase is aiolead.Phase.LOST
+                    ):
+                        left(was_lost=True)
+                    if state.phase is aiolead.Phase.RESIGNED:
+                        break
+                    if leading is None and not waits and state.phase is not aiolead.Phase.LOST:
+                        history.joined(line, who)
+                        waits = True
+                    is_new = state.phase is aiolead.Phase.LEADING and leading is None
+                    if is_new and term is not None and term.loss is None:
+                        waits = False
+                        leading = term
+                        told(history, line, who, term, stubborn=True)
+                        await self._act_as_leader(term)
+                        if term.is_held or term.is_resigned:
+                            self.held = True
                             break
-                        case _:
-                            pass
-                if leading is not None:
-                    self.held = leading.loss is None
-                    history.left(line, who, leading.token, was_lost=leading.loss is not None)
-                    leading = None
-        finally:
-            if leading is not None:
-                history.left(line, who, leading.token, was_lost=leading.loss is not None)
-            if waits:
-                history.withdrew(line, who, "left")
+            finally:
+                # Before the context manager is left, which resigns.
+                left(was_lost=leading is not None and leading.loss is not None)
+                if waits:
+                    history.withdrew(line, who, "left")
 
     async def _act_as_leader(self, term: aiolead.Term) -> None:
         for _ in range(self._rng.randint(1, 4)):

@@ -19,13 +19,12 @@ from rich.progress import (
 )
 
 from ..invariants import REPORTED, SITUATIONS
+from .loops import Backend
 from .report import write_report
 from .run import load_scenario, simulate
 from .schedule import Schedule
 from .soak import Job, PlainProgress, jobs, soak, status
 from .tally import Tally
-
-Backend = Literal["asyncio", "trio"]
 
 app = App(
     name="python -m aiolead.testing.simulation",
@@ -81,7 +80,7 @@ def replay(
     out = sys.stdout
     out.write(chosen.tell() + "\n")
     if trace or outcome.violations:
-        out.write(outcome.history + "\n")
+        out.write(outcome.history.tell() + "\n")
     for violation in outcome.violations:
         out.write(f"VIOLATION {violation}\n")
     out.write(f"{len(outcome.violations)} violations, digest {outcome.digest}\n")
@@ -125,7 +124,7 @@ def soak_command(
         return 2
     for name in scenarios:
         load_scenario(name)
-    backends = ["trio", "asyncio"] if backend == "both" else [backend]
+    backends: list[Backend] = ["trio", "asyncio"] if backend == "both" else [backend]
     planned = None if seeds is None else seeds * len(scenarios) * len(backends)
     work = jobs(scenarios, backends, first, seeds)
     start = time.monotonic()

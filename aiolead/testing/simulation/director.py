@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..history import Event
@@ -38,7 +39,7 @@ class Director:
     def plan(self) -> None:
         """Puts every fault, and the healing, on the timeline."""
         for fault in self._schedule.faults:
-            self._timeline.at(fault.start, lambda fault=fault: self._due(fault))
+            self._timeline.at(fault.start, partial(self._due, fault))
         self._timeline.at(self._schedule.healing, self._heal)
 
     def noted(self, event: Event) -> None:
@@ -47,13 +48,13 @@ class Director:
         if waiting:
             for fault in list(waiting.values()):
                 # Not within the step of the program that reports it.
-                self._timeline.after(0.0, lambda fault=fault: self._wait_is_over(fault))
+                self._timeline.after(0.0, partial(self._wait_is_over, fault))
 
     def _due(self, fault: Fault) -> None:
         if fault.on:
             self._waiting.setdefault(fault.on, {})[fault.number] = fault
             patience = min(fault.start + fault.duration, self._schedule.healing)
-            self._timeline.at(patience, lambda: self._wait_is_over(fault))
+            self._timeline.at(patience, partial(self._wait_is_over, fault))
         else:
             self._begin(fault)
 
@@ -86,7 +87,6 @@ class Director:
         self._is_over = True
         for undo in list(self._undos.values()):
             undo()
-        self._levers.heal()
         self._world.heal()
 
 

@@ -250,10 +250,3 @@ class Levers:
             for path in self.world.witness.below(line):
                 self._ensemble.delete(path)
             self._ensemble.delete(line)
-
-    # --- the end ---------------------------------------------------------------------------------
-
-    def heal(self) -> None:
-        """Undoes what no fault undoes by itself."""
-        for path in self.network.paths():
-            path.break_after = None

@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import logging
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,10 +167,10 @@ def simulate(
         except Exception as error:
             if not worlds:
                 raise
-            text = f"a program failed: {type(error).__name__}: {error}"
-            wrong.append(Violation("run", text, timeline.now))
-            worlds[-1].failure = error
+            trace = "".join(traceback.format_exception(error))
+            wrong.append(Violation("run", f"a program failed:\n{trace}", timeline.now))
     world = worlds[-1]
+    wrong += world.violations
     reading = Reading(world.history.events)
     bounds = world.bounds()
     wrong += violations(reading, bounds)

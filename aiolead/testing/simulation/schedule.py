@@ -82,7 +82,7 @@ class Schedule:
             session_timeout=timeout,
             wind_down=timeout * rng.choice((0.0, 0.05, 0.1, 0.1, 0.25)),
             tells_tick=rng.random() < 0.5,
-            latency=net.choice((0.0002, 0.001, 0.004, timeout / 100)),
+            latency=net.choice((0.0002, 0.001, 0.004, timeout / 200)),
             peer_latency=net.choice((0.0002, 0.001, 0.003)),
             jitter=net.choice((0.1, 1.0, 3.0)),
             process_rates=_rates(derived(seed, "clocks of processes")),

@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from typing import TextIO
 
+from .loops import Backend
 from .run import explore, load_scenario
 from .tally import Tally
 
@@ -28,12 +29,12 @@ class Job:
     """Some seeds of one scenario on one event loop."""
 
     scenario: str
-    backend: str
+    backend: Backend
     seeds: range
 
 
 def jobs(
-    scenarios: Sequence[str], backends: Sequence[str], first: int, count: int | None
+    scenarios: Sequence[str], backends: Sequence[Backend], first: int, count: int | None
 ) -> Iterator[Job]:
     """The work of a soak: block after block of seeds, each for every scenario and event loop.
 

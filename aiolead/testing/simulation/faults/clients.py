@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .model import Fault, Kind, Target, Undo
@@ -31,10 +32,8 @@ def _cancel(levers: Levers, fault: Fault) -> None:
 def _cancel_twice(levers: Levers, fault: Fault) -> None:
     for process in levers.aimed_processes(fault.target):
         levers.cancel_task(process, fault.amount)
-        again = 0.05 * (fault.amount * 100 % 1)
-        levers.timeline.after(
-            again, lambda p=process: levers.cancel_task(p, fault.amount, twice=True)
-        )
+        again = partial(levers.cancel_task, process, fault.amount, twice=True)
+        levers.timeline.after(0.05 * (fault.amount * 100 % 1), again)
 
 
 def _close(levers: Levers, fault: Fault) -> None:

@@ -11,6 +11,10 @@ from .model import Fault, Kind, Target, Undo
 if TYPE_CHECKING:
     from ..levers import Levers
 
+LONGEST_STALL = 0.4
+"""How long a leader may stall, or its link to a follower hold packets back, and then go on as if
+nothing had been: of the session timeout. docs/safety.md assumes that it is not almost all of it."""
+
 
 def _together(undos: Iterable[Undo]) -> Undo:
     kept = list(undos)
@@ -34,7 +38,16 @@ def _kill_most(levers: Levers, fault: Fault) -> Undo:
 
 
 def _freeze(levers: Levers, fault: Fault) -> Undo:
-    return _together(levers.freeze_server(sid) for sid in levers.aimed_servers(fault.target))
+    undo = _together(levers.freeze_server(sid) for sid in levers.aimed_servers(fault.target))
+    if levers.leader in levers.aimed_servers(fault.target) and not _ends_leadership(levers, fault):
+        levers.timeline.after(LONGEST_STALL * levers.schedule.session_timeout, undo)
+    return undo
+
+
+def _ends_leadership(levers: Levers, fault: Fault) -> bool:
+    """Whether a fault lasts so long that followers give up a leader that they do not hear."""
+    schedule = levers.schedule
+    return fault.duration > (schedule.sync_limit + 2) * schedule.tick
 
 
 def _slow_disk(levers: Levers, fault: Fault) -> Undo:
@@ -48,11 +61,20 @@ def _slow_replies(levers: Levers, fault: Fault) -> Undo:
     return _together(levers.slow_replies(sid, seconds) for sid in aimed)
 
 
-def _cut(levers: Levers, pairs: Iterable[tuple[int, int]], keep: bool) -> Undo:
-    return _together(
-        levers.silence(levers.network.path(levers.host(one), levers.host(other)), keep=keep)
-        for one, other in pairs
-    )
+def _cut(levers: Levers, pairs: Iterable[tuple[int, int]], fault: Fault) -> Undo:
+    """Nothing passes. Afterwards what was held back arrives, or the connections break."""
+    schedule, host = levers.schedule, levers.host
+    keep = fault.amount < 0.5 and fault.duration < LONGEST_STALL * schedule.session_timeout
+    ways = [(host(one), host(other)) for one, other in pairs]
+    undo = _together(levers.silence(levers.network.path(*way), keep=keep) for way in ways)
+
+    def mend() -> None:
+        undo()
+        if not keep:
+            for way in ways:
+                levers.network.reset(*way)
+
+    return mend
 
 
 def _isolated(levers: Levers, fault: Fault) -> Undo:
@@ -63,23 +85,23 @@ def _isolated(levers: Levers, fault: Fault) -> Undo:
         if other != sid
         for pair in ((sid, other), (other, sid))
     ]
-    return _cut(levers, pairs, fault.amount < 0.5)
+    return _cut(levers, pairs, fault)
 
 
 def _deaf(levers: Levers, fault: Fault) -> Undo:
     aimed = levers.aimed_servers(fault.target)
     pairs = [(other, sid) for sid in aimed for other in levers.sids if other != sid]
-    return _cut(levers, pairs, fault.amount < 0.5)
+    return _cut(levers, pairs, fault)
 
 
 def _mute(levers: Levers, fault: Fault) -> Undo:
     aimed = levers.aimed_servers(fault.target)
     pairs = [(sid, other) for sid in aimed for other in levers.sids if other != sid]
-    return _cut(levers, pairs, fault.amount < 0.5)
+    return _cut(levers, pairs, fault)
 
 
 def _all_apart(levers: Levers, fault: Fault) -> Undo:
-    return _cut(levers, permutations(levers.sids, 2), fault.amount < 0.5)
+    return _cut(levers, permutations(levers.sids, 2), fault)
 
 
 def _halves(levers: Levers, fault: Fault) -> Undo:
@@ -88,7 +110,7 @@ def _halves(levers: Levers, fault: Fault) -> Undo:
     size = 1 + int(fault.amount * (len(sids) - 1))
     one, other = sids[:size], sids[size:]
     pairs = [pair for a in one for b in other for pair in ((a, b), (b, a))]
-    return _cut(levers, pairs, (fault.amount * 10) % 1 < 0.5)
+    return _cut(levers, pairs, fault)
 
 
 def _lagging(levers: Levers, fault: Fault) -> Undo:
