@@ -20,6 +20,8 @@ class Bounds:
         election: how long the servers may take to have a leader once nothing is broken.
         harmless: how long a fault may last without costing a session or a hold; a third of the
             session timeout unless given.
+        harmless_to_holds: the same for holds alone, whose leases are shorter than sessions are at
+            times; below 0 if any fault may cost one.
         grace: what progress may take beyond what can be reckoned.
         slack: how much later than its limit a bounded call may end.
         places: how many may hold at once, in each line or in all of them.
@@ -33,6 +35,7 @@ class Bounds:
     reconnect: float | None = None
     election: float = 0.0
     harmless: float | None = None
+    harmless_to_holds: float | None = None
     grace: float = 1.0
     slack: float = 0.1
     places: int | Mapping[str, int] = 1
@@ -63,6 +66,12 @@ class Bounds:
     def longest_harmless(self) -> float:
         """How long a fault may last without costing anything."""
         return self.session_timeout / 3 if self.harmless is None else self.harmless
+
+    @property
+    def longest_harmless_to_holds(self) -> float:
+        """How long a fault may last without costing a hold."""
+        own = self.harmless_to_holds
+        return self.longest_harmless if own is None else own
 
     @property
     def progress(self) -> float:

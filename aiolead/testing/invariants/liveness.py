@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from math import inf
 
+from ...errors import LossReason
 from ..history.events import (
     RESIGNED,
     Began,
@@ -188,16 +189,16 @@ def no_false_alarm(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Vi
     Only where faults were told of, or `Healed` says that there were none.
     """
     reading = Reading.of(events)
-    losses = list(_losses(reading))
+    losses = list(_losses(reading, bounds))
     if not losses or not (reading.has(FaultBegan) or reading.has(Healed)):
         return []
     outages = _outages(reading, bounds)
     starts = [outage.start for outage in outages]
     wrong: list[Violation] = []
-    for text, at in losses:
+    for text, at, harmless in losses:
         number = bisect_right(starts, at) - 1
         while number >= 0 and outages[number].end > at - bounds.progress:
-            if outages[number].end - outages[number].start > bounds.longest_harmless:
+            if outages[number].end - outages[number].start > harmless:
                 break
             number -= 1
         else:
@@ -205,18 +206,21 @@ def no_false_alarm(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Vi
     return wrong
 
 
-def _losses(reading: Reading) -> Iterator[tuple[str, float]]:
-    """Each loss of a session or a hold, in words, and when it was."""
+def _losses(reading: Reading, bounds: Bounds) -> Iterator[tuple[str, float, float]]:
+    """Each loss of a session or a hold, in words; when it was, and what must not have caused it."""
     for _, session in reading.all(Session):
         if session.state == "expired":
             text = f"{session.contender} lost its session 0x{session.session_id:x}"
-            yield text, session.at
+            yield text, session.at, bounds.longest_harmless
     for turn in reading.holds():
         if turn.revoked == inf and turn.was_lost:
             step = next((step for _, step in turn.stepped if step.why != RESIGNED), None)
+            if step is not None and step.why == LossReason.CLOSED.value:
+                continue  # Its own program has closed the client.
             why = f": {step.why}" if step is not None and step.why else ""
             at = turn.closed_at if step is None else step.at
-            yield f"{turn.line}: {turn} lost its hold{why}", at
+            text = f"{turn.line}: {turn} lost its hold{why}"
+            yield text, at, bounds.longest_harmless_to_holds
 
 
 def _outages(reading: Reading, bounds: Bounds) -> list[Stop]:

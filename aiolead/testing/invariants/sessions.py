@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from ..history.events import Event, Left, Read, Session, Withdrew
+from ..history.events import RESIGNED, Event, Left, Read, Session, Withdrew
 from .bounds import Bounds, Violation
 from .reading import Node, Reading, Turn, wholes
 
@@ -78,6 +78,8 @@ def _cancelled_late(turn: Turn, reading: Reading, bounds: Bounds) -> Violation |
         return None
     at = turn.cancelled.at
     limit = bounds.slack + (0.0 if turn.entered is None else bounds.body)
+    if any(step.why == RESIGNED for _, step in turn.stepped):
+        limit += bounds.session_timeout / 3  # it waits for the servers to confirm it
     end = turn.closed_at if turn.closed is not None else reading.end
     missed = sum(max(0.0, min(s.end, end) - max(s.start, at)) for s in turn.stops)
     if end - at - missed <= limit:
