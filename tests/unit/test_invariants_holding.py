@@ -407,6 +407,28 @@ def test_the_margin_is_of_what_the_servers_did_by_themselves(tale: Tale) -> None
     assert tale.broken() == []
 
 
+def test_there_is_none_without_both_ends(tale: Tale) -> None:
+    tale.at(0).waits("a", 1)
+    tale.at(0).holds("a", 1)
+    tale.at(1).left(L, "a", 1, was_lost=True)
+    assert margins(tale.events, BOUNDS) == []
+    tale.at(2).waits("b", 2)
+    tale.at(2).holds("b", 2)
+    tale.at(3).stepped_down(L, "b", 2, "lost")
+    tale.at(4).gone("b", 2)
+    assert margins(tale.events, BOUNDS) == []
+    assert "I2" in tale.broken()
+
+
+def test_nor_after_an_order(tale: Tale) -> None:
+    tale.at(0).waits("a", 1)
+    tale.at(0).holds("a", 1)
+    tale.at(1).revoked(L, "a")
+    tale.at(1).left(L, "a", 1, was_lost=True)
+    tale.at(2).gone("a", 1)
+    assert margins(tale.events, BOUNDS) == []
+
+
 def test_and_of_who_lost_and_tells_how(tale: Tale) -> None:
     tale.at(0).fault_began("cut")
     tale.waits("a", 1)

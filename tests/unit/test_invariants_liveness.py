@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from support.tale import BOUNDS, L, Tale, path_of, session_of
 
+from aiolead.errors import LossReason
 from aiolead.testing.history import RESIGNED
 from aiolead.testing.invariants import Bounds
 
@@ -96,6 +97,17 @@ def test_it_is_not_due_while_something_is_broken(tale: Tale) -> None:
     again.check(BOUNDS)
     again.healed()
     again.check(BOUNDS)
+
+
+def test_the_last_healing_counts(tale: Tale) -> None:
+    tale.at(0).fault_began("cut")
+    tale.at(1).joined(L, "a")
+    tale.at(2).healed()
+    tale.at(3).fault_began("cut")
+    tale.at(50).healed()
+    tale.at(56).entered(L, "a", 2)
+    tale.left(L, "a", 2)
+    tale.check(BOUNDS)
 
 
 def test_nor_while_nobody_waits(tale: Tale) -> None:
@@ -388,6 +400,33 @@ def test_a_severe_fault_excuses_it_however_short(
     tale.at(9).fault_began("kill session", severe=severe)
     tale.at(9).fault_ended("kill session")
     assert _lost_at(tale, 10).broken() == broken
+
+
+@pytest.mark.parametrize(("seconds", "broken"), [(0.3, []), (0.2, ["I13"])])
+def test_holds_may_be_more_delicate_than_sessions(
+    tale: Tale, seconds: float, broken: list[str]
+) -> None:
+    bounds = replace(BOUNDS, harmless_to_holds=0.25)
+    tale.at(9).fault_began("cut")
+    tale.after(seconds).fault_ended("cut")
+    assert _lost_at(tale, 10).broken(bounds) == broken
+    tale.at(10).session("a", "expired", 5)
+    assert "I13" in tale.broken(bounds)
+
+
+def test_or_not_looked_at(tale: Tale) -> None:
+    bounds = replace(BOUNDS, harmless_to_holds=-1.0)
+    tale.at(9).fault_began("cut")
+    tale.at(9).fault_ended("cut")
+    assert _lost_at(tale, 10).broken(bounds) == []
+
+
+def test_who_closes_its_client_has_lost_nothing_to_a_fault(tale: Tale) -> None:
+    tale.at(1).entered(L, "a", 1)
+    tale.at(2).stepped_down(L, "a", 1, LossReason.CLOSED.value)
+    tale.left(L, "a", 1, was_lost=True)
+    tale.at(3).healed()
+    tale.check(BOUNDS)
 
 
 @pytest.mark.parametrize(("end", "broken"), [(7.0, ["I13"]), (8.0, [])])

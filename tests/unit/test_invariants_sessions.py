@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from support.tale import BOUNDS, PARENT, L, Tale, path_of, session_of
 
+from aiolead.testing.history import RESIGNED
+
 OLD, NEW = 0x1, 0x2
 
 
@@ -222,6 +224,17 @@ def test_and_who_holds_in_its_wind_down_time(tale: Tale, end: float, broken: lis
     tale.at(4).entered(L, "a", 1)
     tale.at(5).cancelled(L, "a")
     tale.at(5.4).cancelled(L, "a")
+    tale.at(end).left(L, "a", 1)
+    assert tale.broken() == broken
+
+
+@pytest.mark.parametrize(("end", "broken"), [(6.9, []), (7.0, ["I12"])])
+def test_who_resigns_may_wait_for_the_servers_besides(
+    tale: Tale, end: float, broken: list[str]
+) -> None:
+    tale.at(4).entered(L, "a", 1)
+    tale.at(5).cancelled(L, "a")
+    tale.at(5).stepped_down(L, "a", 1, RESIGNED)
     tale.at(end).left(L, "a", 1)
     assert tale.broken() == broken
 

@@ -30,7 +30,7 @@ I7 that of the clients (`Session`), I13 that of the faults.
 | I19 | a loss is signalled once, and before the next hold | `told_once` |
 | lock-set | no update under a lock is lost | `lock_set` |
 
-I17 (no processor time while waiting) is no matter of histories: the tests of the client look at it.
+I17 (no processor time while waiting) is no matter of histories: `tests/client/test_idle.py`.
 I20 (the same seed gives the same trace) compares the `History.digest()` of two runs.
 """
 
