@@ -556,6 +556,8 @@ def test_a_resource_refuses_smaller_tokens_than_it_has_seen(tale: Tale) -> None:
     tale.acted(L, "a", 1)
     (wrong,) = tale.wrong()
     assert wrong.text == "/l: a (token 1) was not refused although token 2 was seen before"
+    tale.acted(L, "a", 1)
+    assert len(tale.wrong()) == 2
 
 
 def test_and_never_the_holder(tale: Tale) -> None:
@@ -596,6 +598,17 @@ def test_of_several_holders_the_one_with_a_smaller_token_may_be_refused(tale: Ta
     tale.left(L, "a", 1)
     tale.left(L, "b", 2)
     assert tale.broken(two()) == []
+
+
+@pytest.mark.parametrize(("mode", "places"), [("", 2), ("read", 1)])
+def test_even_if_it_came_last(tale: Tale, mode: str, places: int) -> None:
+    tale.entered(L, "b", 2, mode=mode)
+    tale.acted(L, "b", 2)
+    tale.entered(L, "a", 1, mode=mode)
+    tale.acted(L, "a", 1, accepted=False)
+    tale.left(L, "a", 1)
+    tale.left(L, "b", 2)
+    tale.check(replace(BOUNDS, places=places))
 
 
 # --- I4: truthful return -------------------------------------------------------------------------
@@ -727,6 +740,7 @@ def test_updates_one_after_another_are_all_kept(tale: Tale) -> None:
     tale.read("c", "count", 99)
     _update(tale, "c", 5, 4)
     tale.wrote("d", "other", 7)
+    _update(tale, "a", 1, 5)
     tale.check(BOUNDS)
 
 

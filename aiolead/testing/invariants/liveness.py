@@ -182,8 +182,8 @@ def _calls(reading: Reading) -> Iterable[tuple[Began, float | None]]:
 def no_false_alarm(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I13: while no fault lasts longer than is `harmless`, no session and no hold is lost.
 
-    Holds may be more delicate than sessions (`harmless_to_holds`). What a program loses as it closes
-    its own client is no alarm.
+    Holds may be more delicate than sessions (`harmless_to_holds`). What a program loses as it
+    closes its own client is no alarm.
 
     Faults with less than the time to recover between them count as one; so do times without a
     leader, and stops. A loss is excused by a longer fault that ended less than the bound of
