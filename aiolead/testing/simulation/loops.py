@@ -19,7 +19,7 @@ Ts = TypeVarTuple("Ts")
 Backend = Literal["asyncio", "trio"]
 """The event loop that the programs of a simulated world run on."""
 
-DAY = 86400.0
+HOUR = 3600.0
 
 
 def run_virtual(
@@ -27,7 +27,7 @@ def run_virtual(
     *args: *Ts,
     backend: Backend = "asyncio",
     seed: int = 0,
-    limit: float = DAY,
+    limit: float = HOUR,
     timeline: Timeline | None = None,
 ) -> T:
     """Runs a coroutine function on virtual time, and returns its result.
