@@ -163,6 +163,32 @@ def test_a_turn_has_one_znode_at_a_time(tale: Tale, gone: float, broken: list[st
     assert tale.broken() == broken
 
 
+def test_also_counted_from_the_healing(tale: Tale) -> None:
+    tale.fault_began("cut")
+    tale.at(0).session("a", "connected", session_of("a"))
+    tale.at(0).waits("a", 1)
+    tale.at(1).node_created(path_of(2), 2, session_of("a"))
+    tale.at(2).holds("a", 1)
+    tale.at(20).healed()
+    tale.at(27).gone("a", 2, by=session_of("a"))
+    tale.at(50).leaves("a", 1)
+    tale.check(BOUNDS)
+
+
+def test_of_who_shares_a_session_it_cannot_be_told_whose_a_znode_is(tale: Tale) -> None:
+    tale.at(0).session("host", "connected", 5)
+    for number, name in enumerate(("host/a", "host/b"), 1):
+        tale.at(0).joined(L, name)
+        tale.node_created(path_of(number), number, 5)
+    tale.at(1).entered(L, "host/a", 1, path=path_of(1), session_id=5)
+    tale.at(20).left(L, "host/a", 1)
+    tale.node_deleted(path_of(1), 9, 5, 5)
+    tale.at(21).entered(L, "host/b", 2, path=path_of(2), session_id=5)
+    tale.at(40).left(L, "host/b", 2)
+    tale.node_deleted(path_of(2), 9, 5, 5)
+    tale.check(BOUNDS)
+
+
 def test_but_another_session_has_another(tale: Tale) -> None:
     tale.at(0).joined(L, "z")
     tale.at(0).entered(L, "z", 0)
