@@ -17,7 +17,10 @@ from typing import Any
 from .model import Mutant
 from .plant import environment, plant
 
-SCENARIOS = ("tests/simulation/scenarios.py:everything",)
+SCENARIOS = (
+    "tests/simulation/scenarios.py:contend",
+    "tests/simulation/scenarios.py:lockset",
+)
 """What the simulation runs for each seed."""
 
 SLOWEST_SEED = 60.0
