@@ -76,6 +76,7 @@ class Clients:
     Attributes:
         office: serves them; None while the server has no role in which it serves.
         attached: the newest connection of each session.
+        woken: the connections that have something to be sent, or are to be closed.
     """
 
     def __init__(self, server: Server) -> None:
@@ -85,7 +86,7 @@ class Clients:
         self.dropped_requests: Counter[OpCode] = Counter()
         self.dropped_replies: Counter[OpCode] = Counter()
         self._links: dict[Connection, ClientLink] = {}
-        self._woken: dict[Connection, None] = {}
+        self.woken: dict[Connection, None] = {}
         self._traffic = Traffic()
 
     def accept(self, wire: Wire, host: str) -> ClientLink | None:
@@ -93,15 +94,15 @@ class Clients:
         limit = self.server.protocol.max_connections
         if 0 < limit <= sum(link.wire.peer_host == host for link in self._links.values()):
             return None
-        connection = Connection(host, self.server.protocol.max_frame, self._woken, self._traffic)
+        connection = Connection(host, self.server.protocol.max_frame, self.woken, self._traffic)
         link = self._links[connection] = ClientLink(self, wire, connection)
         return link
 
     def settle(self) -> None:
         """Sends what was queued, and closes what is to be closed."""
-        while self._woken:
-            woken = list(self._woken)
-            self._woken.clear()
+        while self.woken:
+            woken = list(self.woken)
+            self.woken.clear()
             for connection in woken:
                 if link := self._links.get(connection):
                     self._send(link)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from functools import partial
 from typing import Protocol
 
@@ -33,22 +33,23 @@ class Life:
         timeline: where the time comes from.
         rate: how fast this process's clock runs, of real time's rate.
         phase: what the clock shows when time begins, in seconds.
-        settle: called after everything that the process has done, to send what it has written.
 
     Attributes:
         is_over: whether the process was killed.
         is_stopped: whether it is stopped, as by SIGSTOP.
+        unsent: what has something to be sent; where it is not empty after something was done,
+            `settle` is called.
+        settle: sends it.
     """
 
-    def __init__(
-        self, timeline: Timeline, rate: float, phase: float, settle: Callable[[], None]
-    ) -> None:
+    def __init__(self, timeline: Timeline, rate: float, phase: float) -> None:
         self.is_over = False
         self.is_stopped = False
+        self.unsent: Sized = ()
+        self.settle: Callable[[], None]
         self._timeline = timeline
         self._rate = rate
         self._phase = phase
-        self._settle = settle
         self._backlog: list[tuple[Urgency, Callable[[], object]]] = []
         self._sockets: dict[Socket, None] = {}
 
@@ -62,7 +63,8 @@ class Life:
             self._backlog.append((Urgency.BYTES, partial(do, *args)))
         elif not self.is_over:
             do(*args)
-            self._settle()
+            if self.unsent:
+                self.settle()
 
     def after(
         self, delay: float, do: Callable[[], object], urgency: Urgency = Urgency.TIMER
@@ -77,7 +79,8 @@ class Life:
             self._backlog.append((urgency, do))
         elif not self.is_over:
             do()
-            self._settle()
+            if self.unsent:
+                self.settle()
 
     def opened(self, socket: Socket) -> None:
         self._sockets[socket] = None
@@ -107,7 +110,8 @@ class Life:
             if self.is_over:
                 return
             do()
-            self._settle()
+            if self.unsent:
+                self.settle()
 
     def end(self) -> None:
         """The process is killed: its connections break, its timers are gone."""

@@ -77,7 +77,13 @@ class Link:
     # --- what the network says -----------------------------------------------------------------
 
     def received(self, data: Message, /) -> None:
-        self._life.run(self._received, data)
+        life = self._life
+        if life.is_stopped or life.is_over:
+            life.run(self._received, data)
+        else:
+            self.take(data)
+            if life.unsent:
+                life.settle()
 
     def ended(self) -> None:
         self._life.run(self._ended)

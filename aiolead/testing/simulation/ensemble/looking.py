@@ -87,8 +87,8 @@ class Electoral:
     def _renew(self, peer: int) -> None:
         """Has the next letter take a new connection.
 
-        The old one may be dead, or stay half open, without anybody knowing. So whoever repeats a letter does not use it
-        again, nor does whoever hears from a peer by a new connection.
+        The old one may be dead, or stay half open, without anybody knowing. So whoever repeats a
+        letter does not use it again, nor does whoever hears from a peer by a new connection.
         """
         link = self._links.get(peer)
         if link is not None and self._life.clock() - self._made[peer] > self._least_age:

@@ -78,7 +78,7 @@ class Server:
         self.accepted_epoch = 0
         self.current_epoch = 0
         self.replica = Replica(truth, settings.history, event_zxids=settings.event_zxids)
-        self._rng = rng
+        self._seed = rng.getrandbits(64)
         self._hosts = hosts
         self._secret = secret
         self._rate = settings.rates[(id_ - 1) % len(settings.rates)]
@@ -101,8 +101,9 @@ class Server:
         if self.is_running:
             return
         self.is_running = True
-        self.life = Life(self.timeline, self._rate, self._phase, self._settle)
+        self.life = Life(self.timeline, self._rate, self._phase)
         self.clients = Clients(self)
+        self.life.unsent, self.life.settle = self.clients.woken, self.clients.settle
         settings = self.settings
         election = Election(
             self.id,
@@ -153,7 +154,8 @@ class Server:
         """Lets a frozen process go on: what has waited is done now, late."""
         if self.is_frozen:
             self.truth.tell("server", server=self.id, state="thawed")
-            self.life.go_on(self._rng)
+            # Of its own: whether another process was ever stopped must not matter.
+            self.life.go_on(random.Random(f"{self._seed} {self.timeline.now}"))  # noqa: S311
 
     def drop_request(self, op: OpCode, count: int = 1) -> None:
         """Loses the next requests for an operation that come to this server, with the connection.
@@ -275,9 +277,6 @@ class Server:
 
     def password(self, session_id: int) -> bytes:
         return password(self._secret, session_id)
-
-    def _settle(self) -> None:
-        self.clients.settle()
 
     def _accept_letters(self, wire: Wire, _host: str) -> Endpoint:
         def first(letter: Message) -> None:
