@@ -427,6 +427,22 @@ def test_without_a_renewal_holds_end_exactly_with_the_lease(script: Script, link
     assert script.machine.leases.is_winding
 
 
+@pytest.mark.parametrize(("late", "reasons"), [(-0.001, []), (0.0, [LossReason.UNCONFIRMED])])
+def test_an_answer_that_comes_after_the_end_of_the_lease_does_not_revive_it(
+    script: Script, late: float, reasons: list[LossReason]
+) -> None:
+    """An event loop that was blocked may find the answer before it looks at the time."""
+    holder = Holder(script, urgent=True)
+    for _ in range(2):
+        script.answer(next_renewal(script))
+    packet = next_renewal(script)
+    script.now = script.machine.leases.deadline + late
+    script.answer(packet)
+    assert script.machine.leases.deadline > script.now  # for whoever holds from now on
+    script.tick()
+    assert holder.reasons == reasons
+
+
 def test_a_hold_under_a_lease_that_is_over_ends_with_the_next_tick(script: Script) -> None:
     script.lose_link()
     script.advance(20.0)
