@@ -1,4 +1,4 @@
-"""What is simulated of our own: contenders that use every door of the recipes, in a world of faults.
+"""What is simulated of our own: contenders that use the recipes in all ways, in a world of faults.
 
 Run by `test_schedules_*.py` for a minute, by `make soak` for as long as one likes:
 
@@ -65,6 +65,7 @@ class Plan:
     on_suspend: Literal["ride-out", "surrender"]
     stores: dict[str, Store] = field(default_factory=dict)
     busy: int = 0
+    all_done: anyio.Event = field(default_factory=anyio.Event)
 
     def store(self, line: str) -> Store:
         return self.stores.setdefault(line, Store())
@@ -90,7 +91,7 @@ async def contend(world: World) -> None:
 
 
 async def contender(plan: Plan, process: Process) -> None:
-    """Takes turns in every line; after the healing one more, to the end; over any number of clients."""
+    """Takes turns in every line, over any number of clients; after the healing one more in each."""
     served: set[str] = set()
     while len(served) < len(plan.lines):
         # The contenders are around the client, so that it may be closed under them.
@@ -100,6 +101,8 @@ async def contender(plan: Plan, process: Process) -> None:
             except ConnectFailed:
                 await anyio.sleep(process.rng.uniform(0.0, 0.1))
     plan.busy -= 1
+    if not plan.busy:
+        plan.all_done.set()
 
 
 async def over_one_client(
@@ -281,7 +284,7 @@ class _OneTurn:
             self._history.stepped_down(self._line, self._who, term.token, RESIGNED)
             await term.resign()
 
-    # --- what is done under a tenure ---------------------------------------------------------------
+    # --- what is done under a tenure -----------------------------------------------------------
 
     def _length(self) -> float:
         if self._world.is_healed:
@@ -350,8 +353,7 @@ async def observer(plan: Plan, process: Process) -> None:
             async with world.client(process) as client:
                 election = aiolead.Election(client, ELECTION, leaders=plan.leaders)
                 async with election.observe() as states:
-                    while plan.busy:
-                        await anyio.sleep(0.1)
+                    await plan.all_done.wait()
                     world.history.began(process.name, last_word, world.bounds().progress)
                     async for state in states:
                         if not state.leaders and state.is_current:

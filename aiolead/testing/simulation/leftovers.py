@@ -16,7 +16,7 @@ async def look_for_leftovers(world: World) -> None:
     What a client has closed is gone at once; what a killed process had, when its session ends.
     """
     end = world.now + world.bounds().progress
-    while any(_left(world).values()) and world.now < end:
+    while any(_left(world).values()) and world.now < end:  # noqa: ASYNC110
         await anyio.sleep(world.schedule.tick / 2)
     for kind, left in _left(world).items():
         world.history.leftover(kind, len(left), ", ".join(left[:5]))
@@ -31,7 +31,8 @@ def _left(world: World) -> dict[str, list[str]]:
         "connections": [
             f"{connection.client.host} to {connection.target}"
             for connection in world.network.connections()
-            if not world.is_server(connection.client.host)
+            # What a server still has of a connection whose end it was never told is no leftover.
+            if connection.client.is_open and not world.is_server(connection.client.host)
         ],
         "tasks": [f"of {process.name}" for process in world.alive()],
     }

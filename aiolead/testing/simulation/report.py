@@ -37,18 +37,14 @@ def write_report(
     """
     directory.mkdir(parents=True, exist_ok=True)
     rate = 60 * total.total / seconds if seconds else 0.0
-    lines = [
-        "# Simulation report",
-        "",
+    summary = (
         f"{total.total} schedules of {', '.join(scenarios)} in {seconds / 60:.1f} minutes with "
         f"{workers} processes: {rate:.0f} a minute. {total.virtual / 3600:.1f} hours passed in "
-        "the simulated worlds.",
-        "",
-        f"**{len(total.failures)} schedules with violations.**",
-        "",
-        "| event loop | schedules | seeds |",
-        "|---|---|---|",
-    ]
+        "the simulated worlds."
+    )
+    lines = ["# Simulation report", "", summary, ""]
+    lines += [f"**{len(total.failures)} schedules with violations.**", ""]
+    lines += ["| event loop | schedules | seeds |", "|---|---|---|"]
     for backend, numbers in sorted(seeds.items()):
         span = f"{numbers.start} to {numbers.stop - 1}"
         lines.append(f"| {backend} | {total.schedules[backend]} | {span} |")
@@ -77,15 +73,12 @@ def _margins(directory: Path, margins: Sequence[float]) -> list[str]:
     if len(margins) < 2:
         return ["No holder has lost its tenure."]
     cuts = statistics.quantiles(margins, n=1000, method="inclusive")
-    lines = [
-        intro,
-        "",
-        "| losses | least | 0.1 % | 1 % | 10 % | median | most |",
-        "|---|---|---|---|---|---|---|",
+    figures = (
         f"| {len(margins)} | {min(margins):.4f} | {cuts[0]:.4f} | {cuts[9]:.4f} | "
-        f"{cuts[99]:.4f} | {cuts[499]:.4f} | {max(margins):.4f} |",
-        "",
-    ]
+        f"{cuts[99]:.4f} | {cuts[499]:.4f} | {max(margins):.4f} |"
+    )
+    lines = [intro, "", "| losses | least | 0.1 % | 1 % | 10 % | median | most |"]
+    lines += ["|---|---|---|---|---|---|---|", figures, ""]
     if _plot(directory / "margins.svg", margins):
         lines.append("![The distribution of the margin](margins.svg)")
     else:

@@ -133,7 +133,7 @@ class Schedule:
         return text
 
     def to_json(self) -> str:
-        """One line with everything in it: it means the same when seeds come to mean other things."""
+        """One line with everything in it: it lasts when seeds come to mean others."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -173,13 +173,23 @@ class Schedule:
 
     def tell(self) -> str:
         """Everything, in words and several lines."""
-        lines = [
-            f"seed {self.seed}: {self.voters} voters, {self.observers} observers, "
-            f"tick {self.tick:g} s, sync limit {self.sync_limit} ticks, "
-            f"session timeout {self.session_timeout:g} s",
+        servers = (
+            f"seed {self.seed}: {self.voters} voters, {self.observers} observers, tick "
+            f"{self.tick:g} s, sync limit {self.sync_limit} ticks"
+        )
+        clients = (
+            f"  session timeout {self.session_timeout:g} s, wind-down {self.wind_down:g} s, "
+            + (
+                "the tick time is told to clients"
+                if self.tells_tick
+                else "the tick time is not told"
+            )
+        )
+        net = (
             f"  latency {self.latency:g} s to clients, {self.peer_latency:g} s between servers, "
-            f"jitter {self.jitter:g}; all is well from {self.healing:.3f} s on",
-        ]
+            f"jitter {self.jitter:g}; all is well from {self.healing:.3f} s on"
+        )
+        lines = [servers, clients, net]
         if self.absent:
             lines.append(f"  without {', '.join(self.absent)}")
         lines += [f"  {fault}" for fault in self.faults]

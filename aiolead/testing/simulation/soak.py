@@ -68,7 +68,7 @@ def soak(
     minutes: float | None,
     progress: Callable[[Job, Tally, Tally], object],
 ) -> tuple[Tally, dict[str, range]]:
-    """Does the work until it is done, the time is over, or somebody presses Ctrl-C.
+    """Does the work until it is done, the time is over, or SIGINT (Ctrl-C) or SIGTERM comes.
 
     Args:
         work: what to do.
@@ -83,6 +83,9 @@ def soak(
         concurrent.futures.process.BrokenProcessPool: a worker died, or has hung.
     """
     end = None if minutes is None else time.monotonic() + 60 * minutes
+    # Also where a shell has it ignored, for what runs in the background.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     total = Tally()
     seeds: dict[str, range] = {}
     context = multiprocessing.get_context("spawn")
@@ -117,7 +120,8 @@ def soak(
 
 
 def _only_main_is_interrupted() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 class PlainProgress:

@@ -1,4 +1,4 @@
-"""A made-up world, as a scenario is handed it: servers, a network, and processes that can be harmed.
+"""A made-up world, as a scenario is handed it: servers, a network, processes that can be harmed.
 
     async def scenario(world: World) -> None:
         for name in ("a", "b", "c"):

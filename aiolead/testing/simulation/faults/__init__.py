@@ -7,9 +7,8 @@
     clients     processes and clients, and an operator's orders
     composite   several that belong together
 
-An act does its fault at one instant, synchronously, and gives back what undoes it. It uses the
-levers of `Levers` alone, which keep account: what two faults silence, kill or stop is well again only
-when both are over.
+An act does its fault at one instant, synchronously, and gives back what undoes it. It uses
+`Levers` alone, which keep account: what two faults hold down is well again when both are over.
 """
 
 from . import clients, links, requests, servers

@@ -1,0 +1,15 @@
+"""Schedules of faults on trio, with all invariants: the short form of `make soak`."""
+
+from __future__ import annotations
+
+import pytest
+from support.schedules import BLOCKS, check_block, check_situations
+
+
+@pytest.mark.parametrize(("scenario", "first"), BLOCKS)
+def test_no_schedule_violates_an_invariant(scenario: str, first: int) -> None:
+    check_block("trio", scenario, first)
+
+
+def test_the_rare_situations_were_reached() -> None:
+    check_situations("trio")

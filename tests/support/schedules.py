@@ -1,0 +1,79 @@
+"""The short form of the simulation: some hundred schedules on an event loop, in blocks."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from aiolead.testing.simulation import Backend, Outcome, Tally, explore
+from aiolead.testing.simulation.run import load_scenario
+
+SCENARIOS = Path(__file__).parents[1] / "simulation" / "scenarios.py"
+BLOCK = 25
+BLOCKS = [
+    *(("contend", first) for first in range(0, 350, BLOCK)),
+    *(("lockset", first) for first in range(0, 150, BLOCK)),
+]
+"""500 schedules: of each scenario some, and the first seed of each block."""
+
+ALWAYS = (
+    "stepped down by the clock",
+    "stepped down as the session expired",
+    "stepped down as the znode was deleted",
+    "stepped down as the client was closed",
+    "resigned",
+    "session expired while waiting",
+    "session expired while holding",
+    "link lost while acquiring",
+    "link lost while waiting",
+    "link lost while holding",
+    "link lost while releasing",
+    "reconnected in the session while waiting",
+    "reconnected in the session while holding",
+    "cancelled while waiting",
+    "cancelled while holding",
+    "killed while waiting",
+    "killed while holding",
+    "stopped while waiting",
+    "stopped while holding",
+    "line moved while a waiter had no link",
+    "handed over after a loss",
+    "handed over while something was broken",
+    "ran out of time in line",
+    "leader changed while somebody held",
+)
+"""Situations that even a few hundred schedules have to reach, or they prove little."""
+
+
+def scenario(name: str):
+    return load_scenario(f"{SCENARIOS}:{name}")
+
+
+@cache
+def block(backend: Backend, name: str, first: int) -> tuple[Tally, Outcome | None]:
+    """Some schedules, and the first of them that found something."""
+    found: list[Outcome] = []
+
+    def look(outcome: Outcome) -> None:
+        if outcome.violations and not found:
+            found.append(outcome)
+
+    seeds = range(first, first + BLOCK)
+    tally = explore(scenario(name), seeds, backend=backend, on_outcome=look)
+    return tally, found[0] if found else None
+
+
+def check_block(backend: Backend, name: str, first: int) -> None:
+    _, failed = block(backend, name, first)
+    if failed is not None:
+        failed.check()
+
+
+def check_situations(backend: Backend) -> None:
+    total = Tally()
+    for name, first in BLOCKS:
+        total.merge(block(backend, name, first)[0])
+    assert total.total == len(BLOCKS) * BLOCK
+    missed = [situation for situation in ALWAYS if not total.seen[situation]]
+    assert missed == []
+    assert min(total.margins) > 0.0
