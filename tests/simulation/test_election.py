@@ -443,7 +443,7 @@ CALM = 4 * LAST_REPEAT
 have been alone for long repeat themselves once a minute."""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     voters=st.integers(1, 6),

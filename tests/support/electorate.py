@@ -102,6 +102,7 @@ class Electorate:
         self.established: dict[int, int] = {}
         self._committed = (0, 0)
         self._cast: defaultdict[tuple[Vote, int], set[int]] = defaultdict(set)
+        self._told_observers: defaultdict[tuple[Vote, int], set[int]] = defaultdict(set)
         self._settled: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
         self._led: set[int] = set()
         self._order = count()
@@ -224,6 +225,10 @@ class Electorate:
             self._judge_decision(server, election)
         self._witness(server, election)
         for letter in letters:
+            if server.name in self.voters and letter.to not in self.voters:
+                # That may be whom they elected last: no vote that they would stand for.
+                said = letter.notification
+                self._told_observers[said.vote, said.round].add(server.name)
             self._post(server.name, letter)
 
     def _watch(self) -> None:
@@ -325,10 +330,13 @@ class Electorate:
         """Whoever decides has a majority that has really said so, and the leader's own word."""
         vote = election.vote
         settled = self._settled[vote.leader, vote.epoch]
-        backers = self._cast[vote, election.round] | settled
+        cast = self._cast[vote, election.round]
+        if server.name not in self.voters:
+            cast = cast | self._told_observers[vote, election.round]
+        backers = cast | settled
         if len(backers) < self.quorum:
             self.complaints.append(f"{server} decides for {vote} with {sorted(backers)} behind it")
-        joins = len(self._cast[vote, election.round]) < self.quorum
+        joins = len(cast) < self.quorum
         if joins and vote.leader not in {server.name, *self._led}:
             self.complaints.append(f"{server} joins {vote.leader}, which never led")
         if election.role is Role.LEADING and vote.leader != server.name:
