@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.ensemble_model import STEP, Client, Stage, check, create
 
 from aiolead._wire.codes import OpCode
@@ -367,10 +368,11 @@ def test_closing_a_session_is_answered_and_then_the_connection_ends() -> None:
         assert not leader.znodes()
 
 
-def test_what_comes_with_the_greeting_is_answered_after_it() -> None:
-    stage = Stage()
+@pytest.mark.parametrize("voters", [1, 3])
+def test_what_comes_with_the_greeting_is_answered_after_it(voters: int) -> None:
+    stage = Stage(voters=voters)
     stage.start()
-    client = stage.knock(stage.followers()[0])
+    client = stage.knock(stage.ensemble.servers[0])
     client.greet()
     wrote, read = client.send(create("/a")), client.send(GetData("/a"))
     stage.until(lambda: read in client.replies)

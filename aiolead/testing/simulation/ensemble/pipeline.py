@@ -131,17 +131,21 @@ class Pipeline:
             if entry.op is OpCode.CLOSE_SESSION:
                 self._clients.session_ended(entry.session_id)
             return
+        self._leave_queue(entry.session_id, pending)
         if entry.op is OpCode.CREATE_SESSION:
+            # What has come with the greeting is taken up at once.
             self._clients.greeted(pending.link, is_valid=not error)
         else:
             self._answer(pending, reply, error)
-        self._advance(entry.session_id, pending)
+        self._read_on(entry.session_id)
 
     def synced(self) -> None:
         """The leader has answered the oldest `sync` that is open."""
         pending = self._tickets.pop(self._syncs.popleft())
+        session_id = pending.link.connection.session_id
+        self._leave_queue(session_id, pending)
         self._read(pending)
-        self._advance(pending.link.connection.session_id, pending)
+        self._read_on(session_id)
 
     def _forward(self, pending: _Pending) -> None:
         connection = pending.link.connection
@@ -162,16 +166,22 @@ class Pipeline:
             )
         )
 
-    def _advance(self, session_id: int, done: _Pending) -> None:
-        """Does what has waited behind a request, up to the next one that needs the leader."""
+    def _leave_queue(self, session_id: int, done: _Pending) -> None:
         queue = self._queues[session_id]
         first = queue.popleft()
         if first is not done:
             raise AssertionError(f"{done.op!r} overtakes {first.op!r} of the same session")
-        while queue and not self._needs_leader(queue[0].op):
-            self._read(queue.popleft())
         if not queue:
             del self._queues[session_id]
+
+    def _read_on(self, session_id: int) -> None:
+        """Does what has waited behind a request, up to the next one that needs the leader."""
+        queue = self._queues.get(session_id)
+        if queue is not None:
+            while queue and not self._needs_leader(queue[0].op):
+                self._read(queue.popleft())
+            if not queue:
+                del self._queues[session_id]
 
     def _needs_leader(self, op: OpCode) -> bool:
         return op in WRITES or (op is OpCode.SYNC and self._way.asks_for_sync)
