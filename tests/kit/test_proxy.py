@@ -160,6 +160,17 @@ def test_fin(proxy: FaultProxy, pair: Pair) -> None:
     assert wait_until(lambda: proxy.open_connections == 0, PATIENCE)
 
 
+def test_refuse_while_a_process_is_started(proxy: FaultProxy) -> None:
+    """Which has all sockets, and the listening one with them, for a moment."""
+    listening = proxy._engine._listener
+    assert listening is not None
+    copy = listening.dup()
+    threading.Timer(SILENCE, copy.close).start()
+    proxy.refuse()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)
+
+
 def test_refuse_and_heal(proxy: FaultProxy, pair: Pair, listener: socket.socket) -> None:
     port = proxy.port
     proxy.refuse()

@@ -17,6 +17,7 @@ __all__ = ["Engine"]
 _BACKLOG = 128
 _DIAL_SECONDS = 10.0
 _REDIAL_SECONDS = 0.01
+_REBIND_SECONDS = 5.0
 
 
 class Engine:
@@ -120,7 +121,17 @@ class Engine:
 
     async def refuse(self) -> None:
         self._stop_listening()
-        self._listener = _bound(self.port)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _REBIND_SECONDS
+        while self._listener is None:
+            try:
+                self._listener = _bound(self.port)
+            except OSError:
+                # A process that another thread starts has all our sockets, this one listening,
+                # until it has become its program.
+                if loop.time() >= deadline:
+                    raise
+                await asyncio.sleep(_REDIAL_SECONDS)
 
     async def ignore(self) -> None:
         self._ignoring = True
