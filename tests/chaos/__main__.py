@@ -77,7 +77,7 @@ def isolated_follower(settings: Settings, recipes: list[str], count: int) -> int
     """Repeats the trial with each recipe in turn; 1 if two held with aiolead."""
     trials: list[Trial] = []
     with settings.ensemble() as ensemble:
-        version = ensemble.servers[0].four_letter("srvr").partition(",")[0]
+        version = ensemble.servers[0].four_letter("srvr").partition("-")[0]
         say(f"{version}; {settings}")
         for number in range(count):
             for recipe in recipes:

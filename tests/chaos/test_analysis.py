@@ -21,6 +21,7 @@ from aiolead.testing.history import (
     Stopped,
 )
 
+from . import curator
 from .analysis import Span, beliefs, lost_updates, overlap
 from .diary import Chronicle
 from .schedule import Kind, Schedule
@@ -122,6 +123,22 @@ def test_what_servers_do_by_themselves_counts_from_as_early_as_it_may_have_been(
     ]
     events = merged([entered("a", 1.5, token=7), left("a", 2.0004, token=7)], servers)
     assert [type(event) for event in events] == [NodeCreated, Entered, NodeDeleted, Left]
+
+
+# --- Curator -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["jars", "compiler"])
+def test_what_curator_needs_is_named(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curator, "_JARS", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if missing == "compiler":
+        for part in ("recipes", "framework", "client"):
+            (tmp_path / f"curator-{part}.jar").touch()
+    with pytest.raises(curator.CuratorNotFoundError, match=r"libcurator-recipes-java default-jdk"):
+        curator.compiled()
 
 
 # --- schedules and stores ------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def command() -> tuple[str, ...]:
     """
     java = find_installation().java
     options = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    return (str(java), *options, "-cp", _classes(), "Contender")
+    return (str(java), *options, "-cp", compiled(), "Contender")
 
 
 def version() -> str:
@@ -55,9 +55,12 @@ def version() -> str:
     raise CuratorNotFoundError(f"There is no {_JARS}/curator-recipes.jar")
 
 
-@functools.cache
-def _classes() -> str:
-    """A class path with the program, compiled, and all that it needs."""
+def compiled() -> str:
+    """A class path with the program, compiled into a folder of this process, and all that it needs.
+
+    Raises:
+        CuratorNotFoundError: there is no Curator, or no compiler.
+    """
     jars = [_JARS / f"curator-{part}.jar" for part in ("recipes", "framework", "client")]
     for jar in jars:
         if not jar.exists():
