@@ -243,3 +243,57 @@ def a_leader_that_dies(twin: Twin, stage: Stage) -> None:
     again.ask(create(f"{root}/more"))
     again.ask(GetChildren(root))
     twin.settle()
+
+
+@story
+def a_follower_that_stops_and_goes_on(twin: Twin, stage: Stage) -> None:
+    root = stage.root
+    client = stage.enter("client", twin.where["follower"])
+    writer = stage.enter("writer", twin.where["leader"])
+    client.ask(Sync(root))
+    client.ask(GetData(root))
+    twin.pause("follower")
+    client.ask_in_vain(Exists(root), 0.3)
+    writer.ask(SetData(root, b"new", -1))
+    twin.resume("follower")
+    client.wait_answer()
+    client.ask(Sync(root))
+    client.ask(GetData(root))
+
+
+@story
+def a_leader_that_stops_and_goes_on(twin: Twin, stage: Stage) -> None:
+    root = stage.root
+    client = stage.enter("client", twin.where["leader"])
+    client.ask(create(f"{root}/held", flags=EPHEMERAL))
+    twin.pause("leader")
+    leader = twin.wait_leader()
+    client.ask_in_vain(SetData(root, b"lost", -1), 0.3)
+    again = stage.enter("again", twin.where[leader], session=client.session)
+    again.ask(SetData(root, b"new", -1))
+    twin.resume("leader")
+    client.listen_until_closed()
+    again.ask(GetData(root))
+    twin.settle()
+    home = stage.enter("home", twin.where["leader"], session=client.session)
+    home.ask(Sync(root))
+    home.ask(GetData(root))
+    home.ask(GetEphemerals(""))
+
+
+@story
+def all_servers_die(twin: Twin, stage: Stage) -> None:
+    root = stage.root
+    client = stage.enter("client", twin.where["follower"])
+    client.ask(create(f"{root}/held", flags=EPHEMERAL))
+    client.ask(SetData(root, b"kept", -1))
+    for role in ("leader", "follower", "other"):
+        twin.kill(role)
+    client.listen_until_closed()
+    twin.settle()
+    again = stage.enter("again", twin.where["other"], session=client.session)
+    again.ask(Sync(root))
+    again.ask(GetData(root))
+    again.ask(GetEphemerals(""))
+    again.ask(SetData(root, b"new", -1))
+    again.ask(create(f"{root}/more-", flags=3))

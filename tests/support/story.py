@@ -245,6 +245,15 @@ class Actor:
         else:
             self.stage.note(self.name, for_what, "-> closed" if frame is None else "-> an answer")
 
+    def wait_answer(self) -> None:
+        """Notes the answer that comes late to what was asked in vain."""
+        frame = self._next()
+        if frame is None:
+            self.stage.note(self.name, "closed by the server")
+            return
+        header = ReplyHeader.read(Reader(frame))
+        self.stage.note(self.name, "is answered late", header.err)
+
     def wait_event(self, patience: float) -> None:
         """Notes the event that comes within so many seconds, or that none does."""
         try:

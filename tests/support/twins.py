@@ -45,6 +45,8 @@ class Twin(Protocol):
         ...
 
     def kill(self, role: str) -> None: ...
+    def pause(self, role: str) -> None: ...
+    def resume(self, role: str) -> None: ...
     def settle(self) -> None:
         """Undoes all of it; when it returns every server serves."""
         ...
@@ -83,6 +85,12 @@ class RealTwin:
 
     def kill(self, role: str) -> None:
         self._servers[role].kill()
+
+    def pause(self, role: str) -> None:
+        self._servers[role].pause()
+
+    def resume(self, role: str) -> None:
+        self._servers[role].resume()
 
     def settle(self) -> None:
         self._ensemble.ensure_serving()
@@ -140,6 +148,12 @@ class ModelTwin:
     def kill(self, role: str) -> None:
         self._servers[role].kill()
 
+    def pause(self, role: str) -> None:
+        self._servers[role].freeze()
+
+    def resume(self, role: str) -> None:
+        self._servers[role].thaw()
+
     def settle(self) -> None:
         self.model.heal()
         for server in self._isolated:
@@ -147,6 +161,8 @@ class ModelTwin:
             for other in self.model.ensemble.servers:
                 self.model.network.reset(server.host, other.host)
         self._isolated.clear()
+        for server in self.model.ensemble.servers:
+            server.thaw()
         self.model.ensemble.start()
         self.model.settle()
 
