@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import suppress
+from typing import Any
 
 import aiozk
 from aiozk import exc
@@ -27,7 +28,9 @@ def contend(role: Role, hosts: str, diary: Diary) -> None:
 
 
 async def _contend(role: Role, hosts: str, diary: Diary) -> None:
-    client = aiozk.ZKClient(hosts, session_timeout=role.session_timeout)
+    # Its annotations, where it has none, are guessed from the defaults.
+    make: Any = aiozk.ZKClient
+    client = make(hosts, session_timeout=role.session_timeout)
     await client.start()
     contender = Contender(client, role, diary)
     tasks = [asyncio.create_task(contender.watch_state()), asyncio.create_task(contender.run())]
@@ -75,13 +78,13 @@ class Contender:
             finally:
                 self._diary.withdrew("cancelled")
 
-    def _recipe(self) -> aiozk.recipes.lock.Lock | aiozk.recipes.election.LeaderElection:
+    def _recipe(self) -> Any:
         recipes = self._client.recipes
         if self._role.recipe == "aiozk-election":
             return recipes.LeaderElection(self._role.line)
         return recipes.Lock(self._role.line)
 
-    async def _turn(self, recipe: aiozk.recipes.lock.Lock) -> None:
+    async def _turn(self, recipe: Any) -> None:
         if self._role.recipe == "aiozk-election":
             await recipe.volunteer()
             await recipe.wait_for_leadership()

@@ -20,7 +20,7 @@ from ..role import Role
 from ..stores import PlainSet
 
 GLANCE = 0.005
-PATIENCE = 60.0
+PATIENCE = 60
 
 
 def contend(role: Role, hosts: str, diary: Diary) -> None:
@@ -29,7 +29,7 @@ def contend(role: Role, hosts: str, diary: Diary) -> None:
     client = KazooClient(hosts, timeout=role.session_timeout)
     contender = Contender(client, role, diary, leaving)
     client.add_listener(contender.heard)
-    client.start(PATIENCE)
+    client.start(timeout=PATIENCE)
     # Signals reach the main thread alone, and kazoo's calls block: they have a thread of their own.
     worker = threading.Thread(target=contender.run, daemon=True)
     worker.start()
@@ -59,10 +59,14 @@ class Contender:
 
     def heard(self, state: str) -> None:
         """kazoo's listener: called in its own thread, as the state changes."""
-        self._diary.session(state.lower(), (self._client.client_id or (0,))[0])
+        self._diary.session(state.lower(), self._session_id())
         if state != KazooState.CONNECTED:
             self._believe_no_more(lost=state.lower())
             self._beaten.set()
+
+    def _session_id(self) -> int:
+        known = self._client.client_id
+        return int(known[0] or 0) if known else 0
 
     def cancel(self) -> None:
         """Ends the waiting for a turn, or the turn."""
