@@ -290,6 +290,7 @@ def test_waiting_has_a_limit(tale: Tale, wait: float, end: float, outcome: str) 
         tale.at(at)
         if outcome == "withdrew":
             tale.withdrew(L, "a", "timeout")
+            tale.at(50).reached("the end")
         elif outcome == "entered":
             tale.entered(L, "a", 1)
             tale.at(50).left(L, "a", 1)

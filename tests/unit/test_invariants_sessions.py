@@ -189,6 +189,15 @@ def test_of_who_shares_a_session_it_cannot_be_told_whose_a_znode_is(tale: Tale) 
     tale.check(BOUNDS)
 
 
+def test_nor_where_somebody_enters_who_has_not_joined(tale: Tale) -> None:
+    tale.at(0).session("a", "connected", session_of("a"))
+    tale.node_created(path_of(1), 1, session_of("a"))
+    tale.at(1).holds("a", 1)
+    tale.at(2).left(L, "a", 1)
+    tale.at(50).gone("a", 1)
+    tale.check(BOUNDS)
+
+
 def test_but_another_session_has_another(tale: Tale) -> None:
     tale.at(0).joined(L, "z")
     tale.at(0).entered(L, "z", 0)
@@ -346,3 +355,5 @@ def test_reads_do_not_go_back(tale: Tale) -> None:
     tale.read("a", "/x", "old", zxid=5)
     (wrong,) = tale.wrong()
     assert str(wrong) == "I8 at 0.0000: /x: a read zxid 5 after 6"
+    tale.read("a", "/x", "old", zxid=5)
+    assert len(tale.wrong()) == 2
