@@ -71,8 +71,9 @@ def _search(mutant: Mutant, way: str, options: argparse.Namespace) -> Hunt:
 
 def _told(found: Hunt) -> str:
     if not found.caught:
-        return f"NOT CAUGHT in {found.schedules} schedules, {found.seconds:.1f} s"
-    count = f"{found.schedules} schedules, " if found.schedules else ""
+        count = f"{found.seeds} seeds, {found.schedules} schedules"
+        return f"NOT CAUGHT in {count}, {found.seconds:.1f} s"
+    count = f"{found.seeds} seeds, {found.schedules} schedules, " if found.schedules else ""
     return f"{count}{found.seconds:.1f} s: {found.text}"
 
 

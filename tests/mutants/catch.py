@@ -17,11 +17,8 @@ from typing import Any
 from .model import Mutant
 from .plant import environment, plant
 
-SCENARIOS = (
-    "tests/simulation/scenarios.py:contend",
-    "tests/simulation/scenarios.py:lockset",
-)
-"""What the simulation runs for each seed."""
+SCENARIO = "tests/simulation/scenarios.py:contend"
+"""What the simulation runs."""
 
 SLOWEST_SEED = 60.0
 """Real seconds for one schedule; they take milliseconds. What takes longer hangs."""
@@ -36,13 +33,15 @@ class Hunt:
 
     Attributes:
         caught: by what: the names of invariants, a crash, a test; empty if by nothing.
-        schedules: how many schedules were run; 0 for tests.
+        seeds: how many seeds were tried; 0 for tests.
+        schedules: how many schedules were run: none for seeds without the faults that it takes.
         seconds: how long it took.
         text: what was wrong, in one line.
         replay: the command that does it again, in a planted copy.
     """
 
     caught: tuple[str, ...]
+    seeds: int
     schedules: int
     seconds: float
     text: str = ""
@@ -65,7 +64,6 @@ def hunt(
     *,
     first: int = 0,
     minutes: float = 15.0,
-    scenarios: tuple[str, ...] = SCENARIOS,
 ) -> Hunt:
     """Runs schedules until one finds something.
 
@@ -75,24 +73,25 @@ def hunt(
         seeds: how many seeds at most.
         first: the first one.
         minutes: how long at most.
-        scenarios: what to run for each seed.
     """
     command = [sys.executable, "-m", "tests.mutants.hunt", "--backend", backend]
     command += ["--seeds", str(seeds), "--first", str(first), "--minutes", str(minutes)]
+    if mutant is not None:
+        command += ["--kinds", ",".join(mutant.kinds), "--least", str(mutant.least)]
     with planted(mutant) as tree, tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
-            [*command, *scenarios],
+            [*command, SCENARIO],
             cwd=tree,
             env=environment(),
             text=True,
             stdout=subprocess.PIPE,
             stderr=errors,
         )
-        try:
-            lines = list(_watched(child))
-        finally:
-            child.kill()
-            child.wait()
+        with child:
+            try:
+                lines = list(_watched(child))
+            finally:
+                child.kill()
         errors.seek(0)
         return verdict(lines, errors.read().strip())
 
@@ -122,18 +121,15 @@ def verdict(lines: list[dict[str, Any]], errors: str) -> Hunt:
         RuntimeError: it died before it had begun.
     """
     last = lines[-1] if lines else {}
-    if "clean" in last:
-        return Hunt((), last["schedules"], last["seconds"])
-    if "caught" in last:
-        text, replay = last["text"], last["replay"]
-        return Hunt(tuple(last["caught"]), last["schedules"], last["seconds"], text, replay)
     if not last:
         raise RuntimeError(f"nothing was run:\n{errors}")
+    count = (last["seeds"], last["schedules"], last["seconds"])
+    if "found" in last:
+        return Hunt(tuple(last["found"]), *count, last["text"], last["replay"])
     # It began a schedule and never ended it.
-    count = sum("began" in line for line in lines)
     what = "crash" if errors else "hang"
     text = errors.splitlines()[-1] if errors else f"no end within {SLOWEST_SEED:g} s"
-    return Hunt((what,), count, last["seconds"], f"seed {last['began']}: {text}")
+    return Hunt((what,), *count, f"seed {last['began']}: {text}")
 
 
 def run_tests(mutant: Mutant) -> Hunt:
@@ -152,9 +148,9 @@ def run_tests(mutant: Mutant) -> Hunt:
         )
     seconds = time.monotonic() - start
     if done.returncode == 0:
-        return Hunt((), 0, seconds)
+        return Hunt((), 0, 0, seconds)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if done.returncode != 1 or not failed:
         raise RuntimeError(f"{mutant.name}: pytest did not run:\n{done.stdout}{done.stderr}")
     name = failed[0].split()[1]
-    return Hunt((name,), 0, seconds, failed[0])
+    return Hunt((name,), 0, 0, seconds, failed[0])

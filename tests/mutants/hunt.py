@@ -1,4 +1,4 @@
-"""The child: runs seed after seed of the scenarios, in a planted copy, until something is wrong.
+"""The child: runs seed after seed of a scenario, in a planted copy, until something is wrong.
 
 It tells, in lines of JSON, which schedule it begins, so that whoever started it knows in which one
 it hangs or dies, and at last what it found.
@@ -23,34 +23,44 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, required=True)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--minutes", type=float, required=True)
-    parser.add_argument("scenarios", nargs="+")
+    parser.add_argument("--kinds", default="")
+    parser.add_argument("--least", type=float, default=0.0)
+    parser.add_argument("scenario")
     options = parser.parse_args()
-    here = Path.cwd()
-    if not Path(aiolead.__file__).is_relative_to(here):
-        raise SystemExit(f"{aiolead.__file__} is not the copy in {here}")
-    scenarios = [(name, load_scenario(name)) for name in options.scenarios]
+    if not Path(aiolead.__file__).is_relative_to(Path.cwd()):
+        raise SystemExit(f"{aiolead.__file__} is not the copy in {Path.cwd()}")
+    scenario = load_scenario(options.scenario)
+    kinds = frozenset(filter(None, options.kinds.split(",")))
     start = time.monotonic()
     count = 0
-    for seed in range(options.first, options.first + options.seeds):
-        for name, scenario in scenarios:
-            say(began=seed, scenario=name, seconds=time.monotonic() - start)
-            count += 1
-            outcome = simulate(scenario, schedule=Schedule.of(seed), backend=options.backend)
-            if outcome.violations:
-                first = outcome.violations[0]
-                say(
-                    caught=sorted({violation.invariant for violation in outcome.violations}),
-                    text=str(first),
-                    replay=outcome.replay_line,
-                    seed=seed,
-                    scenario=name,
-                    schedules=count,
-                    seconds=time.monotonic() - start,
-                )
-                return
+    seeds = 0
+    for seeds in range(1, options.seeds + 1):
+        schedule = Schedule.of(options.first + seeds - 1)
+        if kinds and not has_any(schedule, kinds, options.least):
+            continue
+        count += 1
+        so_far = {"seeds": seeds, "schedules": count}
+        say(began=schedule.seed, seconds=time.monotonic() - start, **so_far)
+        outcome = simulate(scenario, schedule=schedule, backend=options.backend)
+        if outcome.violations:
+            say(
+                found=sorted({violation.invariant for violation in outcome.violations}),
+                text=str(outcome.violations[0]),
+                replay=outcome.replay_line,
+                seconds=time.monotonic() - start,
+                **so_far,
+            )
+            return
         if time.monotonic() - start > 60 * options.minutes:
             break
-    say(clean=seed + 1 - options.first, schedules=count, seconds=time.monotonic() - start)
+    seconds = time.monotonic() - start
+    say(found=[], text="", replay="", seeds=seeds, schedules=count, seconds=seconds)
+
+
+def has_any(schedule: Schedule, kinds: frozenset[str], least: float) -> bool:
+    """Whether a schedule has a fault of one of these kinds that lasts for so long."""
+    shortest = least * schedule.session_timeout
+    return any(fault.kind in kinds and fault.duration >= shortest for fault in schedule.faults)
 
 
 def say(**what: object) -> None:

@@ -33,6 +33,9 @@ class Mutant:
         wrong: what is wrong, in a sentence.
         seen_in: where that was found, if it is known.
         changes: how it is planted.
+        kinds: of faults that bring it out, by their names: seeds without any of them are passed
+            over. All seeds are run unless given.
+        least: how long one of these faults has to last, in session timeouts.
         tests: those that see it, as arguments of pytest, where a simulation does not.
         note: what is to be said about the result, above all if the simulation does not see it.
         conformance: whether it is a bug of the simulated servers: then only the tests count that
@@ -44,6 +47,8 @@ class Mutant:
     wrong: str
     seen_in: str = ""
     changes: tuple[Change, ...]
+    kinds: tuple[str, ...] = ()
+    least: float = 0.0
     tests: tuple[str, ...] = ()
     note: str = ""
     conformance: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Absent, Mutant
-from . import lease, liveness, recipes, resources, session, simulator, watches
+from . import lease, liveness, recipes, resources, session, simulator, watchdog, watches
 
 MUTANTS: tuple[Mutant, ...] = (
     *lease.MUTANTS,
@@ -12,6 +12,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *watches.MUTANTS,
     *liveness.MUTANTS,
     *resources.MUTANTS,
+    *watchdog.MUTANTS,
     *simulator.MUTANTS,
 )
 

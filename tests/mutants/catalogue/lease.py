@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ..model import Change, Mutant
+from .kinds import CUTS, DELETIONS, LOST_LINKS, SILENCE, STANDSTILLS
 
 MUTANTS = (
     Mutant(
         number="1",
         name="no-deadline",
+        kinds=(*CUTS, *SILENCE),
+        least=0.9,
         wrong="A lease never runs out by itself: a holder holds until the servers say otherwise.",
         seen_in="aiozk; kazoo #89",
         changes=(
@@ -21,6 +24,8 @@ MUTANTS = (
     Mutant(
         number="2",
         name="counted-from-the-answer",
+        kinds=("link-slow", "slow-replies", "server-frozen"),
+        least=0.3,
         wrong="What a request proves is counted from its answer instead of its sending.",
         changes=(
             Change(
@@ -33,6 +38,7 @@ MUTANTS = (
     Mutant(
         number="2b",
         name="handshake-counted-from-its-answer",
+        kinds=("link-slow", "slow-replies", "connect-answer-lost"),
         wrong="A new session counts from the answer to the handshake instead of its sending.",
         changes=(
             Change(
@@ -45,6 +51,8 @@ MUTANTS = (
     Mutant(
         number="3",
         name="any-bytes-are-proof",
+        kinds=CUTS,
+        least=0.7,
         wrong="Whatever comes from the server extends the lease as a committed write would.",
         seen_in="CURATOR-444",
         changes=(
@@ -64,6 +72,8 @@ MUTANTS = (
     Mutant(
         number="3b",
         name="an-event-is-proof-of-now",
+        kinds=STANDSTILLS,
+        least=0.4,
         wrong="A watch event proves contact at the time at which it comes in.",
         changes=(
             Change(
@@ -76,6 +86,8 @@ MUTANTS = (
     Mutant(
         number="3c",
         name="unprompt-answers-count",
+        kinds=STANDSTILLS,
+        least=0.4,
         wrong="An event proves contact at the sending of the newest answered request, even if that "
         "answer took long: a follower that was stopped finds an old commit in its buffers.",
         changes=(
@@ -89,6 +101,8 @@ MUTANTS = (
     Mutant(
         number="3d",
         name="rearming-events-are-proof",
+        kinds=CUTS,
+        least=0.5,
         wrong="Events that a server finds in its own tree while watches are re-armed count as "
         "commits that it was just told of.",
         changes=(
@@ -102,6 +116,8 @@ MUTANTS = (
     Mutant(
         number="4",
         name="ping-is-proof",
+        kinds=CUTS,
+        least=0.7,
         wrong="The answer to a ping extends the lease.",
         seen_in="kazoo, Curator: two leaders while a follower was cut off",
         changes=(
@@ -115,6 +131,8 @@ MUTANTS = (
     Mutant(
         number="4b",
         name="read-is-proof",
+        kinds=CUTS,
+        least=0.7,
         wrong="The answer to a read extends the lease.",
         changes=(
             Change(
@@ -127,6 +145,8 @@ MUTANTS = (
     Mutant(
         number="4c",
         name="refusal-is-proof",
+        kinds=CUTS,
+        least=0.7,
         wrong="A write that was refused extends the lease as one that was committed.",
         changes=(
             Change(
@@ -139,6 +159,8 @@ MUTANTS = (
     Mutant(
         number="5",
         name="renewal-counts-itself",
+        kinds=CUTS,
+        least=0.7,
         wrong="A renewal that was answered counts from its own sending instead of that of the "
         "one before.",
         changes=(
@@ -152,6 +174,8 @@ MUTANTS = (
     Mutant(
         number="5b",
         name="no-half-tick",
+        kinds=CUTS,
+        least=0.7,
         wrong="A touch is taken to reach the leader at once, not with its next ping.",
         changes=(
             Change(
@@ -164,6 +188,8 @@ MUTANTS = (
     Mutant(
         number="6",
         name="lease-a-third-too-long",
+        kinds=(*CUTS, *SILENCE),
+        least=0.9,
         wrong="The lease lasts for 4/3 of the session timeout.",
         seen_in="a client for Rust: 1.4 session timeouts",
         changes=(
@@ -177,6 +203,8 @@ MUTANTS = (
     Mutant(
         number="6b",
         name="no-wind-down",
+        kinds=(*CUTS, *SILENCE),
+        least=0.9,
         wrong="The body is cancelled only when the proof ends: no time is left for it to stop.",
         changes=(
             Change(
@@ -189,6 +217,8 @@ MUTANTS = (
     Mutant(
         number="6c",
         name="no-drift",
+        kinds=(*CUTS, *SILENCE),
+        least=0.9,
         wrong="Clocks are taken to run at the same rate exactly.",
         changes=(Change("_session/timing.py", "DRIFT = 0.001", "DRIFT = 0.0"),),
     ),
@@ -229,6 +259,8 @@ MUTANTS = (
     Mutant(
         number="9",
         name="held-is-a-flag",
+        kinds=("process-stopped",),
+        least=0.7,
         wrong="Whether something is held is a flag that a task sets, not a look at the clock.",
         changes=(
             Change("_recipes/tenure.py", "return self._client.lease.remaining()", "return 1.0"),
@@ -242,6 +274,8 @@ MUTANTS = (
     Mutant(
         number="10",
         name="connecting-extends-the-lease",
+        kinds=(*CUTS, *SILENCE),
+        least=0.5,
         wrong="The lease starts anew when a connection is opened, before anything was answered.",
         seen_in="CURATOR-460: counted from the disconnect",
         changes=(
@@ -261,6 +295,8 @@ MUTANTS = (
     Mutant(
         number="10b",
         name="handshake-is-proof",
+        kinds=CUTS,
+        least=0.5,
         wrong="A session that moves here counts from its handshake, as a new one does: that "
         "answer can come from a leader that has lost its quorum.",
         changes=(
@@ -274,6 +310,7 @@ MUTANTS = (
     Mutant(
         number="25",
         name="refused-renewals-are-ignored",
+        kinds=DELETIONS,
         wrong="A renewal that finds our znode gone is taken for one that failed to get through.",
         changes=(
             Change(
@@ -286,6 +323,7 @@ MUTANTS = (
     Mutant(
         number="25b",
         name="own-deletion-unseen",
+        kinds=DELETIONS,
         wrong="Neither renewals nor a watch tell a holder that its znode was deleted.",
         seen_in="CURATOR-171; kazoo's `is_acquired`",
         changes=(
@@ -350,6 +388,8 @@ MUTANTS = (
     Mutant(
         number="63",
         name="never-changes-servers",
+        kinds=CUTS,
+        least=0.4,
         wrong="A holder whose server does not confirm the lease stays with that server.",
         changes=(
             Change(
@@ -368,6 +408,7 @@ MUTANTS = (
     Mutant(
         number="64",
         name="surrender-is-ignored",
+        kinds=LOST_LINKS,
         wrong="`on_suspend='surrender'` does nothing: a lost link does not end the hold.",
         changes=(
             Change("_session/lease.py", "self.surrender = surrender", "self.surrender = False"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import Change, Mutant
+from .kinds import SILENCE
 
 MUTANTS = (
     Mutant(
@@ -27,6 +28,8 @@ MUTANTS = (
     Mutant(
         number="40b",
         name="handshake-without-a-limit",
+        kinds=("server-frozen", *SILENCE),
+        least=0.5,
         wrong="A server that accepts and says nothing is waited for, for ever.",
         seen_in="aiozk",
         changes=(
@@ -94,6 +97,8 @@ MUTANTS = (
     Mutant(
         number="53",
         name="no-patience-while-disconnected",
+        kinds=("servers-killed", "quorum-lost", "link-refused"),
+        least=0.8,
         wrong="Requests that no server was reached for wait without a limit.",
         seen_in="aiozk",
         changes=(

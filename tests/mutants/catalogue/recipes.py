@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import Change, Mutant
+from .kinds import CUTS, DELETIONS, ENDS, LOST_CREATES, LOST_LINKS, SILENCE
 
 NO_EXORCISM = Change(
     "_recipes/contender.py",
@@ -52,6 +53,7 @@ MUTANTS = (
     Mutant(
         number="14",
         name="own-znode-not-looked-at-again",
+        kinds=DELETIONS,
         wrong="Who takes over does not look whether its own znode is still there.",
         seen_in="CURATOR-696",
         changes=(
@@ -65,6 +67,7 @@ MUTANTS = (
     Mutant(
         number="14b",
         name="own-znode-unwatched",
+        kinds=DELETIONS,
         wrong="A waiter does not watch its own znode.",
         changes=(
             Change(
@@ -77,6 +80,7 @@ MUTANTS = (
     Mutant(
         number="14c",
         name="old-session-not-noticed",
+        kinds=ENDS,
         wrong="A contender of an expired session takes its old znode for one of the new session.",
         changes=(
             Change(
@@ -95,6 +99,7 @@ MUTANTS = (
     Mutant(
         number="14d",
         name="namesake-taken-for-ours",
+        kinds=DELETIONS,
         wrong="A znode of our znode's name counts as ours, also if the path was made anew.",
         changes=(
             Change(
@@ -107,6 +112,7 @@ MUTANTS = (
     Mutant(
         number="15",
         name="adopts-by-name",
+        kinds=LOST_CREATES,
         wrong="A znode that is named like ours is adopted, whoever owns it.",
         seen_in="CURATOR-498, CURATOR-604; kazoo",
         changes=(
@@ -157,6 +163,7 @@ MUTANTS = (
     Mutant(
         number="19",
         name="adopts-from-another-session",
+        kinds=LOST_CREATES,
         wrong="A znode that is filled like ours is adopted without a look at its session.",
         seen_in="CURATOR-498",
         changes=(
@@ -170,6 +177,7 @@ MUTANTS = (
     Mutant(
         number="19b",
         name="claims-are-ignored",
+        kinds=LOST_CREATES,
         wrong="The search for a lost create adopts the znode of another contender of this client.",
         changes=(
             Change(
@@ -183,6 +191,7 @@ MUTANTS = (
     Mutant(
         number="19c",
         name="exorcises-the-living",
+        kinds=LOST_CREATES,
         wrong="A znode before us that another contender of this client owns is deleted as a ghost.",
         changes=(
             Change(
@@ -196,6 +205,7 @@ MUTANTS = (
     Mutant(
         number="20",
         name="lost-delete-counts-as-done",
+        kinds=("delete-answer-lost", "delete-request-lost", *LOST_LINKS),
         wrong="A delete whose answer was lost is taken for done.",
         seen_in="CURATOR-678; kazoo #732",
         changes=(
@@ -209,6 +219,7 @@ MUTANTS = (
     Mutant(
         number="20b",
         name="debts-are-tried-once",
+        kinds=("delete-answer-lost", "delete-request-lost", *LOST_LINKS),
         wrong="A debt that cannot be paid at the first try is dropped.",
         seen_in="kazoo #732",
         changes=(
@@ -230,6 +241,7 @@ MUTANTS = (
     Mutant(
         number="20c",
         name="deletes-by-name-alone",
+        kinds=("delete-answer-lost", "line-deleted"),
         wrong="A debt is paid by deleting whatever has the name, without a look at whose it is.",
         changes=(
             Change(
@@ -242,6 +254,7 @@ MUTANTS = (
     Mutant(
         number="20d",
         name="deletes-in-the-next-session",
+        kinds=("session-ended", "line-deleted"),
         wrong="Leaving deletes a znode of our znode's name also when our session is over.",
         changes=(
             Change(
@@ -254,6 +267,7 @@ MUTANTS = (
     Mutant(
         number="26",
         name="session-read-before-an-await",
+        kinds=ENDS,
         wrong="Which session creates the znode is noted before waiting for a connection.",
         changes=(
             Change(
@@ -331,6 +345,7 @@ MUTANTS = (
     Mutant(
         number="37b",
         name="lost-create-is-forgotten",
+        kinds=LOST_CREATES,
         wrong="A create whose answer was lost is neither looked for nor cleaned up; the contender "
         "makes another znode.",
         seen_in="CURATOR-45",
@@ -351,6 +366,7 @@ MUTANTS = (
     Mutant(
         number="38",
         name="lost-create-is-not-adopted",
+        kinds=LOST_CREATES,
         wrong="A create whose answer was lost is not looked for when the contender goes on; only "
         "the late look is left.",
         changes=(
@@ -372,6 +388,7 @@ MUTANTS = (
     Mutant(
         number="38b",
         name="lost-create-haunts-us",
+        kinds=LOST_CREATES,
         wrong="The same, with both nets taken away: the late look, and deleting a ghost that we "
         "would wait for.",
         changes=(
@@ -395,12 +412,14 @@ MUTANTS = (
     Mutant(
         number="38c",
         name="no-second-look",
+        kinds=LOST_CREATES,
         wrong="A create that is applied after we have looked for it in vain is never found.",
         changes=(NO_LATE_LOOK, NO_EXORCISM),
     ),
     Mutant(
         number="38d",
         name="looks-at-a-server-that-is-behind",
+        kinds=LOST_CREATES,
         wrong="The search for a lost create does not have its server catch up first.",
         changes=(
             Change(
@@ -463,6 +482,7 @@ MUTANTS = (
     Mutant(
         number="72d",
         name="any-event-is-a-departure",
+        kinds=ENDS,
         wrong="Any event of a predecessor's watch is taken for its deletion.",
         seen_in="Curator's barrier, GH-1290",
         changes=(
@@ -482,6 +502,8 @@ MUTANTS = (
     Mutant(
         number="73",
         name="released-when-lost",
+        kinds=(*CUTS, *SILENCE, "closed"),
+        least=0.3,
         wrong="The znode is deleted as soon as the hold is lost, while the body still stops.",
         seen_in="Kubernetes: ReleaseOnCancel",
         changes=(
@@ -502,6 +524,7 @@ MUTANTS = (
     Mutant(
         number="73b",
         name="losers-are-not-waited-for",
+        kinds=("closed",),
         wrong="A holder that has lost counts as gone at once, so closing does not wait for it.",
         changes=(
             Change(
@@ -519,6 +542,7 @@ MUTANTS = (
     Mutant(
         number="73c",
         name="closing-does-not-wait-for-holders",
+        kinds=("closed",),
         wrong="Closing a client ends its session at once, while holders still stop.",
         changes=(
             Change(
@@ -558,6 +582,7 @@ MUTANTS = (
     Mutant(
         number="74b",
         name="gone-before-release-unnoticed",
+        kinds=DELETIONS,
         wrong="The answer to the release that our znode was gone before is taken for success.",
         changes=(
             Change(

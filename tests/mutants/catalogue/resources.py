@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import Change, Mutant
+from .kinds import CUTS, LOST_CREATES, SILENCE
 
 MUTANTS = (
     Mutant(
@@ -48,6 +49,7 @@ MUTANTS = (
     Mutant(
         number="50b",
         name="cancelled-create-that-was-lost-stays",
+        kinds=LOST_CREATES,
         wrong="A contender that is cancelled while it is unknown whether its create was applied "
         "leaves a znode.",
         seen_in="go-zookeeper #229",
@@ -96,6 +98,8 @@ MUTANTS = (
     Mutant(
         number="52",
         name="release-waits-without-a-limit",
+        kinds=(*CUTS, *SILENCE),
+        least=0.5,
         wrong="Releasing waits for the servers' word, shielded and without a limit.",
         seen_in="aiozk; kazoo",
         changes=(
@@ -115,6 +119,7 @@ MUTANTS = (
     Mutant(
         number="54",
         name="closing-waits-for-ever",
+        kinds=("closed",),
         wrong="Closing waits, without a limit, for holders and for the servers' goodbye.",
         seen_in="aiozk",
         changes=(
@@ -152,6 +157,7 @@ MUTANTS = (
     Mutant(
         number="54c",
         name="closing-leaves-the-session",
+        kinds=("closed",),
         wrong="Closing does not tell the servers, so that the ephemeral znodes stay until the "
         "session expires.",
         changes=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import Change, Mutant
+from .kinds import CUTS, LOST_LINKS, SILENCE
 
 SILENT_EXPIRY = Change(
     "_session/machine.py",
@@ -56,6 +57,7 @@ MUTANTS = (
     Mutant(
         number="12b",
         name="fence-outlives-the-session",
+        kinds=("session-ended", "line-deleted"),
         wrong="Fenced writes of an expired session go through if a znode of the guard's name is "
         "there again.",
         changes=(
@@ -144,7 +146,7 @@ MUTANTS = (
 
                     async def late() -> None:
                         await anyio.sleep(self._machine.timing.session_timeout / 20)
-                        self._machine.link_down(clock())
+                        self._cut(LinkEnded("the one before has ended"))
 
                     self._core.start(late)
                 """,
@@ -175,6 +177,7 @@ MUTANTS = (
     Mutant(
         number="23",
         name="last-zxid-forgotten",
+        kinds=("lagging", "isolated", "deaf", "peers-reset", "slow-disk"),
         wrong="A reconnecting client does not say what it has seen, so a server that is behind "
         "takes it.",
         seen_in="aiozk",
@@ -283,6 +286,8 @@ MUTANTS = (
     Mutant(
         number="65",
         name="half-open-unnoticed",
+        kinds=SILENCE,
+        least=0.5,
         wrong="A connection over which nothing comes any more is kept.",
         changes=(
             Change(
@@ -307,6 +312,7 @@ MUTANTS = (
     Mutant(
         number="67",
         name="one-refusal-ends-the-session",
+        kinds=("quorum-lost", "link-refused", "servers-killed", "all-apart"),
         wrong="A session is given up as soon as one round of servers has hung up on us.",
         seen_in="aiozk: a reset during the handshake",
         changes=(
@@ -321,6 +327,7 @@ MUTANTS = (
     Mutant(
         number="68",
         name="reads-lose-their-place",
+        kinds=LOST_LINKS,
         wrong="Reads that are sent again go behind the requests that were made after them.",
         changes=(
             Change(
@@ -345,6 +352,7 @@ MUTANTS = (
     Mutant(
         number="70",
         name="suspended-unreported",
+        kinds=LOST_LINKS,
         wrong="A lost link is not reported as a change of state.",
         changes=(
             Change(
@@ -363,6 +371,7 @@ MUTANTS = (
     Mutant(
         number="71",
         name="late-expiry-is-waited-out",
+        kinds=("session-ended", *CUTS),
         wrong="The word of a server, in answer to a request, that the session is over is ignored.",
         changes=(
             Change(

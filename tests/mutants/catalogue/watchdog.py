@@ -1,0 +1,145 @@
+"""Bugs of the hard stop, and of clocks that stop while the machine is suspended.
+
+The simulation has no threads and cannot be suspended: tests have to see these.
+"""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+OVERDUE = ("tests/unit/test_session_overdue.py",)
+GUARD = ("tests/unit/test_client_guard.py",)
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        number="81",
+        name="too-late-for-the-reserve",
+        wrong="The watchdog acts when the role may be given away, not a reserve before.",
+        changes=(Change("_session/overdue.py", "if at - reserve <= now:", "if at <= now:"),),
+        tests=OVERDUE,
+    ),
+    Mutant(
+        number="82",
+        name="renewals-do-not-move-the-stop",
+        wrong="The watchdog does not hear of renewals: it ends a process in good health.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "if self.leases.observer is not None:\n    self.leases.observer.proof_moved()\n",
+                "",
+            ),
+        ),
+        tests=OVERDUE,
+    ),
+    Mutant(
+        number="83",
+        name="lost-holds-follow-the-lease",
+        wrong="The time of a hold that was lost moves with the lease of the others.",
+        changes=(
+            Change(
+                "_session/overdue.py",
+                "replace(self._holds[held], reason=reason, given_away_at=at)",
+                "replace(self._holds[held], reason=reason)",
+            ),
+        ),
+        tests=OVERDUE,
+    ),
+    Mutant(
+        number="84",
+        name="losses-wake-nobody",
+        wrong="A loss that leaves less time than the lease did is slept over.",
+        changes=(Change("_session/overdue.py", "self._nearer(at - self.reserve)", "pass"),),
+        tests=(*OVERDUE, *GUARD),
+    ),
+    Mutant(
+        number="85",
+        name="released-holds-are-watched",
+        wrong="The watchdog does not hear that a hold was released.",
+        changes=(
+            Change(
+                "_session/lease.py",
+                "if self._book.observer is not None:\n    self._book.observer.ended(self)\n",
+                "",
+            ),
+        ),
+        tests=OVERDUE,
+    ),
+    Mutant(
+        number="86",
+        name="watchdog-sleeps-through-a-suspension",
+        wrong="The watchdog sleeps by a clock that stops while the machine is suspended.",
+        changes=(Change("_client/guard.py", "else min(seconds, LONGEST_SLEEP)", "else seconds"),),
+        tests=GUARD,
+    ),
+    Mutant(
+        number="87",
+        name="broken-hooks-save-the-process",
+        wrong="A hook that raises, or never returns, has the last word.",
+        changes=(Change("_client/guard.py", "if problem is not None:", "if False:"),),
+        tests=GUARD,
+    ),
+    Mutant(
+        number="88",
+        name="watchdog-ends-with-the-client",
+        wrong="The watchdog of a client that was closed does not wait for bodies that go on.",
+        changes=(
+            Change("_client/guard.py", "if due == inf and self._closed:", "if self._closed:"),
+        ),
+        tests=GUARD,
+    ),
+    Mutant(
+        number="89",
+        name="ends-in-good-order",
+        wrong="The process is ended by an exception in the watchdog's thread.",
+        changes=(Change("_client/watchdog.py", "os._exit(EXIT_CODE)", "sys.exit(EXIT_CODE)"),),
+        tests=("tests/client/test_watchdog.py", "-k", "nobody_has_to_read"),
+    ),
+    Mutant(
+        number="90",
+        name="stacks-to-a-full-pipe",
+        wrong="The stacks are written to what may be full, while no other thread can run.",
+        changes=(Change("_client/watchdog.py", "os.set_blocking(sink, False)", "pass"),),
+        tests=("tests/client/test_watchdog.py", "-k", "stacks_of_any_length"),
+    ),
+    Mutant(
+        number="91",
+        name="late-answers-revive-a-lease",
+        wrong="An answer that is found after the end of a lease, but before anybody has looked at "
+        "the time, extends it.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "self.leases.expire(now)  # before an answer comes that is too late for a lease",
+                "pass",
+            ),
+        ),
+        tests=("tests/unit/test_session_lease.py", "-k", "revive"),
+    ),
+    Mutant(
+        number="92",
+        name="holders-sleep-through-a-suspension",
+        wrong="A holder is told of the end of its lease by a clock that stops while the machine is "
+        "suspended.",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                "LONGEST_SLEEP if machine.leases.is_held else inf",
+                "inf",
+            ),
+        ),
+        tests=("tests/client/test_suspended.py", "-k", "trio"),
+    ),
+    Mutant(
+        number="93",
+        name="keepers-sleep-through-a-suspension",
+        wrong="So does the keeper of a command.",
+        changes=(
+            Change(
+                "cli/keeper.py",
+                "int(min(due - clock(), LONGEST_SLEEP) * 1000) + 1",
+                "int((due - clock()) * 1000) + 1",
+            ),
+        ),
+        tests=("tests/cli/test_loss.py", "-k", "suspended"),
+    ),
+)

@@ -1,0 +1,29 @@
+"""The simulation has teeth: some of the planted bugs, those that are found soonest, are found.
+
+All of them: `make mutants`, and docs/planted-bugs.md.
+"""
+
+from __future__ import annotations
+
+import pytest
+from mutants.catalogue import by_name
+from mutants.catch import hunt
+
+SEEDS = 60
+"""They take a few."""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("name", "backend", "invariant"),
+    [
+        ("no-deadline", "asyncio", "I1"),
+        ("data-watches-not-rearmed", "trio", "I9"),
+        ("new-session-without-a-word", "asyncio", "I7"),
+        ("writes-are-sent-twice", "trio", "I6"),
+        ("release-is-the-callers-work", "asyncio", "I6"),
+    ],
+)
+def test_a_planted_bug_is_found(name: str, backend: str, invariant: str) -> None:
+    found = hunt(by_name(name), backend, SEEDS)
+    assert invariant in found.caught, found
