@@ -99,15 +99,16 @@ def test_it_is_not_due_while_something_is_broken(tale: Tale) -> None:
     again.check(BOUNDS)
 
 
-def test_the_last_healing_counts(tale: Tale) -> None:
+@pytest.mark.parametrize(("entered", "broken"), [(57.0, []), (57.1, ["I9"])])
+def test_the_last_healing_counts(tale: Tale, entered: float, broken: list[str]) -> None:
     tale.at(0).fault_began("cut")
     tale.at(1).joined(L, "a")
     tale.at(2).healed()
     tale.at(3).fault_began("cut")
     tale.at(50).healed()
-    tale.at(56).entered(L, "a", 2)
+    tale.at(entered).entered(L, "a", 2)
     tale.left(L, "a", 2)
-    tale.check(BOUNDS)
+    assert tale.broken() == broken
 
 
 def test_nor_while_nobody_waits(tale: Tale) -> None:
