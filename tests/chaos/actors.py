@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from aiolead.testing import FaultProxy
 from aiolead.testing._proxy.thread import LoopThread
-from aiolead.testing.history import Event, History
+from aiolead.testing.history import Event, History, from_line
 from aiolead.testing.launch import LOOPBACK, ChildProcess
 
 from .role import Role
@@ -49,13 +49,17 @@ class Actor:
     def exit_status(self) -> int | None:
         return self._process.exit_status
 
-    def is_holding(self) -> bool:
-        """Whether it believes that it holds, by the end of its history."""
+    def holds_since(self) -> float | None:
+        """Since when it believes that it holds, by the end of its history; None if it does not."""
         try:
             end = self.history.read_bytes()[-_ENOUGH:]
         except FileNotFoundError:
-            return False
-        return self.is_running and end.rfind(b'"Entered"') > end.rfind(b'"Left"')
+            return None
+        entered = end.rfind(b'{"event":"Entered"')
+        if not self.is_running or entered <= end.rfind(b'{"event":"Left"'):
+            return None
+        line, ended, _ = end[entered:].partition(b"\n")
+        return from_line(line).at if ended else None
 
     def await_event(self, kind: type[E], timeout: float, *, after: float = 0.0) -> E:
         """Waits for an event in its history.

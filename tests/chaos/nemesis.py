@@ -90,11 +90,9 @@ class Nemesis:
     def _do(self, fault: Fault, start: float) -> None:
         try:
             time.sleep(max(0.0, start + fault.start - time.monotonic()))
-            if fault.target == HOLDER:
-                _until(lambda: self._holder() is not None, start + fault.end)
-            place = self._place(fault)
-            if place is None or not self._occupy(place):
-                return  # There is nobody to do it to, or something is being done there already.
+            place = self._take(fault, start + fault.end)
+            if place is None:
+                return
             self._chronicle.fault_began(fault.kind.value, place.name)
             undo = self._begin(fault, place)
             time.sleep(max(0.0, start + fault.end - time.monotonic()))
@@ -105,6 +103,16 @@ class Nemesis:
         except Exception as error:
             # `rage` raises it.
             self._errors.append(error)
+
+    def _take(self, fault: Fault, deadline: float) -> Place | None:
+        """Waits until a fault can be done: somebody holds, and nothing else is being done there."""
+        while True:
+            place = self._place(fault)
+            if place is not None and self._occupy(place):
+                return place
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_GLANCE)
 
     def _occupy(self, place: Place) -> bool:
         with self._lock:
@@ -135,7 +143,10 @@ class Nemesis:
         return Place(server.connect_string, occupies, server=server)
 
     def _holder(self) -> Seat | None:
-        return next((seat for seat in self._seats if seat.actor.is_holding()), None)
+        """Who entered last, of those who have not left: one who is stopped may think he holds."""
+        since = [(seat.actor.holds_since(), number) for number, seat in enumerate(self._seats)]
+        holding = [(at, number) for at, number in since if at is not None]
+        return self._seats[max(holding)[1]] if holding else None
 
     def _member(self, fault: Fault, used: BlockingServer) -> BlockingServer:
         """The leader, or a follower: the one that the holder uses, if it is to be his."""
@@ -226,8 +237,3 @@ def _server_of(seat: Seat | None, servers: Sequence[BlockingServer]) -> Blocking
         if link.open_connections:
             return server
     return servers[0]
-
-
-def _until(condition: Callable[[], bool], deadline: float) -> None:
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(_GLANCE)
