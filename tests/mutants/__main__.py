@@ -7,7 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from .catalogue import MUTANTS, by_name
-from .catch import Hunt, hunt, run_tests
+from .catch import Hunt, hunt_truly, run_tests
 from .model import Mutant
 from .results import BACKENDS, Results
 
@@ -56,7 +56,7 @@ def main() -> int:
 
 def _ways(mutant: Mutant, options: argparse.Namespace) -> list[str]:
     ways: list[str] = []
-    if options.backend != "none" and not mutant.conformance:
+    if options.backend != "none" and mutant.simulated and not mutant.conformance:
         ways += BACKENDS if options.backend == "both" else [options.backend]
     if mutant.tests and not options.no_tests:
         ways.append("tests")
@@ -66,14 +66,13 @@ def _ways(mutant: Mutant, options: argparse.Namespace) -> list[str]:
 def _search(mutant: Mutant, way: str, options: argparse.Namespace) -> Hunt:
     if way == "tests":
         return run_tests(mutant)
-    return hunt(mutant, way, options.seeds, first=options.first, minutes=options.minutes)
+    return hunt_truly(mutant, way, options.seeds, first=options.first, minutes=options.minutes)
 
 
 def _told(found: Hunt) -> str:
     if not found.caught:
-        count = f"{found.seeds} seeds, {found.schedules} schedules"
-        return f"NOT CAUGHT in {count}, {found.seconds:.1f} s"
-    count = f"{found.seeds} seeds, {found.schedules} schedules, " if found.schedules else ""
+        return f"NOT CAUGHT in {found.seeds} seeds, {found.seconds:.1f} s"
+    count = f"{found.seeds} seeds, " if found.seeds else ""
     return f"{count}{found.seconds:.1f} s: {found.text}"
 
 

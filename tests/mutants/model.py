@@ -33,13 +33,13 @@ class Mutant:
         wrong: what is wrong, in a sentence.
         seen_in: where that was found, if it is known.
         changes: how it is planted.
-        kinds: of faults that bring it out, by their names: seeds without any of them are passed
-            over. All seeds are run unless given.
-        least: how long one of these faults has to last, in session timeouts.
+        kinds: of faults that bring it out, by their names: the schedules have more of them.
+        least: how long these faults last at least, in session timeouts.
         tests: those that see it, as arguments of pytest, where a simulation does not.
         note: what is to be said about the result, above all if the simulation does not see it.
         conformance: whether it is a bug of the simulated servers: then only the tests count that
             compare them with real ones.
+        simulated: whether the simulation runs the code at all that it is planted in.
     """
 
     number: str
@@ -52,6 +52,7 @@ class Mutant:
     tests: tuple[str, ...] = ()
     note: str = ""
     conformance: bool = False
+    simulated: bool = True
 
 
 @dataclass(frozen=True, slots=True)

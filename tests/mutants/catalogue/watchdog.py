@@ -17,6 +17,7 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="The watchdog acts when the role may be given away, not a reserve before.",
         changes=(Change("_session/overdue.py", "if at - reserve <= now:", "if at <= now:"),),
         tests=OVERDUE,
+        simulated=False,
     ),
     Mutant(
         number="82",
@@ -30,6 +31,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
         tests=OVERDUE,
+        simulated=False,
     ),
     Mutant(
         number="83",
@@ -43,6 +45,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
         tests=OVERDUE,
+        simulated=False,
     ),
     Mutant(
         number="84",
@@ -50,6 +53,7 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="A loss that leaves less time than the lease did is slept over.",
         changes=(Change("_session/overdue.py", "self._nearer(at - self.reserve)", "pass"),),
         tests=(*OVERDUE, *GUARD),
+        simulated=False,
     ),
     Mutant(
         number="85",
@@ -63,6 +67,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
         tests=OVERDUE,
+        simulated=False,
     ),
     Mutant(
         number="86",
@@ -70,6 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="The watchdog sleeps by a clock that stops while the machine is suspended.",
         changes=(Change("_client/guard.py", "else min(seconds, LONGEST_SLEEP)", "else seconds"),),
         tests=GUARD,
+        simulated=False,
     ),
     Mutant(
         number="87",
@@ -77,6 +83,7 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="A hook that raises, or never returns, has the last word.",
         changes=(Change("_client/guard.py", "if problem is not None:", "if False:"),),
         tests=GUARD,
+        simulated=False,
     ),
     Mutant(
         number="88",
@@ -86,6 +93,7 @@ MUTANTS: tuple[Mutant, ...] = (
             Change("_client/guard.py", "if due == inf and self._closed:", "if self._closed:"),
         ),
         tests=GUARD,
+        simulated=False,
     ),
     Mutant(
         number="89",
@@ -93,6 +101,7 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="The process is ended by an exception in the watchdog's thread.",
         changes=(Change("_client/watchdog.py", "os._exit(EXIT_CODE)", "sys.exit(EXIT_CODE)"),),
         tests=("tests/client/test_watchdog.py", "-k", "nobody_has_to_read"),
+        simulated=False,
     ),
     Mutant(
         number="90",
@@ -100,6 +109,7 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="The stacks are written to what may be full, while no other thread can run.",
         changes=(Change("_client/watchdog.py", "os.set_blocking(sink, False)", "pass"),),
         tests=("tests/client/test_watchdog.py", "-k", "stacks_of_any_length"),
+        simulated=False,
     ),
     Mutant(
         number="91",
@@ -114,6 +124,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
         tests=("tests/unit/test_session_lease.py", "-k", "revive"),
+        note="The session lives, so nobody else can have entered: only `is_held` contradicts itself.",
     ),
     Mutant(
         number="92",
@@ -128,6 +139,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
         tests=("tests/client/test_suspended.py", "-k", "trio"),
+        simulated=False,
     ),
     Mutant(
         number="93",
@@ -141,5 +153,6 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
         tests=("tests/cli/test_loss.py", "-k", "suspended"),
+        simulated=False,
     ),
 )
