@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +25,8 @@ _CONTENDERS = 4
 
 def main() -> int:
     options = _options()
+    # As after Ctrl-C: all processes end, all files go.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     settings = Settings(
         tick_time=options.tick_time,
         sync_limit=options.sync_limit,
