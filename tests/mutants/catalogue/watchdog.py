@@ -124,7 +124,7 @@ MUTANTS: tuple[Mutant, ...] = (
             ),
         ),
         tests=("tests/unit/test_session_lease.py", "-k", "revive"),
-        note="The session lives, so nobody else can have entered: only `is_held` contradicts itself.",
+        note="The session lives, so nobody else has entered: only `is_held` contradicts itself.",
     ),
     Mutant(
         number="92",
