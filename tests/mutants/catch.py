@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ class Hunt:
     Attributes:
         caught: by what: the names of invariants, a crash, a test; empty if by nothing.
         seeds: how many seeds were tried; 0 for tests.
-        schedules: how many schedules were run: none for seeds without the faults that it takes.
         seconds: how long it took.
         text: what was wrong, in one line.
         replay: the command that does it again, in a planted copy.
@@ -42,7 +41,6 @@ class Hunt:
 
     caught: tuple[str, ...]
     seeds: int
-    schedules: int
     seconds: float
     text: str = ""
     replay: str = ""
@@ -58,27 +56,28 @@ def planted(mutant: Mutant | None) -> Iterator[Path]:
 
 
 def hunt(
-    mutant: Mutant | None,
+    mutant: Mutant,
     backend: str,
     seeds: int,
     *,
     first: int = 0,
     minutes: float = 15.0,
+    is_planted: bool = True,
 ) -> Hunt:
     """Runs schedules until one finds something.
 
     Args:
-        mutant: the bug; None for the code as it is.
+        mutant: the bug.
         backend: the event loop.
         seeds: how many seeds at most.
         first: the first one.
         minutes: how long at most.
+        is_planted: whether the bug is there; otherwise the same is tried on the code as it is.
     """
     command = [sys.executable, "-m", "tests.mutants.hunt", "--backend", backend]
     command += ["--seeds", str(seeds), "--first", str(first), "--minutes", str(minutes)]
-    if mutant is not None:
-        command += ["--kinds", ",".join(mutant.kinds), "--least", str(mutant.least)]
-    with planted(mutant) as tree, tempfile.TemporaryFile("w+") as errors:
+    command += ["--kinds", ",".join(mutant.kinds), "--least", str(mutant.least)]
+    with planted(mutant if is_planted else None) as tree, tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
             [*command, SCENARIO],
             cwd=tree,
@@ -94,6 +93,25 @@ def hunt(
                 child.kill()
         errors.seek(0)
         return verdict(lines, errors.read().strip())
+
+
+def hunt_truly(
+    mutant: Mutant, backend: str, seeds: int, *, first: int = 0, minutes: float = 15.0
+) -> Hunt:
+    """As `hunt`, but what is also wrong without the bug does not count."""
+    tried, seconds = 0, 0.0
+    while True:
+        found = hunt(mutant, backend, seeds - tried, first=first + tried, minutes=minutes)
+        tried, seconds = tried + found.seeds, seconds + found.seconds
+        found = replace(found, seeds=tried, seconds=seconds)
+        if not found.caught:
+            return found
+        last = first + tried - 1
+        control = hunt(mutant, backend, 1, first=last, minutes=minutes, is_planted=False)
+        if not control.caught:
+            return found
+        if tried >= seeds:
+            return Hunt((), tried, seconds)
 
 
 def _watched(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
@@ -123,7 +141,7 @@ def verdict(lines: list[dict[str, Any]], errors: str) -> Hunt:
     last = lines[-1] if lines else {}
     if not last:
         raise RuntimeError(f"nothing was run:\n{errors}")
-    count = (last["seeds"], last["schedules"], last["seconds"])
+    count = (last["seeds"], last["seconds"])
     if "found" in last:
         return Hunt(tuple(last["found"]), *count, last["text"], last["replay"])
     # It began a schedule and never ended it.
@@ -148,9 +166,9 @@ def run_tests(mutant: Mutant) -> Hunt:
         )
     seconds = time.monotonic() - start
     if done.returncode == 0:
-        return Hunt((), 0, 0, seconds)
+        return Hunt((), 0, seconds)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     if done.returncode != 1 or not failed:
         raise RuntimeError(f"{mutant.name}: pytest did not run:\n{done.stdout}{done.stderr}")
     name = failed[0].split()[1]
-    return Hunt((name,), 0, 0, seconds, failed[0])
+    return Hunt((name,), 0, seconds, failed[0])

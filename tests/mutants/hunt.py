@@ -14,7 +14,8 @@ from pathlib import Path
 
 import aiolead
 from aiolead.testing.simulation.run import load_scenario, simulate
-from aiolead.testing.simulation.schedule import Schedule
+
+from .aim import aimed
 
 
 def main() -> None:
@@ -30,37 +31,25 @@ def main() -> None:
     if not Path(aiolead.__file__).is_relative_to(Path.cwd()):
         raise SystemExit(f"{aiolead.__file__} is not the copy in {Path.cwd()}")
     scenario = load_scenario(options.scenario)
-    kinds = frozenset(filter(None, options.kinds.split(",")))
+    kinds = [kind for kind in options.kinds.split(",") if kind]
     start = time.monotonic()
-    count = 0
     seeds = 0
     for seeds in range(1, options.seeds + 1):
-        schedule = Schedule.of(options.first + seeds - 1)
-        if kinds and not has_any(schedule, kinds, options.least):
-            continue
-        count += 1
-        so_far = {"seeds": seeds, "schedules": count}
-        say(began=schedule.seed, seconds=time.monotonic() - start, **so_far)
+        schedule = aimed(options.first + seeds - 1, kinds, options.least)
+        say(began=schedule.seed, seeds=seeds, seconds=time.monotonic() - start)
         outcome = simulate(scenario, schedule=schedule, backend=options.backend)
         if outcome.violations:
             say(
                 found=sorted({violation.invariant for violation in outcome.violations}),
                 text=str(outcome.violations[0]),
                 replay=outcome.replay_line,
+                seeds=seeds,
                 seconds=time.monotonic() - start,
-                **so_far,
             )
             return
         if time.monotonic() - start > 60 * options.minutes:
             break
-    seconds = time.monotonic() - start
-    say(found=[], text="", replay="", seeds=seeds, schedules=count, seconds=seconds)
-
-
-def has_any(schedule: Schedule, kinds: frozenset[str], least: float) -> bool:
-    """Whether a schedule has a fault of one of these kinds that lasts for so long."""
-    shortest = least * schedule.session_timeout
-    return any(fault.kind in kinds and fault.duration >= shortest for fault in schedule.faults)
+    say(found=[], text="", replay="", seeds=seeds, seconds=time.monotonic() - start)
 
 
 def say(**what: object) -> None:

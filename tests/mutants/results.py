@@ -70,8 +70,8 @@ class Results:
         if found is None:
             return "-"
         if not found.caught:
-            return f"not in {_count(found)}"
-        return f"{_count(found)}, {_seconds(found.seconds)}"
+            return f"not in {found.seeds}"
+        return f"{found.seeds}, {_seconds(found.seconds)}"
 
     def _by(self, mutant: Mutant) -> str:
         hunts = [self.get(mutant.name, backend) for backend in BACKENDS]
@@ -113,12 +113,6 @@ class Results:
 def _order(mutant: Mutant) -> tuple[int, str]:
     digits = mutant.number.rstrip("abcdefghijklm")
     return int(digits), mutant.number
-
-
-def _count(found: Hunt) -> str:
-    if found.schedules == found.seeds:
-        return str(found.seeds)
-    return f"{found.seeds} ({found.schedules} run)"
 
 
 def _seconds(seconds: float) -> str:
