@@ -63,6 +63,9 @@ class Plan:
     lines: tuple[str, ...]
     leaders: int
     on_suspend: Literal["ride-out", "surrender"]
+    layout: aiolead.Layout
+    identity: str | None  # of everybody, where they do not have one each
+    is_patient: bool  # whether some hold for longer than a session lasts
     stores: dict[str, Store] = field(default_factory=dict)
     busy: int = 0
     all_done: anyio.Event = field(default_factory=anyio.Event)
@@ -80,6 +83,9 @@ async def contend(world: World) -> None:
         lines,
         leaders=rng.choice((1, 1, 1, 2)),
         on_suspend=rng.choices(("ride-out", "surrender"), (5, 1))[0],
+        layout=world.rng("layout").choices(tuple(aiolead.Layout), (4, 1))[0],
+        identity="the same" if world.rng("identity").random() < 0.25 else None,
+        is_patient=world.rng("patience").random() < 0.4,
     )
     world.places[ELECTION] = plan.leaders
     if plan.on_suspend == "surrender":
@@ -88,6 +94,8 @@ async def contend(world: World) -> None:
         plan.busy += world.start(f"p{number}", partial(contender, plan))
     if ELECTION in lines and rng.random() < 0.3:
         world.start("observer", partial(observer, plan))
+    if world.rng("reader").random() < 0.15:
+        world.start("reader", partial(reader, plan))
 
 
 async def contender(plan: Plan, process: Process) -> None:
@@ -131,9 +139,17 @@ async def over_one_client(
 async def take_turns(plan: Plan, process: Process, client: aiolead.Client, line: str) -> None:
     world, rng = plan.world, process.rng
     who = process.name if len(plan.lines) == 1 else f"{process.name}{line[line.rindex('/') :]}"
-    lock = aiolead.Lock(client, line, identity=who, on_suspend=plan.on_suspend)
+    identity = plan.identity or who
+    lock = aiolead.Lock(
+        client, line, identity=identity, layout=plan.layout, on_suspend=plan.on_suspend
+    )
     election = aiolead.Election(
-        client, line, identity=who, leaders=plan.leaders, on_suspend=plan.on_suspend
+        client,
+        line,
+        identity=identity,
+        leaders=plan.leaders,
+        layout=plan.layout,
+        on_suspend=plan.on_suspend,
     )
     while True:
         was_healed = world.is_healed
@@ -290,7 +306,8 @@ class _OneTurn:
         if self._world.is_healed:
             return self._rng.uniform(0.0, 0.02)
         tau = self._client.session_timeout
-        low, high = self._rng.choices(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (2, 3, 3))[0]
+        most = 3.5 if self._plan.is_patient else 1.5
+        low, high = self._rng.choices(((0.0, 0.02), (0.02, 0.3), (0.3, most)), (2, 3, 3))[0]
         return self._rng.uniform(low, high) * tau
 
     def _look(self, tenure: aiolead.Tenure) -> None:
@@ -351,7 +368,9 @@ async def observer(plan: Plan, process: Process) -> None:
     while True:
         try:
             async with world.client(process) as client:
-                election = aiolead.Election(client, ELECTION, leaders=plan.leaders)
+                election = aiolead.Election(
+                    client, ELECTION, leaders=plan.leaders, layout=plan.layout
+                )
                 async with election.observe() as states:
                     await plan.all_done.wait()
                     world.history.began(process.name, last_word, world.bounds().progress)
@@ -359,6 +378,23 @@ async def observer(plan: Plan, process: Process) -> None:
                         if not state.leaders and state.is_current:
                             world.history.ended(process.name, last_word)
                             return
+        except ConnectFailed:
+            await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+
+async def reader(plan: Plan, process: Process) -> None:
+    """Looks at a line again and again: it never reads an older state after a newer one."""
+    world, line = plan.world, plan.lines[0]
+    while not plan.all_done.is_set():
+        try:
+            async with world.client(process) as client:
+                who = f"{process.name}/{client.session_id:x}"
+                while not plan.all_done.is_set():
+                    with suppress(ConnectionLossError, SessionError):
+                        stat = await client.exists(line)
+                        if stat is not None and who.endswith(f"/{client.session_id:x}"):
+                            world.history.read(who, line, stat.num_children, zxid=stat.pzxid)
+                    await anyio.sleep(client.session_timeout / 20)
         except ConnectFailed:
             await anyio.sleep(process.rng.uniform(0.0, 0.1))
 
