@@ -352,11 +352,19 @@ def test_a_hold_that_was_given_up_or_taken_was_not_lost(tale: Tale) -> None:
 
 @pytest.mark.parametrize(("seconds", "broken"), [(1.3, ["I13"]), (1.4, [])])
 def test_a_long_fault_excuses_it(tale: Tale, seconds: float, broken: list[str]) -> None:
-    tale.at(8).fault_began("cut", "a")
-    tale.fault_began("cut", "b")
+    tale.at(8).fault_began("cut", "b")
+    tale.fault_began("cut", "a")
     tale.after(0.1).fault_ended("cut", "b")
     tale.at(8 + seconds).fault_ended("cut", "a")
     assert _lost_at(tale, 10).broken() == broken
+
+
+def test_the_end_of_another_fault_does_not_end_it(tale: Tale) -> None:
+    tale.at(8).fault_began("cut", "a")
+    tale.after(0.1).fault_ended("cut", "b")
+    tale.fault_ended("stall", "a")
+    tale.at(9.4).fault_ended("cut", "a")
+    assert _lost_at(tale, 10).broken() == []
 
 
 def test_short_ones_close_together_do_so_too(tale: Tale) -> None:
@@ -464,6 +472,7 @@ def _departure(tale: Tale, *woken: str) -> None:
 
 def test_a_departure_wakes_few(tale: Tale) -> None:
     _departure(tale, "a", "b", "c")
+    tale.notified("/elsewhere", session_of("d"))
     assert tale.broken(GOING_ON) == []
     assert tale.broken(replace(GOING_ON, woken=1)) == ["I14"]
     herd = Tale()

@@ -198,7 +198,10 @@ def test_ends_of_sessions_and_of_processes(tale: Tale) -> None:
     tale.session("p", "expired", 5)
     tale.session("p", "connected", 6)
     tale.node_created(path_of(1), 1, 6)
+    tale.session("p", "suspended", 6)
     tale.session("p", "expired", 6)
+    tale.session("p", "connected", 8)
+    tale.session("p", "expired", 8)
     tale.session("p", "connected", 7)
     tale.node_created(path_of(2), 2, 7)
     tale.entered(L, "p/a", 2)
@@ -210,7 +213,8 @@ def test_ends_of_sessions_and_of_processes(tale: Tale) -> None:
     tale.killed("p")
     seen = sometimes(tale.events)
     assert seen == {
-        "session expired while acquiring": 1,
+        "link lost while waiting": 1,
+        "session expired while acquiring": 2,
         "session expired while waiting": 1,
         "session expired while holding": 1,
         "session expired while releasing": 1,
@@ -251,8 +255,8 @@ def test_faults_and_leaders(tale: Tale) -> None:
     tale.left(L, "a", 1)
     tale.leader_changed("s2")
     tale.healed()
-    tale.fault_ended("kill")
     tale.joined(L, "b")
+    tale.fault_ended("kill")
     tale.withdrew(L, "b", "timeout")
     tale.leader_changed("")
     tale.entered(L, "b", 2)
