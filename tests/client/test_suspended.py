@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from support.faults import only_on
 from support.recipes import PATIENCE, JumpingClock, eventually
 
 import aiolead
@@ -14,6 +15,7 @@ SESSION = 20 * PATIENCE
 """So long that nothing is due within the time that the test waits, in seconds."""
 
 
+@only_on("trio")
 async def test_a_holder_is_told_soon_after_the_machine_wakes_up() -> None:
     """Rather than when the event loop would have looked next."""
     clock = JumpingClock()
