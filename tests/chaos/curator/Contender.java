@@ -268,6 +268,7 @@ public final class Contender {
 
     private void tell(String event, String more) {
         history.printf(
+                Locale.ROOT,
                 "{\"event\":\"%s\",\"at\":%.9f,\"contender\":\"%s\",\"line\":\"%s\"%s}%n",
                 event,
                 System.nanoTime() / 1e9,
