@@ -82,6 +82,8 @@ class Contender:
         self._create_session = 0
         self._discarded = False
         self._is_pair = False
+        self._is_new = False
+        """Whether we have not waited since the answer to our create, nor changed connections."""
         # What watches have told since it was last looked at.
         self._wake = anyio.Event()
         self._own_watch: Watch | None = None
@@ -141,6 +143,7 @@ class Contender:
                     await self._await_lease()
                     self._leave_watches()
             except ConnectionLossError:
+                self._is_new = False
                 self._leave_watches()
                 self._close_own_watch()
                 await self._client.ready()
@@ -197,6 +200,7 @@ class Contender:
         if not 0 <= node.sequence < LAST_SEQUENCE:
             self._drop_node()
             raise SequenceExhaustedError(self._path)
+        self._is_new = True
         if count is None:
             return False
         stat = await count
@@ -255,6 +259,7 @@ class Contender:
                 place = await self._look()
                 continue
             waited = True
+            self._is_new = False
             if not (self._gone or self._own_gone or self._stale):
                 await self._wake.wait()
             self._check_own()
@@ -395,7 +400,10 @@ class Contender:
     async def _await_lease(self) -> None:
         """Waits until the lease has an eighth of the session timeout to go.
 
-        Most often it has, from earlier requests: then there is no round trip, and no checkpoint.
+        On a session that is young, or has just written something, it has: then there is no round
+        trip, and no checkpoint. Else we ask. Who has joined only now has written already, and needs
+        a `sync` that confirms it. Who has waited needs both: that its server has told it of its
+        turn proves nothing about the session (see docs/safety.md).
 
         Raises:
             _OwnGone: our znode is not there any more.
@@ -404,10 +412,14 @@ class Contender:
         enough = client.session_timeout / 8
         while client.lease.remaining() < enough:
             self._check_own()
-            try:
-                await client.check(self.node.path)
-            except NoNodeError:
-                raise _OwnGone from None
+            is_written, self._is_new = self._is_new, False
+            if not is_written:
+                try:
+                    await client.check(self.node.path)
+                except NoNodeError:
+                    raise _OwnGone from None
+            if client.lease.remaining() < enough:
+                await client.sync(self.node.path)
             if client.lease.remaining() < enough:
                 await anyio.sleep(client.session_timeout / 32)
         self._check_own()

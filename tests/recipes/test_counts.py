@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import anyio
 import pytest
 from support.recipes import (
+    HandClock,
     Wire,
     connect,
     contenders_left,
@@ -86,34 +88,85 @@ async def test_a_lock_that_is_held_for_a_while_is_watched_and_renewed() -> None:
             pass
         before = server.requests.copy()
         async with Lock(client, PATH) as held:
-            await eventually(lambda: server.requests["MULTI"] == 1, "it is renewed")
+            await eventually(lambda: server.requests["SYNC"] == 1, "it is renewed")
             assert server.watches() == {held.path: {client.session_id}}
         assert server.requests - before == {
             "CREATE2": 1,
             "EXISTS": 1,
             "GET_DATA": 1,
             "MULTI": 1,
+            "SYNC": 1,
             "DELETE": 1,
         }
         await eventually(lambda: server.watches() == {}, "no watch is left")
 
 
-async def test_leading_costs_two_more_requests() -> None:
-    """Leadership lasts: its znode is watched, and its lease renewed, at once."""
+async def test_leading_costs_three_more_requests() -> None:
+    """Leadership lasts: its znode is watched, and its lease renewed, at once.
+
+    Nothing waits for these. A renewal is a transaction, and the `sync` that makes it count.
+    """
     async with quiet_server() as server, in_memory(server, session_timeout=60) as other:
         await other.create(PATH)
         async with in_memory(server, session_timeout=60) as client:
             before = server.requests.copy()
             async with Election(client, PATH).leadership() as term:
-                await eventually(lambda: server.requests["MULTI"] == 1, "it is renewed")
+                await eventually(lambda: server.requests["SYNC"] == 1, "it is renewed")
                 assert server.watches() == {term.path: {client.session_id}}
             assert server.requests - before == {
                 "CREATE2": 1,
                 "EXISTS": 1,
                 "GET_DATA": 1,
                 "MULTI": 1,
+                "SYNC": 1,
                 "DELETE": 1,
             }
+
+
+async def idle(client: Client, clock: HandClock, timeouts: float) -> None:
+    """The client does nothing for so many session timeouts, but for answered reads as its pings."""
+    for _ in range(round(timeouts * 4)):
+        clock.advance(client.session_timeout / 4)
+        await client.exists("/")
+
+
+async def test_a_lock_on_an_idle_session_costs_one_request_more() -> None:
+    """Nothing is proven any more; a `sync` confirms what the create is the first half of."""
+    async with quiet_server() as server:
+        wire, clock = Wire(server), HandClock()
+        async with wire.connect(session_timeout=60, clock=clock) as client:
+            lock = Lock(client, PATH)
+            async with lock:
+                pass  # makes the path
+            for _ in range(2):
+                await idle(client, clock, 2)
+                assert client.lease.remaining() == 0
+                before, segments = server.requests.copy(), len(wire.segments)
+                async with lock:
+                    assert server.requests - before == {"CREATE2": 1, "EXISTS": 1, "SYNC": 1}
+                    assert len(wire.segments) - segments == 2
+                    assert client.lease.remaining() >= 60 / 8
+                # The next one profits from it.
+                before, segments = server.requests.copy(), len(wire.segments)
+                async with lock:
+                    assert server.requests - before == {"CREATE2": 1, "EXISTS": 1}
+                    assert len(wire.segments) - segments == 1
+
+
+async def test_locks_one_after_another_prove_each_other() -> None:
+    """However long that goes on, each costs three requests, and none of them for the lease."""
+    async with quiet_server() as server:
+        clock = HandClock()
+        async with in_memory(server, session_timeout=60, clock=clock) as client:
+            lock = Lock(client, PATH)
+            async with lock:
+                pass
+            before = server.requests.copy()
+            for _ in range(50):
+                clock.advance(60 / 10)
+                async with lock:
+                    pass
+            assert server.requests - before == {"CREATE2": 50, "EXISTS": 50, "DELETE": 50}
 
 
 async def test_who_does_not_get_it_costs_little() -> None:
@@ -206,7 +259,7 @@ async def _hand_over(server: EmbeddedServer, queue: Queue, number: int) -> None:
     await eventually(lambda: len(queue.entered) == number + 2, "the next one enters")
     await queue.quiesce()
     assert queue.entered[-1] == heir
-    # Who is next enters at the event alone: it has asked for nothing since.
+    # Who is next enters at the event alone: it has asked for nothing since. Its session is young.
     assert queue.sent_on_entering[-1] == sent
     now = queue.traffic()
     woken = [each for each in range(len(now)) if now[each] != traffic[each] and each != number]
@@ -258,6 +311,48 @@ async def test_who_gives_up_in_the_middle_delays_nobody() -> None:
                 await eventually(lambda heir=heir: queue.entered[-1] == heir, "the next enters")
                 assert queue.sent_on_entering[-1] == sent
                 await queue.quiesce()
+
+
+async def test_who_has_waited_for_long_asks_twice() -> None:
+    """Its turn proves nothing about its session: a check, and then a `sync` that confirms it.
+
+    Both go to the leader, one after the other: two round trips. What they prove serves the next
+    turns, too.
+    """
+    async with quiet_server() as server:
+        wire, clock = Wire(server), HandClock()
+        async with (
+            in_memory(server, session_timeout=60, clock=stopped_clock) as a,
+            wire.connect(session_timeout=60, clock=clock) as b,
+        ):
+            await a.create(PATH)
+            first = await _turn_after(server, a, b, wire, partial(idle, b, clock, 2))
+            assert first == (Counter({"DELETE": 1, "MULTI": 1, "SYNC": 1}), 2)
+            again = await _turn_after(server, a, b, wire, anyio.lowlevel.checkpoint)
+            assert again == (Counter({"DELETE": 1}), 0)
+
+
+async def _turn_after(
+    server: EmbeddedServer,
+    a: Client,
+    b: Client,
+    wire: Wire,
+    meanwhile: Callable[[], Awaitable[object]],
+) -> tuple[Counter[str], int]:
+    """What it costs b to take over from a, after it has waited: requests, and segments of b's."""
+    costs: list[tuple[Counter[str], int]] = []
+
+    async def wait_in_line() -> None:
+        async with Lock(b, PATH):
+            costs.append((server.requests - requests, len(wire.segments) - segments))
+
+    async with anyio.create_task_group() as tasks:
+        async with Lock(a, PATH):
+            tasks.start_soon(wait_in_line)
+            await eventually(lambda: len(server.watches()) == 2, "it watches a's znode and its own")
+            await meanwhile()
+            requests, segments = server.requests.copy(), len(wire.segments)
+    return costs[0]
 
 
 async def test_watches_do_not_pile_up_in_a_line() -> None:

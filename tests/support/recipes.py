@@ -111,6 +111,22 @@ def stopped_clock() -> float:
     return 1000.0
 
 
+class HandClock:
+    """A lease's clock that stands still but where a test moves it on.
+
+    The client looks at it as it does something; its timekeeper sleeps on for as long as it was to.
+    """
+
+    def __init__(self) -> None:
+        self._now = 1000.0
+
+    def __call__(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        self._now += seconds
+
+
 # --- in memory ---------------------------------------------------------------------------------
 
 
