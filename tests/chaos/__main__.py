@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from aiolead.testing import ZooKeeperNotFoundError
@@ -52,7 +53,8 @@ def chaos(settings: Settings, recipes: list[str], seeds: range, seconds: float) 
     """Runs each seed with each recipe; 1 if aiolead did what it must not."""
     outcomes: list[Outcome] = []
     say(str(settings))
-    with settings.ensemble() as ensemble:
+    with ExitStack() as stack:
+        ensemble = stack.enter_context(settings.ensemble())
         for seed in seeds:
             schedule = Schedule.of(
                 seed,
@@ -69,11 +71,14 @@ def chaos(settings: Settings, recipes: list[str], seeds: range, seconds: float) 
                 if outcome.wrong:
                     say(f"{schedule}\n" + "\n".join(outcome.wrong))
                     say(f"the history is in {_keep(outcome)}")
+                if outcome.is_void:
+                    stack.close()
+                    ensemble = stack.enter_context(settings.ensemble())
     say("")
     say(seeds_table(outcomes))
     say("")
     say(seen_table(outcomes))
-    return int(any(outcome.wrong for outcome in outcomes))
+    return int(any(outcome.wrong for outcome in outcomes if not outcome.is_void))
 
 
 def isolated_follower(settings: Settings, recipes: list[str], count: int) -> int:

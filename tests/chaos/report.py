@@ -63,7 +63,8 @@ def seeds_table(outcomes: Sequence[Outcome]) -> str:
     """What came of the seeds, by recipe."""
     rows = []
     for recipe in dict.fromkeys(outcome.recipe for outcome in outcomes):
-        own = [outcome for outcome in outcomes if outcome.recipe == recipe]
+        every = [outcome for outcome in outcomes if outcome.recipe == recipe]
+        own = [outcome for outcome in every if not outcome.is_void]
         doubled = [outcome.overlap for outcome in own if outcome.overlap > 0]
         margins = [margin.seconds for outcome in own for margin in outcome.margins]
         lost = Counter[str]()
@@ -73,17 +74,19 @@ def seeds_table(outcomes: Sequence[Outcome]) -> str:
             (
                 name_of(recipe),
                 str(len(own)),
+                str(len(every) - len(own)),
                 str(sum(outcome.holds for outcome in own)),
                 f"{len(doubled)} ({sum(doubled):.3f} s)" if doubled else "0",
                 f"{sum(bool(outcome.stuck) for outcome in own)}",
                 ", ".join(f"{store} {count}" for store, count in lost.items()) or "-",
                 f"{min(margins):+.3f} (of {len(margins)})" if margins else "-",
-                str(sum(len(outcome.wrong) for outcome in own)) if own[0].is_ours else "not asked",
+                str(sum(len(o.wrong) for o in own)) if every[0].is_ours else "not asked",
             )
         )
     head = (
         "recipe",
         "seeds",
+        "void: the servers lost something",
         "holds",
         "seeds with two holders at once",
         "seeds in which somebody was stuck",

@@ -28,7 +28,7 @@ from .role import Role
 from .schedule import Kind, Schedule
 from .settings import Settings
 from .stores import PlainSet, TokenStore
-from .witness import merged, testimony
+from .witness import disks_of, forgotten, merged, testimony
 
 PATIENCE = 30.0
 """How long each contender may take to have its turn once all is well, in seconds.
@@ -55,6 +55,8 @@ class Outcome:
         kept: for each store, how many elements it has.
         refusals: how often the store that goes by tokens has refused.
         wrong: what the invariants say; they are only asked about aiolead.
+        forgotten: the numbers of transactions that the servers had committed, and have lost. Then
+            the run is void, and so are its servers: nothing can be had from such an ensemble.
         margins: how long before the servers deleted its znode each loser had stopped.
         seen: how often rare situations were reached.
         events: the history.
@@ -69,9 +71,15 @@ class Outcome:
     kept: dict[str, int]
     refusals: int
     wrong: list[str]
+    forgotten: list[int]
     margins: list[Margin]
     seen: Counter[str]
     events: list[Event]
+
+    @property
+    def is_void(self) -> bool:
+        """Whether nothing follows from the run, since the servers broke what they promise."""
+        return bool(self.forgotten)
 
     @property
     def is_ours(self) -> bool:
@@ -83,11 +91,16 @@ class Outcome:
             f"{self.recipe}: {self.holds} holds",
             f"two holders for {self.overlap:.3f} s",
             f"lost: {lost or 'nothing'}",
+            *([f"VOID: the servers lost {self._lost_zxids}"] if self.is_void else []),
             *self.stuck,
             *(["all invariants hold"] if self.is_ours and not self.wrong else []),
             *([f"{len(self.wrong)} VIOLATIONS"] if self.wrong else []),
         ]
         return "; ".join(parts)
+
+    @property
+    def _lost_zxids(self) -> str:
+        return ", ".join(map(hex, self.forgotten[:3]))
 
 
 def play(
@@ -99,6 +112,8 @@ def play(
     seats: int = len(HOLDS),
 ) -> Outcome:
     """Runs a schedule against contenders of one recipe; the servers are well when it returns.
+
+    Unless it is void: then others are needed.
 
     Args:
         ensemble: that of the settings.
@@ -241,6 +256,7 @@ class _Run:
             kept={store: len(elements) for store, elements in kept.items()},
             refusals=self._store.refusals if self._store else 0,
             wrong=wrong,
+            forgotten=forgotten(disks_of(self._ensemble)),
             margins=margins(reading, Bounds(session_timeout=self._settings.session_timeout)),
             seen=situations(events),
             events=events,

@@ -26,7 +26,7 @@ from .analysis import Span, beliefs, lost_updates, overlap
 from .diary import Chronicle
 from .schedule import Kind, Schedule
 from .stores import PlainSet, Refused, StoreLink, TokenStore
-from .witness import merged, transactions
+from .witness import Stored, forgotten, merged, transactions
 
 
 def entered(who: str, at: float, token: int = 1) -> Event:
@@ -100,6 +100,28 @@ def test_a_log_that_is_cut_anywhere() -> None:
         found = list(transactions(log[:size]))
         assert len(found) < 2
         assert found == whole[: len(found)]
+
+
+def disk(*zxids: int, snapshots: tuple[int, ...] = ()) -> Stored:
+    log = log_of(*((7, 1, zxid, 5000, 1, b"") for zxid in zxids))
+    return Stored(frozenset(transactions(log)), frozenset(snapshots))
+
+
+@pytest.mark.parametrize(
+    ("disks", "lost"),
+    [
+        ((disk(1, 2, 3), disk(1, 2, 3), disk(1, 2, 3)), []),
+        # It was down for the rest, or it was sent a snapshot.
+        ((disk(1, 2, 3), disk(1, 2, 3), disk(1)), []),
+        ((disk(1, 2, 3), disk(1, 2, 3), disk(1, 3, snapshots=(2,))), []),
+        # Nobody else has it: a leader that was cut off.
+        ((disk(1, 2, 3), disk(1, 3), disk(1, 3)), []),
+        ((disk(1, 2, 3), disk(1, 2, 3), disk(1, 3)), [2]),
+        ((disk(1, 2, 3), disk(1, 2, 3), disk(1, 3, snapshots=(1, 3))), [2]),
+    ],
+)
+def test_servers_that_forget(disks: tuple[Stored, ...], lost: list[int]) -> None:
+    assert forgotten(disks) == lost
 
 
 def test_within_a_millisecond_causes_come_before_effects() -> None:

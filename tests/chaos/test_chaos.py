@@ -51,6 +51,7 @@ def test_whatever_befalls_the_holder(
     outcome = play(ensemble, SETTINGS, schedule, "aiolead-lock", seats=3)
     for margin in outcome.margins:
         record_property("safety margin: processes: body had ended", margin.seconds)
+    assert not outcome.forgotten, "the servers lost what they had committed"
     assert not outcome.wrong, "\n".join([*outcome.wrong, *map(str, outcome.events)])
     done = {event.kind for event in outcome.events if isinstance(event, FaultBegan)}
     assert done == {kind.value for kind, _, _ in NASTY}

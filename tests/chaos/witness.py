@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import struct
 import time
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Self
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.jute import Reader
-from aiolead.testing import BlockingEnsemble
+from aiolead.testing import BlockingEnsemble, BlockingServer
 from aiolead.testing.history import (
     Entered,
     Event,
@@ -83,22 +85,64 @@ def transactions(log: bytes) -> Iterator[Transaction]:
         position += size + 1
 
 
-def committed(ensemble: BlockingEnsemble) -> list[Transaction]:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What one server has on its disk.
+
+    Attributes:
+        entries: of its logs. A server that was sent what it has already writes it twice.
+        snapshots: the numbers of the last transactions in its snapshots.
+    """
+
+    entries: frozenset[Transaction]
+    snapshots: frozenset[int]
+
+    @classmethod
+    def by(cls, server: BlockingServer) -> Self:
+        files = server.log.parent / "data" / "version-2"
+        return cls(
+            frozenset(t for log in files.glob("log.*") for t in transactions(log.read_bytes())),
+            frozenset(int(file.suffix[1:], 16) for file in files.glob("snapshot.*")),
+        )
+
+
+def committed(disks: Sequence[Stored]) -> list[Transaction]:
     """What most servers of an ensemble have in their logs, in order."""
-    copies: Counter[Transaction] = Counter()
-    for server in ensemble.servers:
-        logs = (server.log.parent / "data" / "version-2").glob("log.*")
-        # A server that was sent what it has already writes it twice.
-        copies.update({entry for log in logs for entry in transactions(log.read_bytes())})
-    most = len(ensemble.servers) // 2 + 1
+    copies = Counter(entry for disk in disks for entry in disk.entries)
+    most = len(disks) // 2 + 1
     return sorted((t for t, count in copies.items() if count >= most), key=lambda t: t.zxid)
+
+
+def forgotten(disks: Sequence[Stored]) -> list[int]:
+    """The numbers of committed transactions that a server does not have, though it has later ones.
+
+    There must be none: what a quorum has logged has to be in every later state of every server.
+    Where there are some, the servers are of different opinions, for good, on what exists.
+    ZooKeeper 3.8.0 lets that happen if followers are stopped while they join a leader
+    (ZOOKEEPER-4785).
+    """
+    found: set[int] = set()
+    for disk in disks:
+        own = sorted(entry.zxid for entry in disk.entries)
+        for zxid in {entry.zxid for entry in committed(disks)}.difference(own):
+            place = bisect(own, zxid)
+            # What a server was sent as a snapshot, it has no log of.
+            sent = any(zxid <= last < own[place] for last in disk.snapshots if place < len(own))
+            if place < len(own) and not sent:
+                found.add(zxid)
+    return sorted(found)
+
+
+def disks_of(ensemble: BlockingEnsemble) -> list[Stored]:
+    """What each server has on its disk."""
+    return [Stored.by(server) for server in ensemble.servers]
 
 
 def testimony(ensemble: BlockingEnsemble, line: str) -> list[Event]:
     """What became of the znodes right below `line`, and of all sessions, on the monotonic clock."""
     offset = time.time() - time.monotonic()
     account = _Account(line)
-    for entry in committed(ensemble):
+    for entry in committed(disks_of(ensemble)):
         account.take(entry, entry.at - offset)
     return account.events
 
