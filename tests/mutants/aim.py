@@ -1,20 +1,18 @@
 """Schedules that are aimed at a bug: more of the faults that bring it out than a seed has alone.
 
-They are within what the seeds of a soak mean, too: the kinds of faults are the same. But a soak has
-all day.
+They are within what the seeds of a soak mean, too: the kinds of faults, and the ensembles, are the
+same. But a soak has all day.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 
 from aiolead.testing.simulation.faults import KINDS, Fault, Target
 from aiolead.testing.simulation.schedule import Schedule
 
-MORE = 3
-"""How many faults are added."""
+from .model import Aim
 
 PARTS = {
     Target.NONE: ("",),
@@ -25,37 +23,56 @@ PARTS = {
 """Whom the added faults are done to."""
 
 
-def aimed(seed: int, kinds: Sequence[str], least: float) -> Schedule:
-    """What a seed means, with faults of these kinds added; every other time they replace its own.
+def aimed(seed: int, aim: Aim) -> Schedule:
+    """What a seed means, with faults added; every other time they take the place of its own.
 
     Args:
         seed: the seed.
-        kinds: of faults; none for what the seed means by itself.
-        least: how long they last at least, in session timeouts.
+        aim: what to aim at; the seed means what it means by itself if that is nothing.
     """
     schedule = Schedule.of(seed)
-    if not kinds:
+    if not aim.faults:
         return schedule
     rng = schedule.rng("aimed")
-    own = schedule.faults if rng.random() < 0.5 else ()
-    last = max((fault.number for fault in own), default=-1)
-    more = [_draw(rng, last + 1 + n, schedule, kinds, least) for n in range(MORE)]
-    return replace(schedule, faults=(*own, *more))
+    timeout = schedule.session_timeout
+    if aim.tick:
+        schedule = replace(schedule, tick=aim.tick * timeout)
+    if aim.sync_limit:
+        schedule = replace(schedule, sync_limit=aim.sync_limit)
+    if aim.wind_down is not None:
+        schedule = replace(schedule, wind_down=aim.wind_down * timeout)
+    found = list(schedule.faults) if rng.random() < 0.5 else []
+    number = max((fault.number for fault in found), default=-1)
+    for _ in range(aim.groups):
+        start = rng.uniform(
+            0.1 * timeout, max(0.2 * timeout, schedule.healing - aim.least * timeout)
+        )
+        on = rng.choice(("", "", "entered", "left"))
+        for kinds in aim.faults:
+            number += 1
+            at = start + rng.uniform(0.0, aim.spread) * timeout
+            found.append(_draw(rng, number, rng.choice(kinds), at, on, schedule, aim))
+    return replace(schedule, faults=tuple(found))
 
 
 def _draw(
-    rng: random.Random, number: int, schedule: Schedule, kinds: Sequence[str], least: float
+    rng: random.Random, number: int, name: str, start: float, on: str, schedule: Schedule, aim: Aim
 ) -> Fault:
-    kind = KINDS[rng.choice(kinds)]
-    timeout, healing = schedule.session_timeout, schedule.healing
-    duration = timeout * rng.uniform(max(least, 0.01), max(least, 0.01) + 0.8)
-    start = rng.uniform(0.2, max(0.3, healing - 0.8 * duration))
+    target = KINDS[name].target
+    start = min(start, schedule.healing - 0.05)
+    duration = schedule.session_timeout * rng.uniform(aim.least, aim.least + 0.6)
     return Fault(
         number=number,
-        kind=kind.name,
+        kind=name,
         start=round(start, 6),
-        duration=round(min(duration, healing - start), 6),
-        target=rng.choice(PARTS[kind.target]),
-        on=rng.choice(("", "", "entered", "joined")) if kind.target is not Target.NONE else "",
+        duration=round(min(duration, schedule.healing - start), 6),
+        target=_part(aim.target, target) or rng.choice(PARTS[target]),
+        on=on if target is not Target.NONE and aim.waits else "",
         amount=round(rng.random(), 6),
     )
+
+
+def _part(who: str, target: Target) -> str:
+    if not who or target is Target.NONE:
+        return ""
+    return f"of-{who}" if target is Target.SERVER else who

@@ -76,7 +76,7 @@ def hunt(
     """
     command = [sys.executable, "-m", "tests.mutants.hunt", "--backend", backend]
     command += ["--seeds", str(seeds), "--first", str(first), "--minutes", str(minutes)]
-    command += ["--kinds", ",".join(mutant.kinds), "--least", str(mutant.least)]
+    command += ["--name", mutant.name]
     with planted(mutant if is_planted else None) as tree, tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
             [*command, SCENARIO],

@@ -16,6 +16,7 @@ import aiolead
 from aiolead.testing.simulation.run import load_scenario, simulate
 
 from .aim import aimed
+from .catalogue import by_name
 
 
 def main() -> None:
@@ -24,24 +25,23 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, required=True)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--minutes", type=float, required=True)
-    parser.add_argument("--kinds", default="")
-    parser.add_argument("--least", type=float, default=0.0)
+    parser.add_argument("--name", required=True)
     parser.add_argument("scenario")
     options = parser.parse_args()
     if not Path(aiolead.__file__).is_relative_to(Path.cwd()):
         raise SystemExit(f"{aiolead.__file__} is not the copy in {Path.cwd()}")
     scenario = load_scenario(options.scenario)
-    kinds = [kind for kind in options.kinds.split(",") if kind]
+    aim = by_name(options.name).aim
     start = time.monotonic()
     seeds = 0
     for seeds in range(1, options.seeds + 1):
-        schedule = aimed(options.first + seeds - 1, kinds, options.least)
+        schedule = aimed(options.first + seeds - 1, aim)
         say(began=schedule.seed, seeds=seeds, seconds=time.monotonic() - start)
         outcome = simulate(scenario, schedule=schedule, backend=options.backend)
         if outcome.violations:
             say(
                 found=sorted({violation.invariant for violation in outcome.violations}),
-                text=str(outcome.violations[0]),
+                text=str(outcome.violations[0]).splitlines()[0],
                 replay=outcome.replay_line,
                 seeds=seeds,
                 seconds=time.monotonic() - start,

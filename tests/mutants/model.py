@@ -23,6 +23,34 @@ class Change:
     new: str
 
 
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What has to go wrong for a bug to show. See `aim.aimed`.
+
+    Attributes:
+        faults: one of each of these kinds, which begin at about the same time. None at all for
+            schedules as the seeds mean them.
+        least: how long they last at least, in session timeouts.
+        spread: within how much time they begin, in session timeouts.
+        groups: how many times that is done.
+        target: to whom, `holder` or `waiter`, or to its server; to somebody unless given.
+        waits: whether they may wait for somebody to enter or to leave.
+        tick: the servers' tick time, in session timeouts; as the seed means unless given.
+        sync_limit: the servers', in ticks; likewise.
+        wind_down: how long bodies may take to stop, in session timeouts; likewise.
+    """
+
+    faults: tuple[tuple[str, ...], ...] = ()
+    least: float = 0.0
+    spread: float = 0.03
+    groups: int = 2
+    target: str = ""
+    waits: bool = True
+    tick: float = 0.0
+    sync_limit: int = 0
+    wind_down: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
     """One bug.
@@ -33,8 +61,7 @@ class Mutant:
         wrong: what is wrong, in a sentence.
         seen_in: where that was found, if it is known.
         changes: how it is planted.
-        kinds: of faults that bring it out, by their names: the schedules have more of them.
-        least: how long these faults last at least, in session timeouts.
+        aim: which faults bring it out.
         tests: those that see it, as arguments of pytest, where a simulation does not.
         note: what is to be said about the result, above all if the simulation does not see it.
         conformance: whether it is a bug of the simulated servers: then only the tests count that
@@ -47,8 +74,7 @@ class Mutant:
     wrong: str
     seen_in: str = ""
     changes: tuple[Change, ...]
-    kinds: tuple[str, ...] = ()
-    least: float = 0.0
+    aim: Aim = Aim()
     tests: tuple[str, ...] = ()
     note: str = ""
     conformance: bool = False

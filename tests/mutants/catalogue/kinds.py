@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from ..model import Aim
+
 CUTS = ("isolated", "deaf", "mute", "halves", "all-apart")
 """A server goes on serving, and its peers do not hear of it."""
-
-STANDSTILLS = (*CUTS, "server-frozen")
-"""... or finds, when it goes on, what was committed meanwhile."""
 
 LOST_CREATES = ("create-answer-lost", "create-request-lost", "link-cut-down")
 """A create that may have been applied."""
@@ -29,3 +28,47 @@ DELETIONS = ("znode-deleted", "line-deleted")
 
 ENDS = ("session-ended", *SILENCE)
 """The session ends, or may."""
+
+GONE_TOGETHER = Aim(
+    (("isolated", "server-killed", "server-frozen"), ("link-half-open", "link-silent-up")),
+    least=1.3,
+    groups=1,
+    spread=0.06,
+    target="holder",
+    tick=0.5,
+    wind_down=0.0,
+)
+"""A holder and its server are gone at once: what the server had heard of it reaches nobody."""
+
+LONG_CUT = Aim(
+    (("isolated", "deaf", "mute"),),
+    least=1.5,
+    groups=1,
+    target="holder",
+    tick=0.25,
+    sync_limit=8,
+    wind_down=0.0,
+)
+"""A holder's server is cut off from its peers and serves for twice the session timeout."""
+
+LATE_THEN_GONE = Aim(
+    (("slow-replies",), ("link-half-open", "link-silent-up")),
+    least=1.2,
+    spread=0.4,
+    groups=1,
+    target="holder",
+    tick=0.125,
+    wind_down=0.0,
+)
+"""Answers come late to a holder, and then none at all."""
+
+STALE = Aim(
+    (("isolated", "deaf", "server-frozen", "lagging"), ("cancelled", "session-ended")),
+    least=0.6,
+    spread=0.3,
+    groups=2,
+    tick=0.5,
+    sync_limit=8,
+    wind_down=0.0,
+)
+"""Somebody leaves while the server of another one hears nothing of it, or hears it late."""

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from ..model import Change, Mutant
-from .kinds import CUTS, DELETIONS, LOST_LINKS, SILENCE, STANDSTILLS
+from ..model import Aim, Change, Mutant
+from .kinds import (
+    CUTS,
+    DELETIONS,
+    GONE_TOGETHER,
+    LATE_THEN_GONE,
+    LONG_CUT,
+    LOST_LINKS,
+    SILENCE,
+    STALE,
+)
+
+NO_RENEWAL = Change(
+    "_session/lease.py",
+    "return self._next_beat if self._settled and not self._unanswered else inf",
+    "return inf",
+)
 
 MUTANTS = (
     Mutant(
         number="1",
         name="no-deadline",
-        kinds=(*CUTS, *SILENCE),
-        least=0.9,
+        aim=LONG_CUT,
         wrong="A lease never runs out by itself: a holder holds until the servers say otherwise.",
         seen_in="aiozk; kazoo #89",
         changes=(
@@ -24,8 +38,7 @@ MUTANTS = (
     Mutant(
         number="2",
         name="counted-from-the-answer",
-        kinds=("link-slow", "slow-replies", "server-frozen"),
-        least=0.3,
+        aim=LATE_THEN_GONE,
         wrong="What a request proves is counted from its answer instead of its sending.",
         changes=(
             Change(
@@ -38,7 +51,7 @@ MUTANTS = (
     Mutant(
         number="2b",
         name="handshake-counted-from-its-answer",
-        kinds=("link-slow", "slow-replies", "connect-answer-lost"),
+        aim=LATE_THEN_GONE,
         wrong="A new session counts from the answer to the handshake instead of its sending.",
         changes=(
             Change(
@@ -51,8 +64,7 @@ MUTANTS = (
     Mutant(
         number="3",
         name="any-bytes-are-proof",
-        kinds=CUTS,
-        least=0.7,
+        aim=LONG_CUT,
         wrong="Whatever comes from the server extends the lease as a committed write would.",
         seen_in="CURATOR-444",
         changes=(
@@ -64,7 +76,7 @@ MUTANTS = (
                 """
                 self.last_contact = now
                 if self._established:
-                    self._ledger.answered(now, now, proof=True)
+                    self._ledger.answered(now, now, proof=True, led=True)
                 """,
             ),
         ),
@@ -72,110 +84,117 @@ MUTANTS = (
     Mutant(
         number="3b",
         name="an-event-is-proof-of-now",
-        kinds=STANDSTILLS,
-        least=0.4,
-        wrong="A watch event proves contact at the time at which it comes in.",
+        aim=STALE,
+        wrong="A watch event counts as a committed write: a server that was cut off hands on, when "
+        "its link heals, what was committed long ago.",
         changes=(
             Change(
                 "_session/machine.py",
-                "self._ledger.event()",
-                "self._ledger.answered(self.last_contact, self.last_contact, proof=True)",
+                """
+                self.watches.fire(type_, event.path, zxid)
+                """,
+                """
+                self._ledger.answered(self.last_contact, self.last_contact, proof=True, led=True)
+                self._ledger._collected = self.last_contact
+                self.watches.fire(type_, event.path, zxid)
+                """,
             ),
         ),
     ),
     Mutant(
         number="3c",
-        name="unprompt-answers-count",
-        kinds=STANDSTILLS,
-        least=0.4,
-        wrong="An event proves contact at the sending of the newest answered request, even if that "
-        "answer took long: a follower that was stopped finds an old commit in its buffers.",
-        changes=(
-            Change(
-                "_session/ledger.py",
-                "if now - sent <= self._timing.session_timeout * PROMPT:",
-                "if now - sent <= self._timing.session_timeout * 1e9:",
-            ),
-        ),
-    ),
-    Mutant(
-        number="3d",
-        name="rearming-events-are-proof",
-        kinds=CUTS,
-        least=0.5,
-        wrong="Events that a server finds in its own tree while watches are re-armed count as "
-        "commits that it was just told of.",
+        name="an-event-is-contact",
+        aim=STALE,
+        wrong="A watch event proves that our server had contact with the leader when it answered "
+        "the request before.",
+        seen_in="aiolead, until the simulation showed that it does not",
         changes=(
             Change(
                 "_session/machine.py",
-                "if type_ in FIRES and not self._rearm_pending:",
-                "if type_ in FIRES:",
+                """
+                self.watches.fire(type_, event.path, zxid)
+                """,
+                """
+                ledger = self._ledger
+                if ledger._entries:
+                    ledger._collected = max(ledger._collected, ledger._entries[-1][0])
+                self.watches.fire(type_, event.path, zxid)
+                """,
             ),
         ),
     ),
     Mutant(
         number="4",
         name="ping-is-proof",
-        kinds=CUTS,
-        least=0.7,
+        aim=LONG_CUT,
         wrong="The answer to a ping extends the lease.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "self._ledger.answered(self._pings.popleft(), now, proof=False, led=False)",
+                "self._ledger.answered(self._pings.popleft(), now, proof=True, led=True)",
+            ),
+        ),
+    ),
+    Mutant(
+        number="4d",
+        name="nothing-but-pings",
+        aim=LONG_CUT,
+        wrong="The answer to a ping extends the lease, and nothing else is sent to renew it.",
         seen_in="kazoo, Curator: two leaders while a follower was cut off",
         changes=(
             Change(
                 "_session/machine.py",
-                "self._ledger.answered(self._pings.popleft(), now, proof=False)",
-                "self._ledger.answered(self._pings.popleft(), now, proof=True)",
+                "self._ledger.answered(self._pings.popleft(), now, proof=False, led=False)",
+                "self._ledger.answered(self._pings.popleft(), now, proof=True, led=True)",
             ),
+            NO_RENEWAL,
         ),
     ),
     Mutant(
         number="4b",
         name="read-is-proof",
-        kinds=CUTS,
-        least=0.7,
+        aim=LONG_CUT,
         wrong="The answer to a read extends the lease.",
         changes=(
             Change(
                 "_session/machine.py",
-                "proof=call.is_proof and worked",
-                "proof=worked",
+                "proof=call.is_proof and worked, led=call.is_led and worked",
+                "proof=worked, led=worked",
             ),
         ),
     ),
     Mutant(
         number="4c",
         name="refusal-is-proof",
-        kinds=CUTS,
-        least=0.7,
+        aim=LONG_CUT,
         wrong="A write that was refused extends the lease as one that was committed.",
         changes=(
             Change(
                 "_session/machine.py",
-                "proof=call.is_proof and worked",
-                "proof=call.is_proof",
+                "proof=call.is_proof and worked, led=call.is_led and worked",
+                "proof=call.is_proof, led=call.is_led",
             ),
         ),
     ),
     Mutant(
         number="5",
         name="renewal-counts-itself",
-        kinds=CUTS,
-        least=0.7,
+        aim=GONE_TOGETHER,
         wrong="A renewal that was answered counts from its own sending instead of that of the "
         "one before.",
         changes=(
             Change(
                 "_session/ledger.py",
-                "self._proven = max(self._proven, entries[0][0] + self._timing.session_timeout)",
-                "self._proven = max(self._proven, self._contact + self._timing.session_timeout)",
+                "self._proven = max(self._proven, entries[0][0] + timeout)",
+                "self._proven = max(self._proven, self._collected + timeout)",
             ),
         ),
     ),
     Mutant(
         number="5b",
         name="no-half-tick",
-        kinds=CUTS,
-        least=0.7,
+        aim=GONE_TOGETHER,
         wrong="A touch is taken to reach the leader at once, not with its next ping.",
         changes=(
             Change(
@@ -186,10 +205,30 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        number="5c",
+        name="renewals-in-one-step",
+        aim=GONE_TOGETHER,
+        wrong="A renewal counts as soon as it is answered: that the leader has what was collected "
+        "before is not confirmed by a second request.",
+        seen_in="aiolead, until the simulation found a link between servers that held things back",
+        changes=(
+            Change(
+                "_session/ledger.py",
+                """
+                if proof:
+                    self._committed = max(self._committed, sent)
+                """,
+                """
+                if proof:
+                    self._committed = self._collected = max(self._committed, sent)
+                """,
+            ),
+        ),
+    ),
+    Mutant(
         number="6",
         name="lease-a-third-too-long",
-        kinds=(*CUTS, *SILENCE),
-        least=0.9,
+        aim=Aim(((*CUTS, *SILENCE),), least=0.9, groups=3),
         wrong="The lease lasts for 4/3 of the session timeout.",
         seen_in="a client for Rust: 1.4 session timeouts",
         changes=(
@@ -203,8 +242,7 @@ MUTANTS = (
     Mutant(
         number="6b",
         name="no-wind-down",
-        kinds=(*CUTS, *SILENCE),
-        least=0.9,
+        aim=Aim(((*CUTS, *SILENCE),), least=0.9, groups=3),
         wrong="The body is cancelled only when the proof ends: no time is left for it to stop.",
         changes=(
             Change(
@@ -217,8 +255,7 @@ MUTANTS = (
     Mutant(
         number="6c",
         name="no-drift",
-        kinds=(*CUTS, *SILENCE),
-        least=0.9,
+        aim=GONE_TOGETHER,
         wrong="Clocks are taken to run at the same rate exactly.",
         changes=(Change("_session/timing.py", "DRIFT = 0.001", "DRIFT = 0.0"),),
     ),
@@ -259,8 +296,7 @@ MUTANTS = (
     Mutant(
         number="9",
         name="held-is-a-flag",
-        kinds=("process-stopped",),
-        least=0.7,
+        aim=Aim((("process-stopped",),), least=0.7, groups=3),
         wrong="Whether something is held is a flag that a task sets, not a look at the clock.",
         changes=(
             Change("_recipes/tenure.py", "return self._client.lease.remaining()", "return 1.0"),
@@ -274,8 +310,7 @@ MUTANTS = (
     Mutant(
         number="10",
         name="connecting-extends-the-lease",
-        kinds=(*CUTS, *SILENCE),
-        least=0.5,
+        aim=Aim(((*CUTS, *SILENCE),), least=0.5, groups=3),
         wrong="The lease starts anew when a connection is opened, before anything was answered.",
         seen_in="CURATOR-460: counted from the disconnect",
         changes=(
@@ -295,22 +330,21 @@ MUTANTS = (
     Mutant(
         number="10b",
         name="handshake-is-proof",
-        kinds=CUTS,
-        least=0.5,
+        aim=GONE_TOGETHER,
         wrong="A session that moves here counts from its handshake, as a new one does: that "
         "answer can come from a leader that has lost its quorum.",
         changes=(
             Change(
                 "_session/ledger.py",
-                "self._contact = sent if created else -inf",
-                "self._contact = sent",
+                "self._committed = sent if created else -inf",
+                "self._committed = sent",
             ),
         ),
     ),
     Mutant(
         number="25",
         name="refused-renewals-are-ignored",
-        kinds=DELETIONS,
+        aim=Aim((DELETIONS,), groups=3),
         wrong="A renewal that finds our znode gone is taken for one that failed to get through.",
         changes=(
             Change(
@@ -323,7 +357,7 @@ MUTANTS = (
     Mutant(
         number="25b",
         name="own-deletion-unseen",
-        kinds=DELETIONS,
+        aim=Aim((DELETIONS,), groups=3),
         wrong="Neither renewals nor a watch tell a holder that its znode was deleted.",
         seen_in="CURATOR-171; kazoo's `is_acquired`",
         changes=(
@@ -356,7 +390,7 @@ MUTANTS = (
             Change(
                 "_session/lease.py",
                 "self._next_beat = max(sent + self._timing.renew_every, "
-                "now + self._timing.half_tick)",
+                "answered + self._timing.half_tick)",
                 "self._next_beat = sent + self._timing.renew_every",
             ),
         ),
@@ -365,13 +399,7 @@ MUTANTS = (
         number="61b",
         name="no-renewal",
         wrong="Nothing renews the lease of what is held.",
-        changes=(
-            Change(
-                "_session/lease.py",
-                "return self._next_beat if self._settled and not self._unanswered else inf",
-                "return inf",
-            ),
-        ),
+        changes=(NO_RENEWAL,),
     ),
     Mutant(
         number="62",
@@ -388,8 +416,7 @@ MUTANTS = (
     Mutant(
         number="63",
         name="never-changes-servers",
-        kinds=CUTS,
-        least=0.4,
+        aim=Aim((CUTS,), least=0.4, groups=3),
         wrong="A holder whose server does not confirm the lease stays with that server.",
         changes=(
             Change(
@@ -408,7 +435,7 @@ MUTANTS = (
     Mutant(
         number="64",
         name="surrender-is-ignored",
-        kinds=LOST_LINKS,
+        aim=Aim((LOST_LINKS,), groups=3),
         wrong="`on_suspend='surrender'` does nothing: a lost link does not end the hold.",
         changes=(
             Change("_session/lease.py", "self.surrender = surrender", "self.surrender = False"),

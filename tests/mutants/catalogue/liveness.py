@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Change, Mutant
+from ..model import Aim, Change, Mutant
 from .kinds import SILENCE
 
 MUTANTS = (
@@ -28,8 +28,7 @@ MUTANTS = (
     Mutant(
         number="40b",
         name="handshake-without-a-limit",
-        kinds=("server-frozen", *SILENCE),
-        least=0.5,
+        aim=Aim((("server-frozen", *SILENCE),), least=0.5, groups=3),
         wrong="A server that accepts and says nothing is waited for, for ever.",
         seen_in="aiozk",
         changes=(
@@ -97,8 +96,7 @@ MUTANTS = (
     Mutant(
         number="53",
         name="no-patience-while-disconnected",
-        kinds=("servers-killed", "quorum-lost", "link-refused"),
-        least=0.8,
+        aim=Aim((("servers-killed", "quorum-lost", "link-refused"),), least=0.8, groups=3),
         wrong="Requests that no server was reached for wait without a limit.",
         seen_in="aiozk",
         changes=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Change, Mutant
+from ..model import Aim, Change, Mutant
 from .kinds import CUTS, DELETIONS, ENDS, LOST_CREATES, LOST_LINKS, SILENCE
 
 NO_EXORCISM = Change(
@@ -53,7 +53,7 @@ MUTANTS = (
     Mutant(
         number="14",
         name="own-znode-not-looked-at-again",
-        kinds=DELETIONS,
+        aim=Aim((DELETIONS,), groups=3),
         wrong="Who takes over does not look whether its own znode is still there.",
         seen_in="CURATOR-696",
         changes=(
@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         number="14b",
         name="own-znode-unwatched",
-        kinds=DELETIONS,
+        aim=Aim((DELETIONS,), groups=3),
         wrong="A waiter does not watch its own znode.",
         changes=(
             Change(
@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         number="14c",
         name="old-session-not-noticed",
-        kinds=ENDS,
+        aim=Aim((ENDS,), groups=3),
         wrong="A contender of an expired session takes its old znode for one of the new session.",
         changes=(
             Change(
@@ -99,7 +99,7 @@ MUTANTS = (
     Mutant(
         number="14d",
         name="namesake-taken-for-ours",
-        kinds=DELETIONS,
+        aim=Aim((DELETIONS,), groups=3),
         wrong="A znode of our znode's name counts as ours, also if the path was made anew.",
         changes=(
             Change(
@@ -112,7 +112,7 @@ MUTANTS = (
     Mutant(
         number="15",
         name="adopts-by-name",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="A znode that is named like ours is adopted, whoever owns it.",
         seen_in="CURATOR-498, CURATOR-604; kazoo",
         changes=(
@@ -163,7 +163,7 @@ MUTANTS = (
     Mutant(
         number="19",
         name="adopts-from-another-session",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="A znode that is filled like ours is adopted without a look at its session.",
         seen_in="CURATOR-498",
         changes=(
@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant(
         number="19b",
         name="claims-are-ignored",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="The search for a lost create adopts the znode of another contender of this client.",
         changes=(
             Change(
@@ -191,7 +191,7 @@ MUTANTS = (
     Mutant(
         number="19c",
         name="exorcises-the-living",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="A znode before us that another contender of this client owns is deleted as a ghost.",
         changes=(
             Change(
@@ -205,7 +205,7 @@ MUTANTS = (
     Mutant(
         number="20",
         name="lost-delete-counts-as-done",
-        kinds=("delete-answer-lost", "delete-request-lost", *LOST_LINKS),
+        aim=Aim((("delete-answer-lost", "delete-request-lost", *LOST_LINKS),), groups=3),
         wrong="A delete whose answer was lost is taken for done.",
         seen_in="CURATOR-678; kazoo #732",
         changes=(
@@ -219,7 +219,7 @@ MUTANTS = (
     Mutant(
         number="20b",
         name="debts-are-tried-once",
-        kinds=("delete-answer-lost", "delete-request-lost", *LOST_LINKS),
+        aim=Aim((("delete-answer-lost", "delete-request-lost", *LOST_LINKS),), groups=3),
         wrong="A debt that cannot be paid at the first try is dropped.",
         seen_in="kazoo #732",
         changes=(
@@ -241,7 +241,7 @@ MUTANTS = (
     Mutant(
         number="20c",
         name="deletes-by-name-alone",
-        kinds=("delete-answer-lost", "line-deleted"),
+        aim=Aim((("delete-answer-lost", "line-deleted"),), groups=3),
         wrong="A debt is paid by deleting whatever has the name, without a look at whose it is.",
         changes=(
             Change(
@@ -254,7 +254,7 @@ MUTANTS = (
     Mutant(
         number="20d",
         name="deletes-in-the-next-session",
-        kinds=("session-ended", "line-deleted"),
+        aim=Aim((("session-ended", "line-deleted"),), groups=3),
         wrong="Leaving deletes a znode of our znode's name also when our session is over.",
         changes=(
             Change(
@@ -267,7 +267,7 @@ MUTANTS = (
     Mutant(
         number="26",
         name="session-read-before-an-await",
-        kinds=ENDS,
+        aim=Aim((ENDS,), groups=3),
         wrong="Which session creates the znode is noted before waiting for a connection.",
         changes=(
             Change(
@@ -345,7 +345,7 @@ MUTANTS = (
     Mutant(
         number="37b",
         name="lost-create-is-forgotten",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="A create whose answer was lost is neither looked for nor cleaned up; the contender "
         "makes another znode.",
         seen_in="CURATOR-45",
@@ -366,7 +366,7 @@ MUTANTS = (
     Mutant(
         number="38",
         name="lost-create-is-not-adopted",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="A create whose answer was lost is not looked for when the contender goes on; only "
         "the late look is left.",
         changes=(
@@ -388,7 +388,7 @@ MUTANTS = (
     Mutant(
         number="38b",
         name="lost-create-haunts-us",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="The same, with both nets taken away: the late look, and deleting a ghost that we "
         "would wait for.",
         changes=(
@@ -412,14 +412,14 @@ MUTANTS = (
     Mutant(
         number="38c",
         name="no-second-look",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="A create that is applied after we have looked for it in vain is never found.",
         changes=(NO_LATE_LOOK, NO_EXORCISM),
     ),
     Mutant(
         number="38d",
         name="looks-at-a-server-that-is-behind",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="The search for a lost create does not have its server catch up first.",
         changes=(
             Change(
@@ -482,7 +482,7 @@ MUTANTS = (
     Mutant(
         number="72d",
         name="any-event-is-a-departure",
-        kinds=ENDS,
+        aim=Aim((ENDS,), groups=3),
         wrong="Any event of a predecessor's watch is taken for its deletion.",
         seen_in="Curator's barrier, GH-1290",
         changes=(
@@ -502,8 +502,7 @@ MUTANTS = (
     Mutant(
         number="73",
         name="released-when-lost",
-        kinds=(*CUTS, *SILENCE, "closed"),
-        least=0.3,
+        aim=Aim(((*CUTS, *SILENCE, "closed"),), least=0.3, groups=3),
         wrong="The znode is deleted as soon as the hold is lost, while the body still stops.",
         seen_in="Kubernetes: ReleaseOnCancel",
         changes=(
@@ -524,7 +523,7 @@ MUTANTS = (
     Mutant(
         number="73b",
         name="losers-are-not-waited-for",
-        kinds=("closed",),
+        aim=Aim((("closed",),), groups=3),
         wrong="A holder that has lost counts as gone at once, so closing does not wait for it.",
         changes=(
             Change(
@@ -542,7 +541,7 @@ MUTANTS = (
     Mutant(
         number="73c",
         name="closing-does-not-wait-for-holders",
-        kinds=("closed",),
+        aim=Aim((("closed",),), groups=3),
         wrong="Closing a client ends its session at once, while holders still stop.",
         changes=(
             Change(
@@ -582,7 +581,7 @@ MUTANTS = (
     Mutant(
         number="74b",
         name="gone-before-release-unnoticed",
-        kinds=DELETIONS,
+        aim=Aim((DELETIONS,), groups=3),
         wrong="The answer to the release that our znode was gone before is taken for success.",
         changes=(
             Change(

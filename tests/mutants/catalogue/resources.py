@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Change, Mutant
+from ..model import Aim, Change, Mutant
 from .kinds import CUTS, LOST_CREATES, SILENCE
 
 MUTANTS = (
@@ -49,7 +49,7 @@ MUTANTS = (
     Mutant(
         number="50b",
         name="cancelled-create-that-was-lost-stays",
-        kinds=LOST_CREATES,
+        aim=Aim((LOST_CREATES,), groups=3),
         wrong="A contender that is cancelled while it is unknown whether its create was applied "
         "leaves a znode.",
         seen_in="go-zookeeper #229",
@@ -98,8 +98,7 @@ MUTANTS = (
     Mutant(
         number="52",
         name="release-waits-without-a-limit",
-        kinds=(*CUTS, *SILENCE),
-        least=0.5,
+        aim=Aim(((*CUTS, *SILENCE),), least=0.5, groups=3),
         wrong="Releasing waits for the servers' word, shielded and without a limit.",
         seen_in="aiozk; kazoo",
         changes=(
@@ -119,7 +118,7 @@ MUTANTS = (
     Mutant(
         number="54",
         name="closing-waits-for-ever",
-        kinds=("closed",),
+        aim=Aim((("closed",),), groups=3),
         wrong="Closing waits, without a limit, for holders and for the servers' goodbye.",
         seen_in="aiozk",
         changes=(
@@ -157,7 +156,7 @@ MUTANTS = (
     Mutant(
         number="54c",
         name="closing-leaves-the-session",
-        kinds=("closed",),
+        aim=Aim((("closed",),), groups=3),
         wrong="Closing does not tell the servers, so that the ephemeral znodes stay until the "
         "session expires.",
         changes=(

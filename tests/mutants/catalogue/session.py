@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Change, Mutant
+from ..model import Aim, Change, Mutant
 from .kinds import CUTS, LOST_LINKS, SILENCE
 
 SILENT_EXPIRY = Change(
@@ -40,6 +40,7 @@ MUTANTS = (
     Mutant(
         number="12",
         name="hold-outlives-the-session",
+        aim=Aim((("session-ended",),), target="holder"),
         wrong="What is held is still held in the next session.",
         changes=(
             Change(
@@ -57,7 +58,7 @@ MUTANTS = (
     Mutant(
         number="12b",
         name="fence-outlives-the-session",
-        kinds=("session-ended", "line-deleted"),
+        aim=Aim((("session-ended", "line-deleted"),), groups=3),
         wrong="Fenced writes of an expired session go through if a znode of the guard's name is "
         "there again.",
         changes=(
@@ -177,7 +178,7 @@ MUTANTS = (
     Mutant(
         number="23",
         name="last-zxid-forgotten",
-        kinds=("lagging", "isolated", "deaf", "peers-reset", "slow-disk"),
+        aim=Aim((("lagging", "isolated", "deaf", "peers-reset", "slow-disk"),), groups=3),
         wrong="A reconnecting client does not say what it has seen, so a server that is behind "
         "takes it.",
         seen_in="aiozk",
@@ -236,6 +237,7 @@ MUTANTS = (
     Mutant(
         number="39b",
         name="end-of-stream-unnoticed",
+        aim=Aim((("link-fin",),), target="holder"),
         wrong="A connection that the server closes is taken for one that is silent.",
         seen_in="aiozk",
         changes=(
@@ -286,8 +288,7 @@ MUTANTS = (
     Mutant(
         number="65",
         name="half-open-unnoticed",
-        kinds=SILENCE,
-        least=0.5,
+        aim=Aim((SILENCE,), least=0.5, groups=3),
         wrong="A connection over which nothing comes any more is kept.",
         changes=(
             Change(
@@ -312,7 +313,7 @@ MUTANTS = (
     Mutant(
         number="67",
         name="one-refusal-ends-the-session",
-        kinds=("quorum-lost", "link-refused", "servers-killed", "all-apart"),
+        aim=Aim((("connect-request-lost",), ("link-reset",)), least=0.5),
         wrong="A session is given up as soon as one round of servers has hung up on us.",
         seen_in="aiozk: a reset during the handshake",
         changes=(
@@ -327,7 +328,7 @@ MUTANTS = (
     Mutant(
         number="68",
         name="reads-lose-their-place",
-        kinds=LOST_LINKS,
+        aim=Aim((LOST_LINKS,), groups=3),
         wrong="Reads that are sent again go behind the requests that were made after them.",
         changes=(
             Change(
@@ -352,7 +353,7 @@ MUTANTS = (
     Mutant(
         number="70",
         name="suspended-unreported",
-        kinds=LOST_LINKS,
+        aim=Aim((LOST_LINKS,), groups=3),
         wrong="A lost link is not reported as a change of state.",
         changes=(
             Change(
@@ -371,7 +372,7 @@ MUTANTS = (
     Mutant(
         number="71",
         name="late-expiry-is-waited-out",
-        kinds=("session-ended", *CUTS),
+        aim=Aim((("session-ended", *CUTS),), groups=3),
         wrong="The word of a server, in answer to a request, that the session is over is ignored.",
         changes=(
             Change(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Change, Mutant
+from ..model import Aim, Change, Mutant
 from .kinds import LOST_LINKS
 
 MUTANTS = (
@@ -16,7 +16,7 @@ MUTANTS = (
     Mutant(
         number="29b",
         name="exist-watches-not-rearmed",
-        kinds=LOST_LINKS,
+        aim=Aim((LOST_LINKS,), groups=3),
         wrong="Watches for a creation are not re-armed over a reconnect.",
         changes=(
             Change(
@@ -29,7 +29,7 @@ MUTANTS = (
     Mutant(
         number="29c",
         name="child-watches-not-rearmed",
-        kinds=LOST_LINKS,
+        aim=Aim((LOST_LINKS,), groups=3),
         wrong="Watches for children are not re-armed over a reconnect.",
         changes=(
             Change(
@@ -54,7 +54,7 @@ MUTANTS = (
     Mutant(
         number="31",
         name="watches-rearmed-from-now",
-        kinds=LOST_LINKS,
+        aim=Aim((LOST_LINKS,), groups=3),
         wrong="Watches are re-armed relative to the new connection, so that what changed in the "
         "meantime is not reported.",
         changes=(
@@ -234,7 +234,7 @@ MUTANTS = (
     Mutant(
         number="48",
         name="observer-ends-with-the-link",
-        kinds=LOST_LINKS,
+        aim=Aim((LOST_LINKS,), groups=3),
         wrong="An observer of an election stops, without a word, when a link is lost.",
         seen_in="aiozk's election",
         changes=(
@@ -255,7 +255,7 @@ MUTANTS = (
     Mutant(
         number="48b",
         name="observer-is-not-told-of-a-new-session",
-        kinds=LOST_LINKS,
+        aim=Aim((LOST_LINKS,), groups=3),
         wrong="An observer does not look again when the session is connected again.",
         changes=(
             Change(
