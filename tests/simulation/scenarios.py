@@ -306,8 +306,11 @@ class _OneTurn:
         if self._world.is_healed:
             return self._rng.uniform(0.0, 0.02)
         tau = self._client.session_timeout
-        most = 3.5 if self._plan.is_patient else 1.5
-        low, high = self._rng.choices(((0.0, 0.02), (0.02, 0.3), (0.3, most)), (2, 3, 3))[0]
+        if self._plan.is_patient:
+            spans, weights = ((0.0, 0.3), (0.3, 1.5), (1.5, 3.5)), (2, 2, 3)
+        else:
+            spans, weights = ((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (2, 3, 3)
+        low, high = self._rng.choices(spans, weights)[0]
         return self._rng.uniform(low, high) * tau
 
     def _look(self, tenure: aiolead.Tenure) -> None:
