@@ -101,6 +101,8 @@ class Campaign(Background[CampaignState]):
             raise
         unsubscribe = client.subscribe(lambda _state, _session_id: self._on_change())
         try:
+            # Even if the link has gone by now: a term begins with this.
+            self._move(CampaignState(Phase.LEADING, term.session_id, term))
             await self._follow(term)
         finally:
             unsubscribe()
