@@ -38,6 +38,34 @@ def _flapping(rng: random.Random, start: float, timeout: float) -> list[Fault]:
     return _parts(kind, spans, rng.random())
 
 
+def _flapping_peers(rng: random.Random, start: float, timeout: float) -> list[Fault]:
+    """A link between servers holds everything back, again and again; at the end it may break."""
+    kind = rng.choice(("isolated", "deaf", "mute", "apart-from-leader", "apart-from-leader"))
+    target = rng.choice(("of-holder", "of-waiter", "follower", "leader", f"s{rng.randrange(MANY)}"))
+    way = rng.random()
+    faults: list[Fault] = []
+    begin = start
+    for _ in range(rng.randint(2, 5)):
+        span = rng.choice((0.1, 0.3, 0.6, 1.0)) * rng.uniform(0.8, 1.4) * timeout
+        # Kept: what was held back arrives.
+        faults += _parts(kind, [(start, span, target)], 0.6 * way)
+        # A heal may last for a moment only: for no more than a packet or two.
+        pause = rng.choice((0.0005, 0.002, 0.01, timeout / 16, timeout / 4))
+        start += span + pause * rng.uniform(0.5, 1.5)
+    if rng.random() < 0.5:
+        span = rng.uniform(0.3, 2.0) * timeout
+        faults += _parts(kind, [(start, span, target)], 0.6 + 0.4 * way)
+        start += span
+    return [*_pinned(rng, begin, start), *faults]
+
+
+def _pinned(rng: random.Random, start: float, end: float) -> list[Fault]:
+    """Now and then, clients cannot turn to another server."""
+    if rng.random() < 0.6:
+        return []
+    return _parts("link-pinned", [(start, end - start, rng.choice(("all", "holder")))], 0.5)
+
+
 def _rolling(
     rng: random.Random, start: float, timeout: float
 ) -> Iterator[tuple[float, float, str]]:
@@ -67,6 +95,7 @@ def _cut_and_die(rng: random.Random, start: float, timeout: float) -> list[Fault
     kind = rng.choice(("server-killed", "link-reset", "link-stalled", "server-frozen"))
     target = "of-holder" if kind.startswith("server") else "holder"
     return [
+        *_pinned(rng, start, start + span),
         *_parts("isolated", [(start, span, "of-holder")], rng.random()),
         *_parts(kind, [(start + after, span - after, target)], rng.random()),
     ]
@@ -106,6 +135,12 @@ COMPOSITES: dict[str, Composite] = {
     for composite in (
         Composite("swizzle", "links are clogged one by one, unclogged in any order", _swizzle),
         Composite("flapping", "a link fails again and again", _flapping, 1.0),
+        Composite(
+            "flapping-peers",
+            "a link between servers holds everything back, again and again",
+            _flapping_peers,
+            1.5,
+        ),
         Composite("rolling-restart", "each server is restarted in turn", _rolling_restart),
         Composite("leaders-die", "the leader is killed, several times", _leaders_die),
         Composite("cut-and-die", "a holder's server is cut off, then dies", _cut_and_die, 1.0),

@@ -96,6 +96,18 @@ def _refused(levers: Levers, fault: Fault) -> Undo:
     return lambda: [undo() for undo in undos]
 
 
+def _pinned(levers: Levers, fault: Fault) -> Undo:
+    """A client stays where it is, whatever it thinks of that server: it reaches no other."""
+    undos = [
+        levers.refuse(levers.network.path(process.host, levers.host(sid)))
+        for process in levers.aimed_processes(fault.target)
+        if (own := levers.server_of(process)) is not None
+        for sid in levers.sids
+        if sid != own
+    ]
+    return lambda: [undo() for undo in undos]
+
+
 def _drip(levers: Levers, fault: Fault) -> Undo:
     pause = 0.001 + 0.02 * fault.amount
     undos = [levers.drip(path, pause) for way in _ways(levers, fault) for path in way]
@@ -113,5 +125,6 @@ KINDS = (
     Kind("link-cut-up", "the link breaks after some bytes to a server", Target.PROCESS, _breaks_up),
     Kind("link-cut-down", "... after some bytes to the client", Target.PROCESS, _breaks_down, 2.0),
     Kind("link-refused", "connections break, and new ones are refused", Target.PROCESS, _refused),
+    Kind("link-pinned", "a client reaches no other server than its own", Target.PROCESS, _pinned),
     Kind("link-drip", "a few bytes come at a time", Target.PROCESS, _drip, 0.4, 0.5),
 )

@@ -11,10 +11,6 @@ from .model import Fault, Kind, Target, Undo
 if TYPE_CHECKING:
     from ..levers import Levers
 
-LONGEST_STALL = 0.4
-"""How long a leader may stall, or its link to a follower hold packets back, and then go on as if
-nothing had been: of the session timeout. docs/safety.md assumes that it is not almost all of it."""
-
 
 def _together(undos: Iterable[Undo]) -> Undo:
     kept = list(undos)
@@ -38,16 +34,7 @@ def _kill_most(levers: Levers, fault: Fault) -> Undo:
 
 
 def _freeze(levers: Levers, fault: Fault) -> Undo:
-    undo = _together(levers.freeze_server(sid) for sid in levers.aimed_servers(fault.target))
-    if levers.leader in levers.aimed_servers(fault.target) and not _ends_leadership(levers, fault):
-        levers.timeline.after(LONGEST_STALL * levers.schedule.session_timeout, undo)
-    return undo
-
-
-def _ends_leadership(levers: Levers, fault: Fault) -> bool:
-    """Whether a fault lasts so long that followers give up a leader that they do not hear."""
-    schedule = levers.schedule
-    return fault.duration > (schedule.sync_limit + 2) * schedule.tick
+    return _together(levers.freeze_server(sid) for sid in levers.aimed_servers(fault.target))
 
 
 def _slow_disk(levers: Levers, fault: Fault) -> Undo:
@@ -63,8 +50,8 @@ def _slow_replies(levers: Levers, fault: Fault) -> Undo:
 
 def _cut(levers: Levers, pairs: Iterable[tuple[int, int]], fault: Fault) -> Undo:
     """Nothing passes. Afterwards what was held back arrives, or the connections break."""
-    schedule, host = levers.schedule, levers.host
-    keep = fault.amount < 0.5 and fault.duration < LONGEST_STALL * schedule.session_timeout
+    host = levers.host
+    keep = fault.amount < 0.6
     ways = [(host(one), host(other)) for one, other in pairs]
     undo = _together(levers.silence(levers.network.path(*way), keep=keep) for way in ways)
 
@@ -113,16 +100,38 @@ def _halves(levers: Levers, fault: Fault) -> Undo:
     return _cut(levers, pairs, fault)
 
 
-def _lagging(levers: Levers, fault: Fault) -> Undo:
-    """What a server hears from its peers comes late, yet within what the promise rests on."""
-    # docs/safety.md: the link between two servers does not hold packets back for half a tick.
-    most = levers.schedule.tick * 0.4 * fault.amount
+def _apart_from_leader(levers: Levers, fault: Fault) -> Undo:
+    """A server and the leader do not hear each other, or one not the other; the rest does."""
+    leader = levers.leader
+    others = [sid for sid in levers.voters if sid != leader]
+    aimed = [sid for sid in levers.aimed_servers(fault.target) if sid != leader] or others[:1]
+    pairs = [(sid, leader) for sid in aimed if leader is not None]
+    back = [(leader, sid) for sid, leader in pairs]
+    way = int(fault.amount * 300) % 3
+    return _cut(levers, (pairs if way == 0 else back if way == 1 else pairs + back), fault)
+
+
+def _late(levers: Levers, fault: Fault, pairs: Iterable[tuple[int, int]]) -> Undo:
+    """Packets take up to so long, each its own time; now and then longer than a session lasts."""
+    most = levers.schedule.session_timeout * 1.5 * fault.amount**2
+    host = levers.host
     return _together(
-        levers.slow_down(levers.network.path(levers.host(other), levers.host(sid)), most)
-        for sid in levers.aimed_servers(fault.target)
-        for other in levers.sids
-        if other != sid
+        levers.slow_down(levers.network.path(host(one), host(other)), most) for one, other in pairs
     )
+
+
+def _lagging(levers: Levers, fault: Fault) -> Undo:
+    """What a server hears from its peers comes late."""
+    aimed = levers.aimed_servers(fault.target)
+    pairs = [(other, sid) for sid in aimed for other in levers.sids if other != sid]
+    return _late(levers, fault, pairs)
+
+
+def _heard_late(levers: Levers, fault: Fault) -> Undo:
+    """What a server says to its peers comes late."""
+    aimed = levers.aimed_servers(fault.target)
+    pairs = [(sid, other) for sid in aimed for other in levers.sids if other != sid]
+    return _late(levers, fault, pairs)
 
 
 def _peers_reset(levers: Levers, fault: Fault) -> None:
@@ -148,7 +157,19 @@ KINDS = (
     Kind("mute", "its peers hear nothing of a server", Target.SERVER, _mute, 1.0, 1.5, True),
     Kind("all-apart", "no server reaches another", Target.NONE, _all_apart, 0.5, severe=True),
     Kind("halves", "the servers are parted in two", Target.NONE, _halves, 1.0, 1.5, severe=True),
-    Kind("lagging", "a server hears of its peers late", Target.SERVER, _lagging, 1.0, 1.5, True),
+    Kind(
+        "apart-from-leader",
+        "a server and the leader do not reach each other",
+        Target.SERVER,
+        _apart_from_leader,
+        1.5,
+        1.5,
+        True,
+    ),
+    Kind("lagging", "a server hears of its peers late", Target.SERVER, _lagging, 0.7, 1.5, True),
+    Kind(
+        "heard-late", "its peers hear of a server late", Target.SERVER, _heard_late, 0.7, 1.5, True
+    ),
     Kind(
         "peers-reset",
         "a server's links to its peers break",
