@@ -1,4 +1,4 @@
-"""Which kinds of faults bring which bugs out: see `Mutant.kinds`."""
+"""What brings which bugs out: see `Mutant.aim`; and which tests are enough to see the rest."""
 
 from __future__ import annotations
 
@@ -72,3 +72,6 @@ STALE = Aim(
     wind_down=0.0,
 )
 """Somebody leaves while the server of another one hears nothing of it, or hears it late."""
+
+ASYNCIO = ("-m", "not real", "-k", "asyncio and not uvloop and not standalone and not ensemble")
+"""Of the tests that run on every event loop and against every server: on one each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
 from .kinds import (
+    ASYNCIO,
     CUTS,
     DELETIONS,
     GONE_TOGETHER,
@@ -47,6 +48,10 @@ MUTANTS = (
                 "self._entries.append((now, now))",
             ),
         ),
+        tests=(
+            "tests/unit/test_session_ledger.py",
+            "tests/unit/test_session_lease.py",
+        ),
     ),
     Mutant(
         number="2b",
@@ -60,6 +65,7 @@ MUTANTS = (
                 "self._ledger.opened(self.timing, now, created=created)",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="3",
@@ -80,6 +86,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="3b",
@@ -135,6 +142,7 @@ MUTANTS = (
                 "self._ledger.answered(self._pings.popleft(), now, proof=True, led=True)",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="4d",
@@ -163,6 +171,7 @@ MUTANTS = (
                 "proof=worked, led=worked",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="4c",
@@ -176,6 +185,7 @@ MUTANTS = (
                 "proof=call.is_proof, led=call.is_led",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="5",
@@ -190,6 +200,7 @@ MUTANTS = (
                 "self._proven = max(self._proven, self._collected + timeout)",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="5b",
@@ -203,6 +214,7 @@ MUTANTS = (
                 "half_tick = 0.0",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="5c",
@@ -224,6 +236,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="6",
@@ -251,6 +264,7 @@ MUTANTS = (
                 "return self.session_timeout * DRIFT",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="6c",
@@ -258,6 +272,7 @@ MUTANTS = (
         aim=GONE_TOGETHER,
         wrong="Clocks are taken to run at the same rate exactly.",
         changes=(Change("_session/timing.py", "DRIFT = 0.001", "DRIFT = 0.0"),),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="7",
@@ -270,6 +285,7 @@ MUTANTS = (
                 "granted = self._asked_timeout",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="7b",
@@ -282,6 +298,7 @@ MUTANTS = (
                 "granted = granted  # see `ledger`",
             ),
         ),
+        tests=("tests/unit/test_session_machine.py",),
     ),
     Mutant(
         number="8",
@@ -292,6 +309,7 @@ MUTANTS = (
             Change("_client/clock.py", "return time.clock_gettime(_CLOCK)", "return time.time()"),
         ),
         note="The simulation hands the client a clock of its own.",
+        tests=("tests/unit/test_client_clock.py",),
     ),
     Mutant(
         number="9",
@@ -306,6 +324,7 @@ MUTANTS = (
                 "if self._client is None:",
             ),
         ),
+        tests=("tests/recipes/test_election.py", *ASYNCIO),
     ),
     Mutant(
         number="10",
@@ -326,6 +345,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="10b",
@@ -340,6 +360,7 @@ MUTANTS = (
                 "self._committed = sent",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="25",
@@ -353,6 +374,7 @@ MUTANTS = (
                 "if not isinstance(error, AioleadError):",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="25b",
@@ -394,6 +416,7 @@ MUTANTS = (
                 "self._next_beat = sent + self._timing.renew_every",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="61b",
@@ -431,6 +454,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="64",
@@ -440,5 +464,6 @@ MUTANTS = (
         changes=(
             Change("_session/lease.py", "self.surrender = surrender", "self.surrender = False"),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import SILENCE
+from .kinds import ASYNCIO, SILENCE
 
 MUTANTS = (
     Mutant(
@@ -44,6 +44,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/client/test_client_connect.py", *ASYNCIO),
     ),
     Mutant(
         number="41",
@@ -118,6 +119,7 @@ MUTANTS = (
                 "return due if queued_at is None else min(due, queued_at + 1e9)",
             ),
         ),
+        tests=("tests/client/test_client_requests.py", *ASYNCIO),
     ),
     Mutant(
         number="53b",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import CUTS, LOST_CREATES, SILENCE
+from .kinds import ASYNCIO, CUTS, SILENCE
 
 MUTANTS = (
     Mutant(
@@ -49,7 +49,12 @@ MUTANTS = (
     Mutant(
         number="50b",
         name="cancelled-create-that-was-lost-stays",
-        aim=Aim((LOST_CREATES,), groups=3),
+        aim=Aim(
+            (("create-answer-lost",), ("link-refused", "quorum-lost"), ("cancelled",)),
+            least=0.3,
+            spread=0.1,
+            groups=3,
+        ),
         wrong="A contender that is cancelled while it is unknown whether its create was applied "
         "leaves a znode.",
         seen_in="go-zookeeper #229",
@@ -133,6 +138,7 @@ MUTANTS = (
                 "with anyio.CancelScope(shield=True):",
             ),
         ),
+        tests=("tests/client/test_client_connect.py", *ASYNCIO),
     ),
     Mutant(
         number="54b",
@@ -166,6 +172,7 @@ MUTANTS = (
                 "if machine.state is SessionState.CLOSED:",
             ),
         ),
+        tests=("tests/client/test_client_connect.py", *ASYNCIO),
     ),
     Mutant(
         number="54d",
@@ -185,6 +192,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/unit/test_session_life.py",),
     ),
     Mutant(
         number="55",
@@ -204,6 +212,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/recipes/test_lock.py", *ASYNCIO),
     ),
     Mutant(
         number="56",
@@ -222,6 +231,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/unit/test_session_watches.py",),
     ),
     Mutant(
         number="56b",
@@ -314,5 +324,6 @@ MUTANTS = (
                 "if not self._resigned:",
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
 )

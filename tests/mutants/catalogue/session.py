@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import CUTS, LOST_LINKS, SILENCE
+from .kinds import ASYNCIO, CUTS, LOST_LINKS, SILENCE
 
 SILENT_EXPIRY = Change(
     "_session/machine.py",
@@ -54,6 +54,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="12b",
@@ -68,6 +69,7 @@ MUTANTS = (
                 "return self._gone()",
             ),
         ),
+        tests=("tests/recipes/test_fence_and_sessions.py", *ASYNCIO),
     ),
     Mutant(
         number="21",
@@ -190,6 +192,7 @@ MUTANTS = (
                 "0, round(self._asked_timeout * 1000), self.session_id, self._password",
             ),
         ),
+        tests=("tests/unit/test_session_machine.py",),
     ),
     Mutant(
         number="37",
@@ -267,6 +270,7 @@ MUTANTS = (
                 "return max(self._last_sent, self.last_contact) + self.timing.ping_after",
             ),
         ),
+        tests=("tests/unit/test_session_life.py",),
     ),
     Mutant(
         number="43b",
@@ -337,6 +341,7 @@ MUTANTS = (
                 "self._queue.extend(reads)",
             ),
         ),
+        tests=("tests/unit/test_session_depot.py",),
     ),
     Mutant(
         number="69",
@@ -368,6 +373,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/unit/test_session_machine.py",),
     ),
     Mutant(
         number="71",
@@ -381,5 +387,6 @@ MUTANTS = (
                 "if isinstance(answer, RemoteWireError):",
             ),
         ),
+        tests=("tests/unit/test_session_life.py",),
     ),
 )

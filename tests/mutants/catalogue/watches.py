@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import LOST_LINKS
+from .kinds import ASYNCIO, LOST_LINKS
 
 MUTANTS = (
     Mutant(
@@ -25,6 +25,7 @@ MUTANTS = (
                 "(), tuple(chunk[Kind.CHILD])",
             ),
         ),
+        tests=("tests/unit/test_session_watches.py",),
     ),
     Mutant(
         number="29c",
@@ -38,6 +39,7 @@ MUTANTS = (
                 "tuple(chunk[Kind.EXIST]), ()",
             ),
         ),
+        tests=("tests/unit/test_session_watches.py",),
     ),
     Mutant(
         number="30",
@@ -64,6 +66,7 @@ MUTANTS = (
                 "for request in self.watches.rearm(2**63 - 1, self._max_request - HEADER):",
             ),
         ),
+        tests=("tests/unit/test_session_watches.py",),
     ),
     Mutant(
         number="32",
@@ -101,6 +104,7 @@ MUTANTS = (
             ),
         ),
         note="It takes more than 128 KiB of watched paths.",
+        tests=("tests/unit/test_session_watches.py",),
     ),
     Mutant(
         number="34",
@@ -169,6 +173,7 @@ MUTANTS = (
                 "place = await self._look()",
             ),
         ),
+        tests=("tests/unit/test_contention.py",),
     ),
     Mutant(
         number="36b",
@@ -195,6 +200,7 @@ MUTANTS = (
                 "first = max(0, rank - 1 - look_ahead)",
             ),
         ),
+        tests=("tests/unit/test_contention.py",),
     ),
     Mutant(
         number="44",
@@ -271,12 +277,14 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/recipes/test_observe.py", *ASYNCIO),
     ),
     Mutant(
         number="75",
         name="removes-a-watch-that-is-needed",
         wrong="Taking back one watch removes the server's, also if another one here needs it.",
         changes=(Change("_session/watches.py", "if not wanted:", "if wanted or not wanted:"),),
+        tests=("tests/unit/test_session_watches.py",),
     ),
     Mutant(
         number="75b",
@@ -289,5 +297,6 @@ MUTANTS = (
                 "EventType.DELETED: (Kind.DATA, Kind.EXIST),",
             ),
         ),
+        tests=("tests/unit/test_session_watches.py",),
     ),
 )
