@@ -435,6 +435,7 @@ MUTANTS = (
                 "while client.lease.remaining() < 0.0 * enough:",
             ),
         ),
+        tests=("tests/recipes/test_counts.py", *ASYNCIO),
     ),
     Mutant(
         number="63",

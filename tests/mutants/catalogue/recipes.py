@@ -267,6 +267,7 @@ MUTANTS = (
                 "if node.token < 0:",
             ),
         ),
+        tests=("tests/recipes/test_lock.py", *ASYNCIO),
     ),
     Mutant(
         number="26",
