@@ -171,7 +171,8 @@ class Scope:
         return _read(OpCode.GET_ACL, GetACL(self.full(path)), _acl, path)
 
     def sync(self, path: str) -> PendingReply[None]:
-        return _read(OpCode.SYNC, Sync(self.full(path)), _synced, path)
+        body = encode_body(Sync(self.full(path)))
+        return PendingReply(OpCode.SYNC, body, _synced, path=path, is_led=True)
 
 
 def _write(

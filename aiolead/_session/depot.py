@@ -38,6 +38,7 @@ class Call(Generic[T]):
         is_write: whether it changes something, so that sending it twice could do so twice.
         is_proof: whether its success is a committed transaction: what a cut-off server cannot
             give.
+        is_led: whether the leader answers it in its turn, as it does a write; see `ledger`.
         arming: the watch that the request sets, if any.
         bound: whether it is of no use on another connection than the present one.
         on_error: turns some errors into a result, and returns the others.
@@ -51,6 +52,7 @@ class Call(Generic[T]):
         "arming",
         "body",
         "bound",
+        "is_led",
         "is_proof",
         "is_write",
         "on_error",
@@ -71,6 +73,7 @@ class Call(Generic[T]):
         path: str | None = None,
         is_write: bool = False,
         is_proof: bool = False,
+        is_led: bool = False,
         arming: Arming | None = None,
         bound: bool = False,
         on_error: Callable[[AioleadError], T | AioleadError] | None = None,
@@ -81,6 +84,7 @@ class Call(Generic[T]):
         self.path = path
         self.is_write = is_write
         self.is_proof = is_proof
+        self.is_led = is_led or is_proof
         self.arming = arming
         self.bound = bound
         self.on_error = on_error

@@ -214,14 +214,20 @@ class LeaseBook:
             self._settled[held] = self._settled.pop(held)
         return chosen
 
-    def renewed(self, sent: float, now: float) -> None:
-        """The renewal was answered.
+    def renewed(self, sent: float, answered: float, now: float) -> None:
+        """The renewal was answered, and so was the request that confirms it.
 
-        The next one leaves when it can prove something about this one: half a tick from now. That
-        may be late for a lease that began short; then as soon as it can prove anything new.
+        The next one leaves when it can prove something about this one: half a tick after its
+        answer. That may be late for a lease that began short; then as soon as it can prove anything
+        new.
+
+        Args:
+            sent: when the renewal was sent.
+            answered: when it was answered.
+            now: when it was confirmed.
         """
         self._unanswered = False
-        self._next_beat = max(sent + self._timing.renew_every, now + self._timing.half_tick)
+        self._next_beat = max(sent + self._timing.renew_every, answered + self._timing.half_tick)
         if self.deadline - self._next_beat < self._timing.enough_lease:
             # This one has just missed a request that would have made the lease longer.
             self._next_beat = min(self._next_beat, max(now, self._ledger.provable_from))

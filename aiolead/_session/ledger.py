@@ -8,24 +8,26 @@ has the derivation):
 * A touch at a follower reaches the leader with the follower's answer to the leader's ping, which
   comes every half tick. A follower that is cut off goes on answering pings and reads, and its
   touches reach nobody. So an answer as such proves nothing.
-* What a cut-off server cannot give is a newly *committed* change: the answer to a write, or the
-  event of one.
+* What a cut-off server cannot give is the answer to a write. (It can give watch events: when the
+  link heals, a follower hands on all that was committed meanwhile, however old.)
 
 Hence the rule. Let `a` be a request of this connection that was sent at `a.sent` and answered at
-`a.answered`. If our server is known to have been in contact with the leader half a tick or more
-after `a.answered`, then the leader has collected the touch of `a`, and the session lives until
-`a.sent + timeout`. Contact is known
+`a.answered`, and let a write be sent half a tick after that, or later, and be committed. Between
+the two, the leader sent our server a ping. It comes before the commit on the link between them,
+which keeps order; so our server had answered it, with the touch of `a`, before we had the answer to
+the write. A second request of ours that goes to the leader, sent after that answer, comes there
+behind the touch. When it is answered, the leader has seen the touch, and had not ended the session
+before: the session lives until `a.sent + timeout`. However long the link between the servers held
+things back, nothing changes in this.
 
-* from the answer to a write that was sent at `w`: contact at `w` or later;
-* from a watch event: contact at or after the sending of the newest request that was answered, and
-  answered promptly, before the event came in, since one connection delivers in order. Promptly,
-  because a follower that was stopped for a while (SIGSTOP, a long garbage collection) may find in
-  its buffers both an old commit and a newer request of ours: the event of the one, after the answer
-  to the other, would look like contact that was not there. Then that request took long.
+The second request may be another write, or a `sync`, which costs the servers next to nothing. A
+leader refuses a write of a session that it has ended. A `sync` it answers even then, but behind the
+end of the session, of which our server learns first; and then it closes our connection.
 
-The handshake touches the leader itself, so it needs contact but no half tick; the creation of a
-session is a committed change in itself. Nothing that one connection proves involves another one,
-but what is proven stays true when the connection dies.
+The handshake of a session that moves touches the leader itself before it is answered. So it needs a
+write that is committed after it, to show that the leader is one, and no second request. The
+creation of a session is a committed change in itself. Nothing that one connection proves involves
+another one, but what is proven stays true when the connection dies.
 
 `timeout` is the shortest that any server has granted to this session. Where servers differ in what
 they grant, moving to one that grants less can bring the end of the session forward, since a touch
@@ -43,9 +45,6 @@ from .timing import Timing
 GRAIN = 1 / 32
 """Answers closer together than this part of the session timeout share one entry."""
 
-PROMPT = 1 / 32
-"""An answer is prompt within this part of the session timeout."""
-
 
 class Ledger:
     """The requests of a connection that may still prove something.
@@ -53,12 +52,24 @@ class Ledger:
     All times are seconds on the clock of the caller. The memory is bounded by `1 / GRAIN` entries.
     """
 
-    __slots__ = ("_contact", "_entries", "_grain", "_last_prompt", "_proven", "_timing")
+    __slots__ = (
+        "_collected",
+        "_committed",
+        "_entries",
+        "_grain",
+        "_handshake",
+        "_proven",
+        "_timing",
+        "_unconfirmed",
+    )
 
     def __init__(self, timing: Timing) -> None:
         self._entries: deque[tuple[float, float]] = deque()  # (sent, answered), both rising
-        self._contact = -inf
-        self._last_prompt = -inf  # when the newest promptly answered request was sent
+        self._handshake = -inf  # when it was sent; none without a connection
+        self._committed = -inf  # when the newest write that was committed was sent
+        # The oldest and the newest committed write that no second request has confirmed yet.
+        self._unconfirmed: list[tuple[float, float]] = []  # (sent, answered)
+        self._collected = -inf  # when the newest confirmed write was sent
         self._proven = -inf
         self._timing = timing
         self._grain = timing.session_timeout * GRAIN
@@ -71,47 +82,46 @@ class Ledger:
             sent: when the handshake was sent.
             created: whether the session is new, rather than one that moved here.
         """
-        self._settle()
+        self.closed()
         if created:
             self._proven = -inf
         elif timing.session_timeout < self._timing.session_timeout:
             self._proven = min(self._proven, sent + timing.session_timeout)
         self._timing = timing
         self._grain = timing.session_timeout * GRAIN
-        self._entries.clear()
-        self._entries.append((sent, -inf))
-        self._last_prompt = sent
-        self._contact = sent if created else -inf
+        self._handshake = sent
+        self._committed = sent if created else -inf
 
     def closed(self) -> None:
         """The connection is gone. What it has proven stays proven."""
         self._settle()
         self._entries.clear()
-        self._contact = -inf
+        self._handshake = self._committed = self._collected = -inf
+        self._unconfirmed.clear()
 
-    def answered(self, sent: float, now: float, *, proof: bool) -> None:
+    def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
         """A request was answered.
 
         Args:
             sent: when it was sent.
             now: when its answer came in.
             proof: whether the answer is that of a write that was committed.
+            led: whether the leader has answered it in its turn: a write that was committed, or a
+                `sync`.
         """
-        if proof and sent > self._contact:
-            self._contact = sent
-        if now - sent <= self._timing.session_timeout * PROMPT:
-            self._last_prompt = sent
-        if now - self._entries[-1][1] >= self._grain:
+        if led:
+            self._confirm(sent)
+        if proof:
+            self._committed = max(self._committed, sent)
+            # The oldest of those that overlap stays, or else they might never be confirmed.
+            del self._unconfirmed[1:]
+            self._unconfirmed.append((sent, now))
+        if not self._entries or now - self._entries[-1][1] >= self._grain:
             self._settle()  # before what it counts with is forgotten
             self._entries.append((sent, now))
             dead = now - self._timing.session_timeout
             while len(self._entries) > 1 and self._entries[0][0] < dead:
                 self._entries.popleft()
-
-    def event(self) -> None:
-        """A watch reported a change that was committed while this connection was up."""
-        if self._last_prompt > self._contact:
-            self._contact = self._last_prompt
 
     @property
     def proven_until(self) -> float:
@@ -121,19 +131,28 @@ class Ledger:
 
     @property
     def provable_from(self) -> float:
-        """When a write may leave whose answer proves more than is proven; maybe never."""
-        proven, entries = self.proven_until, self._entries
-        for sent, answered in islice(entries, 2):
-            if sent + self._timing.session_timeout > proven:
+        """When a write may leave that is the first step to prove more; maybe never."""
+        proven, timeout = self.proven_until, self._timing.session_timeout
+        if self._handshake + timeout > proven:
+            return -inf
+        for sent, answered in islice(self._entries, 2):
+            if sent + timeout > proven:
                 return answered + self._timing.half_tick
         return inf
 
+    def _confirm(self, sent: float) -> None:
+        """The leader has answered what was sent then: a second request to all answered before."""
+        while self._unconfirmed and self._unconfirmed[0][1] <= sent:
+            self._collected = self._unconfirmed.pop(0)[0]
+
     def _settle(self) -> None:
-        entries = self._entries
+        entries, timeout = self._entries, self._timing.session_timeout
         half_tick = self._timing.half_tick
-        # The newest request that was answered half a tick before the last known contact. As a sum,
-        # as `LeaseBook.renewed` counts it: a renewal that leaves exactly when due must not miss it.
-        while len(entries) > 1 and entries[1][1] + half_tick <= self._contact:
+        if self._committed >= self._handshake > -inf:
+            self._proven = max(self._proven, self._handshake + timeout)
+        # The newest request that was answered half a tick before the write was sent. As a sum, as
+        # `LeaseBook.renewed` counts it: a renewal that leaves exactly when due must not miss it.
+        while len(entries) > 1 and entries[1][1] + half_tick <= self._collected:
             entries.popleft()
-        if entries and self._contact > -inf and entries[0][1] + half_tick <= self._contact:
-            self._proven = max(self._proven, entries[0][0] + self._timing.session_timeout)
+        if entries and entries[0][1] + half_tick <= self._collected:
+            self._proven = max(self._proven, entries[0][0] + timeout)

@@ -26,7 +26,7 @@ from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
 from .._wire.packets import PING, encode_body, encode_record, encode_request
 from .._wire.replies import MultiResult, ReplyHeader, WatcherEvent
-from .._wire.requests import AuthPacket, Check, CloseSession, Multi, RemoveWatches
+from .._wire.requests import AuthPacket, Check, CloseSession, Multi, RemoveWatches, Sync
 from ..errors import (
     AioleadError,
     AuthFailedError,
@@ -48,7 +48,7 @@ from .ledger import Ledger
 from .states import Trigger, after
 from .timing import Timing
 from .transaction import multi_call
-from .watches import FIRES, WatchRegistry
+from .watches import WatchRegistry
 
 T = TypeVar("T")
 
@@ -290,7 +290,7 @@ class SessionMachine:
         elif xid == XID_EVENT:
             self._event(WatcherEvent.read(r), header.zxid)
         elif xid == XID_PING and self._pings:
-            self._ledger.answered(self._pings.popleft(), now, proof=False)
+            self._ledger.answered(self._pings.popleft(), now, proof=False, led=False)
         elif xid == XID_SET_WATCHES and self._rearm_pending:
             self._rearm_pending -= 1
             self.watches.is_live = self._rearm_pending == 0
@@ -306,7 +306,9 @@ class SessionMachine:
         # Only now, since a zxid out of nonsense would have every server refuse us from then on.
         self.last_zxid = max(self.last_zxid, header.zxid)
         worked = not isinstance(answer, AioleadError)
-        self._ledger.answered(call.sent_at, now, proof=call.is_proof and worked)
+        self._ledger.answered(
+            call.sent_at, now, proof=call.is_proof and worked, led=call.is_led and worked
+        )
         call.settle(answer, missing=header.err != 0)
         if isinstance(answer, AuthFailedError):
             # From a server that serves authenticated clients only; it hangs up after this.
@@ -322,11 +324,6 @@ class SessionMachine:
             type_ = EventType(event.type)
         except ValueError:
             return  # of a kind of watch that we do not set
-        if type_ in FIRES and not self._rearm_pending:
-            # While watches are being re-armed, the server reports what it finds in its own tree;
-            # only after that does an event mean a change that was committed just now. That a watch
-            # was removed is no change at all.
-            self._ledger.event()
         self.watches.fire(type_, event.path, zxid)
 
     def _authenticated(self, err: int) -> None:
@@ -441,12 +438,28 @@ class SessionMachine:
     def _renewed(self, call: Call[list[MultiResult]], holds: list[HeldZnode]) -> None:
         error = call.error()
         if error is None:
-            self.leases.renewed(call.sent_at, self.last_contact)
+            self._confirm(call.sent_at, self.last_contact, holds[0].path)
             return
         gone = isinstance(error, TransactionError) and isinstance(error.cause, NoNodeError)
         self.leases.refused(self.last_contact, retry=gone)
         if isinstance(error, TransactionError) and gone:
             holds[error.index].lose(LossReason.DELETED)
+
+    def _confirm(self, sent: float, answered: float, path: str) -> None:
+        """The second step of a renewal, whose answer makes the first one count; see `ledger`."""
+        call: Call[None] = Call(
+            OpCode.SYNC, encode_body(Sync(path)), _nothing, is_led=True, bound=True
+        )
+
+        def confirmed() -> None:
+            if call.error() is None:
+                self.leases.renewed(sent, answered, self.last_contact)
+            else:
+                self.leases.refused(self.last_contact, retry=False)
+
+        call.add_done_callback(confirmed)
+        self._depot.enqueue(call, answered)
+        self._on_output()
 
 
 def _nothing(_: Reader) -> None:

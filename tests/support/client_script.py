@@ -22,6 +22,7 @@ from aiolead._wire.replies import (
     ErrorResult,
     MultiReply,
     NamesReply,
+    PathReply,
     ReplyHeader,
     StatReply,
     WatcherEvent,
@@ -184,14 +185,23 @@ class Script:
         self.zxid += 1
         self.reply(packet.xid, MultiReply(results))
 
+    def confirm(self) -> Packet:
+        """Answers the second step of a renewal, which has to be all there is to send now."""
+        (sync,) = self.sent()
+        assert sync.op is OpCode.SYNC
+        self.answer(sync)
+        return sync
+
     def event(self, type_: EventType, path: str) -> None:
         self.feed(encode_reply(ReplyHeader(XID_EVENT, -1, 0), WatcherEvent(type_.value, path)))
 
     def serve(self) -> list[Packet]:
-        """Answers everything that is sent now."""
-        packets = self.sent()
-        for packet in packets:
-            self.answer(packet)
+        """Answers everything that is sent now, and what the answers have made it send."""
+        packets = []
+        while sent := self.sent():
+            packets += sent
+            for packet in sent:
+                self.answer(packet)
         return packets
 
     # --- time ----------------------------------------------------------------------------------
@@ -234,6 +244,7 @@ _ANSWERS: dict[OpCode, Record | None] = {
     OpCode.CLOSE_SESSION: None,
     OpCode.PING: None,
     OpCode.SET_WATCHES: None,
+    OpCode.SYNC: PathReply("/"),
     OpCode.AUTH: None,
 }
 

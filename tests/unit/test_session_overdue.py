@@ -103,7 +103,6 @@ def test_renewals_keep_it_quiet_and_wake_nobody(watch: Watch) -> None:
 
     def serve() -> None:
         watch.script.serve()
-        watch.script.serve()  # a renewal has two steps
         assert watch.found() == []
         assert watch.next_look() >= watch.script.now + 8.0 / 2
 

@@ -40,9 +40,13 @@ def test_an_answer_has_its_chance_however_short_the_lease_is() -> None:
     Holder(script, urgent=True)
     for _ in range(10):
         renewal = next_renewal(script)
-        script.advance(0.25)
+        script.advance(0.125)
         assert script.cuts == []
         script.answer(renewal)
+        (sync,) = script.sent()
+        script.advance(0.125)
+        assert script.cuts == []
+        script.answer(sync)
 
 
 def test_a_renewal_that_just_missed_a_proof_is_followed_by_another_at_once(script: Script) -> None:
@@ -58,10 +62,12 @@ def test_a_renewal_that_just_missed_a_proof_is_followed_by_another_at_once(scrip
     first = next_renewal(script)
     script.advance(0.1)
     script.answer(first)
+    script.confirm()
     assert script.machine.leases.deadline == pytest.approx(START + TIMEOUT - MARGIN)
     second = next_renewal(script)
     assert second.sent == pytest.approx(script.now)
     script.answer(second)
+    script.confirm()
     assert script.machine.leases.deadline == pytest.approx(START + 2.6 + TIMEOUT - MARGIN)
     assert holder.lost == []
 

@@ -1,0 +1,189 @@
+"""The second step of a renewal: the sync without which its transaction proves nothing."""
+
+from __future__ import annotations
+
+import pytest
+from support.client_script import START, Holder, Packet, Script
+
+from aiolead._wire.codes import OpCode
+from aiolead._wire.requests import Sync
+from aiolead.errors import LossReason, NoAuthError, SessionExpiredError
+from aiolead.model import EventType
+
+# A session of 8 s: renewals every 2 s, half a tick of 2 s, 0.8 s to stop in.
+TIMEOUT = 8.0
+MARGIN = 0.808
+
+
+@pytest.fixture
+def script() -> Script:
+    script = Script()
+    script.connect()
+    return script
+
+
+def renewals(packets: list[Packet]) -> list[Packet]:
+    return [packet for packet in packets if packet.op is OpCode.MULTI]
+
+
+def next_renewal(script: Script, within: float = 10.0) -> Packet:
+    """Lets time pass up to the next renewal, which is not answered; pings are."""
+    end = script.now + within
+    while script.machine.next_deadline() <= end:
+        script.now = max(script.now, script.machine.next_deadline())
+        script.tick()
+        found = None
+        for packet in script.sent():
+            if packet.op is OpCode.MULTI:
+                assert found is None
+                found = packet
+            else:
+                script.answer(packet)
+        if found is not None:
+            return found
+    raise AssertionError("no renewal")
+
+
+def renew(script: Script, within: float = 10.0) -> Packet:
+    """Lets time pass up to the next renewal, and answers both of its steps."""
+    packet = next_renewal(script, within)
+    script.answer(packet)
+    script.confirm()
+    return packet
+
+
+def after(script: Script, seconds: float) -> None:
+    """Time passes without anything being due."""
+    assert script.machine.next_deadline() > script.now + seconds
+    script.now += seconds
+
+
+def test_a_renewal_is_a_transaction_and_then_a_sync(script: Script) -> None:
+    Holder(script, "/held", urgent=True)
+    packets: list[Packet] = []
+    script.advance(10.0, serve=lambda: packets.extend(script.serve()))
+    assert [packet.op for packet in packets] == [OpCode.MULTI, OpCode.SYNC] * 6
+    assert [packet.sent - START for packet in renewals(packets)] == [0, 2, 4, 6, 8, 10]
+    assert Sync.read(packets[1].reader).path == "/held"
+
+
+def test_the_second_step_leaves_only_when_the_first_is_answered(script: Script) -> None:
+    Holder(script, urgent=True)
+    packet = next_renewal(script)
+    after(script, 1.0)
+    assert script.sent() == []
+    outputs = script.outputs
+    script.answer(packet)
+    assert script.outputs > outputs
+    assert script.ops() == [OpCode.SYNC]
+
+
+def test_no_renewal_leaves_while_the_one_before_is_unconfirmed(script: Script) -> None:
+    Holder(script, urgent=True)
+    script.answer(next_renewal(script))
+    (sync,) = script.sent()
+    assert sync.op is OpCode.SYNC
+    assert renewals(script.advance(TIMEOUT, serve=lambda: None) or script.sent()) == []
+
+
+@pytest.mark.parametrize("can_move", [True, False])
+def test_a_server_that_confirms_nothing_is_given_up_in_the_second_step_too(
+    script: Script, can_move: bool
+) -> None:
+    script.machine.can_move = can_move
+    holder = Holder(script, urgent=True)
+    script.answer(next_renewal(script))
+    (sync,) = script.sent()
+    end = START + TIMEOUT - MARGIN
+    while script.now < end - 0.1 and not script.cuts:
+        script.event(EventType.NONE, "")
+        script.advance(0.1)
+    assert script.cuts == (["the server does not confirm the lease"] if can_move else [])
+    if can_move:
+        assert end - 2.1 < script.now < end - 1.9
+    else:
+        script.answer(sync)
+        next_renewal(script, 0.0)
+    assert holder.lost == []
+
+
+def test_a_renewal_whose_confirmation_was_lost_with_the_link_is_made_anew(script: Script) -> None:
+    holder = Holder(script, urgent=True)
+    renew(script)
+    deadline = script.machine.leases.deadline
+    script.answer(next_renewal(script))
+    script.now += 0.5
+    assert script.ops() == [OpCode.SYNC]
+    script.lose_link()
+    script.connect()
+    assert script.machine.leases.deadline == deadline
+    packet = next_renewal(script, 0.0)
+    assert script.ops() == []  # the sync of the old link is of no use on this one
+    script.answer(packet)
+    assert script.machine.leases.deadline == pytest.approx(START + 2.5 + TIMEOUT - MARGIN)
+    script.confirm()
+    assert holder.lost == []
+
+
+def test_a_confirmation_that_never_left_is_not_sent_on_the_next_link(script: Script) -> None:
+    Holder(script, urgent=True)
+    script.answer(next_renewal(script))
+    script.lose_link()  # ... before anybody sends
+    script.connect()
+    assert script.ops() == []
+    (packet,) = script.advance(0.0)
+    assert packet.op is OpCode.MULTI
+
+
+def test_a_refused_transaction_is_not_confirmed(script: Script) -> None:
+    Holder(script, urgent=True)
+    script.answer(next_renewal(script), err=NoAuthError.code)
+    assert script.sent() == []
+    assert next_renewal(script).sent == START + 2.0
+
+
+def test_a_refused_confirmation_proves_nothing_and_is_tried_again_after_a_while(
+    script: Script,
+) -> None:
+    holder = Holder(script, "/held", surrender=True, urgent=True)
+    renew(script)
+    deadline = script.machine.leases.deadline
+    packet = next_renewal(script)
+    script.answer(packet)
+    (sync,) = script.sent()
+    script.answer(sync, err=-777)
+    assert script.machine.leases.deadline == deadline
+    again = renew(script)
+    assert again.sent == packet.sent + 2.0
+    assert script.machine.leases.deadline == pytest.approx(packet.sent + TIMEOUT - MARGIN)
+    assert holder.lost == []
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_session_that_ends_between_the_two_steps_is_not_renewed(
+    script: Script, told: bool
+) -> None:
+    holder = Holder(script, urgent=True)
+    script.answer(next_renewal(script))
+    (sync,) = script.sent()
+    if told:
+        with pytest.raises(SessionExpiredError):
+            script.answer(sync, err=-112)
+    script.lose_link()
+    assert holder.lost == []  # only a handshake says so for sure
+    script.open()
+    with pytest.raises(SessionExpiredError):
+        script.greet(0, 0)
+    assert holder.reasons == [LossReason.EXPIRED]
+    script.lose_link()
+    script.connect(8)
+    assert script.advance(1.0) == []
+    assert script.machine.leases.deadline == pytest.approx(script.now - 1 + TIMEOUT - MARGIN)
+
+
+def test_a_hold_that_was_let_go_of_between_the_two_steps_bothers_nobody(script: Script) -> None:
+    holder = Holder(script, urgent=True)
+    script.answer(next_renewal(script))
+    holder.hold.release()
+    script.confirm()
+    assert script.advance(2.0) == []
