@@ -1,0 +1,16 @@
+"""Which znodes of a line are a client's own is known while they are there, and no longer."""
+
+from __future__ import annotations
+
+from aiolead import Lock, connect
+from aiolead._recipes.line import Line
+from aiolead.testing import EmbeddedServer
+
+
+async def test_a_name_is_claimed_while_its_znode_is_there() -> None:
+    async with EmbeddedServer() as server, connect(server.connect_string) as client:
+        line = client.shared("/lock", Line)
+        for _ in range(3):
+            async with Lock(client, "/lock").hold() as held:
+                assert [f"/lock/{name}" for name in line.claimed] == [held.path]
+            assert line.claimed == set()
