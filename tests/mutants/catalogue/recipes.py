@@ -63,6 +63,8 @@ MUTANTS = (
                 "if self._node is None:",
             ),
         ),
+        note="It shows only where two deletions, ours and our predecessor's, are told in one go. Else "
+        "the next listing, or the watch on our znode, says so.",
     ),
     Mutant(
         number="14b",
@@ -95,6 +97,8 @@ MUTANTS = (
                 """,
             ),
         ),
+        note="A second net: the listing over the new session does not show the old znode, so that the "
+        "contender joins again all the same.",
     ),
     Mutant(
         number="14d",
@@ -295,6 +299,8 @@ MUTANTS = (
                 """,
             ),
         ),
+        note="It takes a session that ends while a contender waits for a connection, then a create "
+        "whose answer is lost; and even then the look before waiting finds the ghost.",
     ),
     Mutant(
         number="27",

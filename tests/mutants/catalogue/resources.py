@@ -119,6 +119,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        note="The delete it waits for fails by itself when the link dies or its patience ends.",
     ),
     Mutant(
         number="54",
@@ -254,6 +255,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/client/test_client_core.py", *ASYNCIO),
     ),
     Mutant(
         number="56c",
@@ -274,6 +276,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/recipes/test_claims.py", *ASYNCIO),
     ),
     Mutant(
         number="57",

@@ -257,6 +257,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        note="It takes a session that ends between the two requests of a look.",
     ),
     Mutant(
         number="48b",
