@@ -91,6 +91,7 @@ class LeaseBook:
     """
 
     __slots__ = (
+        "_begun",
         "_changed",
         "_closed",
         "_fresh",
@@ -98,6 +99,7 @@ class LeaseBook:
         "_next_beat",
         "_settled",
         "_timing",
+        "_took",
         "_unanswered",
         "_wait_until",
         "_winding",
@@ -113,6 +115,8 @@ class LeaseBook:
         self._winding: dict[HeldZnode, None] = {}
         self._unanswered = False
         self._wait_until = -inf
+        self._begun = -inf  # when the present renewal left
+        self._took = 0.0  # how long the one before took
         self._next_beat = -inf
         self._closed = False
         self.observer: HoldObserver | None = None
@@ -201,8 +205,8 @@ class LeaseBook:
             now: when it leaves.
         """
         self._unanswered = True
-        # However short the lease is, the answer has its chance.
-        self._wait_until = now + (self.deadline - now) / 3
+        self._begun = now
+        self._be_patient(now)
         room -= MULTI_END
         chosen: list[HeldZnode] = []
         for held in islice(self._settled, most):
@@ -213,6 +217,14 @@ class LeaseBook:
         for held in chosen:
             self._settled[held] = self._settled.pop(held)
         return chosen
+
+    def committed(self, now: float) -> None:
+        """The renewal was answered, so our server is not cut off; what confirms it leaves now."""
+        self._be_patient(now)
+
+    def _be_patient(self, now: float) -> None:
+        """However short the lease is: an answer may take half of it, or what is usual here."""
+        self._wait_until = now + max((self.deadline - now) / 2, 2 * self._took)
 
     def renewed(self, sent: float, answered: float, now: float) -> None:
         """The renewal was answered, and so was the request that confirms it.
@@ -227,6 +239,7 @@ class LeaseBook:
             now: when it was confirmed.
         """
         self._unanswered = False
+        self._took = now - self._begun
         self._next_beat = max(sent + self._timing.renew_every, answered + self._timing.half_tick)
         if self.deadline - self._next_beat < self._timing.enough_lease:
             # This one has just missed a request that would have made the lease longer.
@@ -264,6 +277,7 @@ class LeaseBook:
 
     def link_lost(self) -> None:
         self._unanswered = False
+        self._took = 0.0
         self._next_beat = -inf
         for held in [held for held in (*self._settled, *self._fresh) if held.surrender]:
             held.lose(LossReason.UNCONFIRMED)

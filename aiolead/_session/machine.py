@@ -438,6 +438,7 @@ class SessionMachine:
     def _renewed(self, call: Call[list[MultiResult]], holds: list[HeldZnode]) -> None:
         error = call.error()
         if error is None:
+            self.leases.committed(self.last_contact)
             self._confirm(call.sent_at, self.last_contact, holds[0].path)
             return
         gone = isinstance(error, TransactionError) and isinstance(error.cause, NoNodeError)

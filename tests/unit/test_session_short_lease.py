@@ -32,7 +32,8 @@ def next_renewal(script: Script) -> Packet:
     raise AssertionError("no renewal")
 
 
-def test_an_answer_has_its_chance_however_short_the_lease_is() -> None:
+@pytest.mark.parametrize("took", [0.125, 0.3])
+def test_an_answer_has_its_chance_however_short_the_lease_is(took: float) -> None:
     # With the longest wind-down, a lease is as short as that when its renewal leaves.
     script = Script(wind_down=2.0)
     script.connect()
@@ -40,13 +41,30 @@ def test_an_answer_has_its_chance_however_short_the_lease_is() -> None:
     Holder(script, urgent=True)
     for _ in range(10):
         renewal = next_renewal(script)
-        script.advance(0.125)
+        script.advance(took)
         assert script.cuts == []
         script.answer(renewal)
         (sync,) = script.sent()
-        script.advance(0.125)
+        script.advance(took)
         assert script.cuts == []
         script.answer(sync)
+
+
+def test_an_answer_that_takes_longer_than_usual_has_half_of_a_short_lease() -> None:
+    script = Script(wind_down=2.0)
+    script.connect()
+    script.machine.can_move = True
+    Holder(script, urgent=True)
+    for _ in range(4):
+        script.answer(next_renewal(script))
+        script.confirm()
+    next_renewal(script)
+    left = script.machine.leases.deadline - script.now
+    assert left < 3.0
+    script.advance(left / 2 - 0.01)
+    assert script.cuts == []
+    script.advance(0.02)
+    assert len(script.cuts) == 1
 
 
 def test_a_renewal_that_just_missed_a_proof_is_followed_by_another_at_once(script: Script) -> None:
