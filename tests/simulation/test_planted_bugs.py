@@ -17,10 +17,10 @@ SEEDS = 60
 @pytest.mark.parametrize(
     ("name", "backend", "invariant"),
     [
-        ("no-deadline", "asyncio", "I1"),
+        ("an-event-is-contact", "asyncio", "I2"),
         ("data-watches-not-rearmed", "trio", "I9"),
         ("new-session-without-a-word", "asyncio", "I7"),
-        ("writes-are-sent-twice", "trio", "I6"),
+        ("predecessor-gone-means-first", "trio", "I1"),
         ("release-is-the-callers-work", "asyncio", "I6"),
     ],
 )

@@ -63,8 +63,8 @@ MUTANTS = (
                 "if self._node is None:",
             ),
         ),
-        note="It shows only where two deletions, ours and our predecessor's, are told in one go. Else "
-        "the next listing, or the watch on our znode, says so.",
+        note="It shows only where two deletions, ours and our predecessor's, are told in one go. "
+        "Else the next listing, or the watch on our znode, says so.",
     ),
     Mutant(
         number="14b",
@@ -97,7 +97,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        note="A second net: the listing over the new session does not show the old znode, so that the "
+        note="A second net: the listing over the new session does not show the old znode, so the "
         "contender joins again all the same.",
     ),
     Mutant(
