@@ -72,6 +72,12 @@ class Schedule:
         timeout = rng.choice((2.0, 2.0, 2.0, 3.0, 4.0))
         healing = 1.0 + timeout * derived(seed, "healing").uniform(2.0, 3.2)
         net = derived(seed, "network")
+        latency = net.choice((0.0002, 0.001, 0.004, timeout / 200))
+        wind_downs = (0.0, 0.05, 0.1, 0.1, 0.25)
+        if latency == timeout / 200:
+            # A quarter, and round trips of up to a twelfth of the session timeout: with that, and
+            # a tick that is not told, there is no lease left to renew (docs/safety.md).
+            wind_downs = (0.0, 0.05, 0.1, 0.1, 0.15)
         return cls(
             seed=seed,
             voters=5 if rng.random() < 0.08 else 3,
@@ -80,9 +86,9 @@ class Schedule:
             tick=(tick := timeout / rng.choice((2.0, 4.0, 4.0, 5.0, 8.0))),
             sync_limit=max(2, round(rng.uniform(0.5, 1.6) * timeout / tick)),
             session_timeout=timeout,
-            wind_down=timeout * rng.choice((0.0, 0.05, 0.1, 0.1, 0.25)),
+            wind_down=timeout * rng.choice(wind_downs),
             tells_tick=rng.random() < 0.5,
-            latency=net.choice((0.0002, 0.001, 0.004, timeout / 200)),
+            latency=latency,
             peer_latency=net.choice((0.0002, 0.001, 0.003)),
             jitter=net.choice((0.1, 1.0, 3.0)),
             process_rates=_rates(derived(seed, "clocks of processes")),
