@@ -49,7 +49,7 @@ soak: $(VENV)/.soak ## Simulates many schedules of faults: SEEDS=10000, MINUTES=
 chaos: zookeeper ## Processes and real servers under faults: SEEDS=5, RECIPES=aiolead,kazoo,curator.
 	$(BIN)/python -m tests.chaos $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RECIPES),--recipes $(RECIPES))
 
-mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices (about an hour).
+mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices (an hour or two).
 	$(BIN)/python -m tests.mutants
 
 clean: ## Removes the environment and what tools left behind.

@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="list them, and plant none")
     parser.add_argument("--seeds", type=int, default=2000, help="how many seeds at most")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--minutes", type=float, default=15.0, help="how long at most, for each")
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long at most, for each")
     parser.add_argument("--backend", choices=[*BACKENDS, "both", "none"], default="both")
     parser.add_argument("--no-tests", action="store_true", help="only simulate")
     parser.add_argument("--missing", action="store_true", help="only what has no result yet")
@@ -56,7 +56,7 @@ def main() -> int:
 
 def _ways(mutant: Mutant, options: argparse.Namespace) -> list[str]:
     ways: list[str] = []
-    if options.backend != "none" and mutant.simulated and not mutant.conformance:
+    if options.backend != "none" and mutant.simulated and mutant.simulated:
         ways += BACKENDS if options.backend == "both" else [options.backend]
     if mutant.tests and not options.no_tests:
         ways.append("tests")

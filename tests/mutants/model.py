@@ -64,8 +64,8 @@ class Mutant:
         aim: which faults bring it out.
         tests: those that see it, as arguments of pytest, where a simulation does not.
         note: what is to be said about the result, above all if the simulation does not see it.
-        conformance: whether it is a bug of the simulated servers: then only the tests count that
-            compare them with real ones.
+        simulated: whether the simulation can see it; it has neither threads nor a real clock, and
+            cannot be the judge of its own servers.
         simulated: whether the simulation runs the code at all that it is planted in.
     """
 
@@ -77,7 +77,7 @@ class Mutant:
     aim: Aim = Aim()
     tests: tuple[str, ...] = ()
     note: str = ""
-    conformance: bool = False
+    simulated: bool = True
     simulated: bool = True
 
 

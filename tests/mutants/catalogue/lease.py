@@ -303,6 +303,7 @@ MUTANTS = (
     Mutant(
         number="8",
         name="wall-clock",
+        simulated=False,
         wrong="The lease is measured with the wall clock, which can be set.",
         seen_in="CURATOR-442; aiozk's deadlines; kazoo's Lease",
         changes=(

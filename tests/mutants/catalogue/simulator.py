@@ -21,7 +21,7 @@ CLIENTS = "testing/simulation/ensemble/clients.py"
 
 def _bug(number: str, name: str, wrong: str, *changes: Change) -> Mutant:
     return Mutant(
-        number=number, name=name, wrong=wrong, changes=changes, tests=TESTS, conformance=True
+        number=number, name=name, wrong=wrong, changes=changes, tests=TESTS, simulated=False
     )
 
 
