@@ -56,7 +56,7 @@ def main() -> int:
 
 def _ways(mutant: Mutant, options: argparse.Namespace) -> list[str]:
     ways: list[str] = []
-    if options.backend != "none" and mutant.simulated and mutant.simulated:
+    if options.backend != "none" and mutant.simulated:
         ways += BACKENDS if options.backend == "both" else [options.backend]
     if mutant.tests and not options.no_tests:
         ways.append("tests")

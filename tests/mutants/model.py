@@ -66,7 +66,6 @@ class Mutant:
         note: what is to be said about the result, above all if the simulation does not see it.
         simulated: whether the simulation can see it; it has neither threads nor a real clock, and
             cannot be the judge of its own servers.
-        simulated: whether the simulation runs the code at all that it is planted in.
     """
 
     number: str
@@ -77,7 +76,6 @@ class Mutant:
     aim: Aim = Aim()
     tests: tuple[str, ...] = ()
     note: str = ""
-    simulated: bool = True
     simulated: bool = True
 
 

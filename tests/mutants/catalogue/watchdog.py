@@ -14,7 +14,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="81",
         name="too-late-for-the-reserve",
-        simulated=False,
         wrong="The watchdog acts when the role may be given away, not a reserve before.",
         changes=(Change("_session/overdue.py", "if at - reserve <= now:", "if at <= now:"),),
         tests=OVERDUE,
@@ -23,7 +22,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="82",
         name="renewals-do-not-move-the-stop",
-        simulated=False,
         wrong="The watchdog does not hear of renewals: it ends a process in good health.",
         changes=(
             Change(
@@ -38,7 +36,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="83",
         name="lost-holds-follow-the-lease",
-        simulated=False,
         wrong="The time of a hold that was lost moves with the lease of the others.",
         changes=(
             Change(
@@ -53,7 +50,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="84",
         name="losses-wake-nobody",
-        simulated=False,
         wrong="A loss that leaves less time than the lease did is slept over.",
         changes=(Change("_session/overdue.py", "self._nearer(at - self.reserve)", "pass"),),
         tests=(*OVERDUE, *GUARD),
@@ -62,7 +58,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="85",
         name="released-holds-are-watched",
-        simulated=False,
         wrong="The watchdog does not hear that a hold was released.",
         changes=(
             Change(
@@ -77,7 +72,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="86",
         name="watchdog-sleeps-through-a-suspension",
-        simulated=False,
         wrong="The watchdog sleeps by a clock that stops while the machine is suspended.",
         changes=(Change("_client/guard.py", "else min(seconds, LONGEST_SLEEP)", "else seconds"),),
         tests=GUARD,
@@ -86,7 +80,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="87",
         name="broken-hooks-save-the-process",
-        simulated=False,
         wrong="A hook that raises, or never returns, has the last word.",
         changes=(Change("_client/guard.py", "if problem is not None:", "if False:"),),
         tests=GUARD,
@@ -95,7 +88,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="88",
         name="watchdog-ends-with-the-client",
-        simulated=False,
         wrong="The watchdog of a client that was closed does not wait for bodies that go on.",
         changes=(
             Change("_client/guard.py", "if due == inf and self._closed:", "if self._closed:"),
@@ -106,7 +98,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="89",
         name="ends-in-good-order",
-        simulated=False,
         wrong="The process is ended by an exception in the watchdog's thread.",
         changes=(Change("_client/watchdog.py", "os._exit(EXIT_CODE)", "sys.exit(EXIT_CODE)"),),
         tests=("tests/client/test_watchdog.py", "-k", "nobody_has_to_read"),
@@ -115,7 +106,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="90",
         name="stacks-to-a-full-pipe",
-        simulated=False,
         wrong="The stacks are written to what may be full, while no other thread can run.",
         changes=(Change("_client/watchdog.py", "os.set_blocking(sink, False)", "pass"),),
         tests=("tests/client/test_watchdog.py", "-k", "stacks_of_any_length"),
@@ -124,7 +114,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="91",
         name="late-answers-revive-a-lease",
-        simulated=False,
         wrong="An answer that is found after the end of a lease, but before anybody has looked at "
         "the time, extends it.",
         changes=(
@@ -140,7 +129,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="92",
         name="holders-sleep-through-a-suspension",
-        simulated=False,
         wrong="A holder is told of the end of its lease by a clock that stops while the machine is "
         "suspended.",
         changes=(
@@ -156,7 +144,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="93",
         name="keepers-sleep-through-a-suspension",
-        simulated=False,
         wrong="So does the keeper of a command.",
         changes=(
             Change(
