@@ -49,7 +49,6 @@ MUTANTS = (
     Mutant(
         number="41",
         name="back-off-without-a-limit",
-        aim=Aim((("servers-killed", "link-refused", "quorum-lost"),), least=0.5),
         wrong="The back-off doubles beyond the session timeout.",
         seen_in="aiozk: 4, 8, 16, 32, 60 s",
         changes=(
@@ -125,7 +124,6 @@ MUTANTS = (
     Mutant(
         number="53b",
         name="limit-ignored-while-disconnected",
-        aim=Aim((("servers-killed", "link-refused", "quorum-lost"),), least=0.5),
         wrong="The limit of a wait for our turn does not count while there is no connection.",
         seen_in="aiozk",
         changes=(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import ASYNCIO, CUTS, LOST_CREATES, LOST_LINKS, SILENCE
+from .kinds import ASYNCIO, CUTS, LOST_LINKS, SILENCE
 
 SILENT_EXPIRY = Change(
     "_session/machine.py",
@@ -197,7 +197,6 @@ MUTANTS = (
     Mutant(
         number="37",
         name="writes-are-sent-twice",
-        aim=Aim((LOST_CREATES,), groups=3),
         wrong="A write whose answer was lost is sent again over the next connection.",
         seen_in="aiozk",
         changes=(
