@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--backend", choices=[*BACKENDS, "both", "none"], default="both")
     parser.add_argument("--no-tests", action="store_true", help="only simulate")
     parser.add_argument("--missing", action="store_true", help="only what has no result yet")
+    parser.add_argument("--uncaught", action="store_true", help="only what was not caught yet")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--dry", action="store_true", help="publish nothing")
     options = parser.parse_args()
@@ -35,7 +36,7 @@ def main() -> int:
         (mutant, way)
         for mutant in mutants
         for way in _ways(mutant, options)
-        if not (options.missing and results.get(mutant.name, way))
+        if _is_wanted(results.get(mutant.name, way), options)
     ]
     uncaught = 0
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -52,6 +53,12 @@ def main() -> int:
     if not options.dry:
         results.publish()
     return 0
+
+
+def _is_wanted(found: Hunt | None, options: argparse.Namespace) -> bool:
+    if found is None:
+        return True
+    return not options.missing and not (options.uncaught and found.caught)
 
 
 def _ways(mutant: Mutant, options: argparse.Namespace) -> list[str]:
