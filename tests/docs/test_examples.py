@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -16,7 +17,7 @@ import pytest
 from support.docs import PATIENCE, ROOT, Program
 
 import aiolead
-from aiolead.testing import EmbeddedServer, ThreadedServer
+from aiolead.testing import EmbeddedServer, ThreadedServer, simulation
 
 EXAMPLES = ROOT / "examples"
 
@@ -104,6 +105,18 @@ def test_a_process_that_blocks_its_event_loop_is_ended(hosts: str) -> None:
         assert program.finish() == 70
 
 
+def test_the_simulation_tells_a_careful_scheduler_from_a_careless_one() -> None:
+    careful, careless, *told = Program("examples/simulated_scheduler.py", "6").run()
+    assert careful == "careful_schedulers: nothing was wrong in 6 schedules"
+    assert re.match(r"careless_schedulers: mixed at [\d.]+: page \d of a job comes after", careless)
+    assert told[0].startswith("seed ")
+    # The line that replays it does, to the same trace.
+    command = told[-1].removeprefix("To replay it: python ").split()
+    replayed = Program(sys.executable, *command)
+    replayed.wait_for("VIOLATION mixed")
+    assert replayed.finish() == 1
+
+
 @pytest.fixture
 def impatient() -> Iterator[ThreadedServer]:
     """A server that grants no session more than two seconds, so that a dead worker is missed."""
@@ -148,10 +161,15 @@ def test_examples_import_public_names_only() -> None:
     for script in scripts:
         for node in ast.walk(ast.parse(script.read_text())):
             if isinstance(node, ast.ImportFrom):
-                assert not (node.module or "").startswith("aiolead"), script
+                module = node.module or ""
+                assert not module.startswith("aiolead") or module == "aiolead.testing", script
+                if module == "aiolead.testing":
+                    assert {alias.name for alias in node.names} == {"simulation"}, script
             elif isinstance(node, ast.Import):
                 ours = {alias.name for alias in node.names if alias.name.startswith("aiolead")}
                 assert ours <= {"aiolead"}, script
             match node:
                 case ast.Attribute(ast.Name("aiolead"), name):
                     assert name in aiolead.__all__, f"{script}: aiolead.{name}"
+                case ast.Attribute(ast.Name("simulation"), name):
+                    assert name in simulation.__all__, f"{script}: simulation.{name}"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from support.schedules import BLOCKS, check_block, check_situations
 
+# A block takes some seconds; on a machine that is busy with other things, a minute or two.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.mark.parametrize(("scenario", "first"), BLOCKS)
 def test_no_schedule_violates_an_invariant(scenario: str, first: int) -> None:

@@ -1,0 +1,124 @@
+"""A job scheduler in the simulation: is it true that one process at a time does the job?
+
+`careful` and `careless` are the application. They know nothing of the simulation: they are given a
+client, and a printer, on which the pages of two schedulers must not get mixed. All else puts them
+into a world where links break, servers are cut off or die, and processes are killed or stopped: on
+each schedule three schedulers run, and the printer says so when pages are mixed.
+
+`careful` asks before each page whether it still leads. `careless` asks once, and does not let
+itself be interrupted, since half a job would be a pity. In a test with one server and a link that
+works, both do the same.
+
+python examples/simulated_scheduler.py [how many schedules]
+"""
+
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import anyio
+
+import aiolead
+from aiolead.testing import simulation
+
+PAGES = 10
+
+# --- the application -----------------------------------------------------------------------------
+
+
+class Printer:
+    """There is one. Says when a page comes between those of others."""
+
+    def __init__(self, on_mixed: Callable[[str], object]) -> None:
+        self._on_mixed = on_mixed
+        self._latest: object = None
+
+    def page(self, job: object, number: int) -> None:
+        if number > 0 and self._latest is not job:
+            self._on_mixed(f"page {number} of a job comes after pages of another one")
+        self._latest = job
+
+
+async def careful(client: aiolead.Client, printer: Printer, pause: float) -> None:
+    job = object()
+    async with aiolead.Election(client, "/scheduler").leadership() as term:
+        for number in range(PAGES):
+            term.check()
+            printer.page(job, number)
+            await anyio.sleep(pause)
+
+
+async def careless(client: aiolead.Client, printer: Printer, pause: float) -> None:
+    job = object()
+    async with aiolead.Election(client, "/scheduler").leadership() as term:
+        term.check()
+        with anyio.CancelScope(shield=True):
+            for number in range(PAGES):
+                printer.page(job, number)
+                await anyio.sleep(pause)
+
+
+# --- the world that it is put into ---------------------------------------------------------------
+
+Job = Callable[[aiolead.Client, Printer, float], Awaitable[None]]
+
+
+async def schedulers(job: Job, world: simulation.World) -> None:
+    """What is simulated: three processes that do the job again and again."""
+    printer = Printer(partial(world.violation, "mixed"))
+    for name in ("a", "b", "c"):
+        world.start(name, partial(scheduler, job, printer, world))
+
+
+async def scheduler(
+    job: Job, printer: Printer, world: simulation.World, process: simulation.Process
+) -> None:
+    """One process: until all has healed, and then it does the job once more, or is reported."""
+    while True:
+        try:
+            async with world.client(process) as client:
+                while True:
+                    was_healed = world.is_healed
+                    pause = 0.0 if was_healed else client.session_timeout / 8
+                    try:
+                        await job(client, printer, pause)
+                    except aiolead.LeadershipLost:
+                        continue  # the job was not finished: another one
+                    if was_healed:
+                        return
+        except aiolead.ConnectFailed:
+            await anyio.sleep(0.1)
+
+
+async def careful_schedulers(world: simulation.World) -> None:
+    await schedulers(careful, world)
+
+
+async def careless_schedulers(world: simulation.World) -> None:
+    await schedulers(careless, world)
+
+
+# --- many schedules of faults --------------------------------------------------------------------
+
+
+def search(scenario: simulation.Scenario, count: int) -> simulation.Outcome | None:
+    """The first of so many schedules that find something, with as few faults as will do."""
+    for seed in range(count):
+        outcome = simulation.simulate(scenario, seed=seed)
+        if outcome.violations:
+            return outcome.shrunk()
+    return None
+
+
+def main(count: int) -> None:
+    for scenario in (careful_schedulers, careless_schedulers):
+        found = search(scenario, count)
+        if found is None:
+            print(f"{scenario.__name__}: nothing was wrong in {count} schedules", flush=True)
+        else:
+            print(f"{scenario.__name__}: {found.violations[0]}", flush=True)
+            print(f"{found.schedule.tell()}\nTo replay it: {found.replay_line}", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
