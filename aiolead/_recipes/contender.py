@@ -400,28 +400,30 @@ class Contender:
     async def _await_lease(self) -> None:
         """Waits until the lease has an eighth of the session timeout to go.
 
-        On a session that is young, or has just written something, it has: then there is no round
-        trip, and no checkpoint. Else we ask. Who has joined only now has written already, and needs
-        a `sync` that confirms it. Who has waited needs both: that its server has told it of its
+        On a session that is young, or has written something lately, it has: then there is no round
+        trip, and no checkpoint. Else it takes two writes, one after the other. Who has joined only
+        now has done the first one. Who has waited asks twice: that its server has told it of its
         turn proves nothing about the session (see docs/safety.md).
+
+        A renewal's second request is a `sync`, since its first one shows that the session lives.
+        Here nothing is proven any more, and a leader that has just begun to end the session might
+        answer a `sync` in the instant before that has an effect. A write it refuses.
 
         Raises:
             _OwnGone: our znode is not there any more.
         """
         client = self._client
         enough = client.session_timeout / 8
+        writes, self._is_new = int(self._is_new), False
         while client.lease.remaining() < enough:
-            self._check_own()
-            is_written, self._is_new = self._is_new, False
-            if not is_written:
-                try:
-                    await client.check(self.node.path)
-                except NoNodeError:
-                    raise _OwnGone from None
-            if client.lease.remaining() < enough:
-                await client.sync(self.node.path)
-            if client.lease.remaining() < enough:
+            if writes >= 2:
                 await anyio.sleep(client.session_timeout / 32)
+            self._check_own()
+            try:
+                await client.check(self.node.path)
+            except NoNodeError:
+                raise _OwnGone from None
+            writes += 1
         self._check_own()
 
     def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
