@@ -23,8 +23,8 @@ things back, nothing changes in this.
 The second request may be another write, or a `sync`, which costs the servers next to nothing. A
 leader refuses a write of a session that it has begun to end. A `sync` it answers even then, but
 behind the end of the session, of which our server learns first; and then it closes our connection.
-(Between the leader's resolve to end a session and the queueing of that, a `sync` may slip in. So who
-has nothing proven any more takes two writes; see `Contender._await_lease`.)
+(Between the leader's resolve to end a session and the queueing of that, a `sync` may slip in. So
+who has nothing proven any more takes two writes; see `Contender._await_lease`.)
 
 The handshake of a session that moves touches the leader itself before it is answered. So it needs a
 write that is committed after it, to show that the leader is one, and no second request. The

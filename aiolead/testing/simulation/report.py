@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def write_report(
         "the simulated worlds."
     )
     lines = ["# Simulation report", "", summary, ""]
+    lines += [f"Commit: {_commit()}.", ""]
     lines += [f"**{len(total.failures)} schedules with violations.**", ""]
     lines += ["| event loop | schedules | seeds |", "|---|---|---|"]
     for backend, numbers in sorted(seeds.items()):
@@ -63,6 +65,16 @@ def write_report(
     page = directory / "report.md"
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return page
+
+
+def _commit() -> str:
+    """What was simulated, where the current directory is a checkout."""
+    command = ("git", "describe", "--always", "--dirty", "--abbrev=12")
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return told.stdout.strip()
 
 
 def _margins(directory: Path, margins: Sequence[float]) -> list[str]:
