@@ -403,6 +403,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/unit/test_session_lease.py",),
     ),
     Mutant(
         number="61",

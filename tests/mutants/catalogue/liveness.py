@@ -63,6 +63,7 @@ MUTANTS = (
                 "return self._rng.uniform(limit / 2, limit) + session_timeout * 0.0",
             ),
         ),
+        tests=("tests/unit/test_session_life.py", "tests/unit/test_session_timing.py"),
     ),
     Mutant(
         number="42",
@@ -154,6 +155,11 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=(
+            "tests/recipes/test_fence_and_sessions.py",
+            "tests/recipes/test_faults_link.py",
+            *ASYNCIO,
+        ),
     ),
     Mutant(
         number="53c",
@@ -203,5 +209,6 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/client/test_client_requests.py", *ASYNCIO),
     ),
 )

@@ -258,6 +258,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=("tests/client/test_client_faults.py", *ASYNCIO),
     ),
     Mutant(
         number="43",
