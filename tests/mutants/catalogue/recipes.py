@@ -258,6 +258,7 @@ MUTANTS = (
                 "if stat is None:",
             ),
         ),
+        note="It takes a path that is made anew while a debt is open, with the same number.",
     ),
     Mutant(
         number="20d",
@@ -427,6 +428,7 @@ MUTANTS = (
         aim=Aim((("link-stalled", "link-silent-up"),), least=0.7, groups=3),
         wrong="A create that is applied after we have looked for it in vain is never found.",
         changes=(NO_LATE_LOOK, NO_EXORCISM),
+        note="It takes a create that arrives after its client has looked for it elsewhere.",
     ),
     Mutant(
         number="38d",

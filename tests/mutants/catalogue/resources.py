@@ -79,6 +79,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        note="It takes a cancel between the loss of a link and the next one.",
     ),
     Mutant(
         number="51",

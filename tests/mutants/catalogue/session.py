@@ -329,6 +329,7 @@ MUTANTS = (
                 "return self._session_id != 0 and age > 0",
             ),
         ),
+        note="It takes a round in which every server hangs up on a session that is alive.",
     ),
     Mutant(
         number="68",
