@@ -263,6 +263,18 @@ def test_and_who_holds_in_its_wind_down_time(tale: Tale, end: float, broken: lis
     assert tale.broken() == broken
 
 
+@pytest.mark.parametrize(("end", "broken"), [(6.3, []), (6.4, ["I12"])])
+def test_who_takes_turn_after_turn_may_still_release_the_one_before(
+    tale: Tale, end: float, broken: list[str]
+) -> None:
+    tale.at(4).entered(L, "a", 1)
+    tale.at(4.9).left(L, "a", 1)
+    tale.at(4.9).joined(L, "a")
+    tale.at(5).cancelled(L, "a")
+    tale.at(end).withdrew(L, "a", "cancelled")
+    assert tale.broken() == broken
+
+
 @pytest.mark.parametrize(("end", "broken"), [(6.9, []), (7.0, ["I12"])])
 def test_who_resigns_may_wait_for_the_servers_besides(
     tale: Tale, end: float, broken: list[str]
