@@ -174,7 +174,7 @@ async def test_who_does_not_get_it_costs_little() -> None:
         async with in_memory(server, session_timeout=60) as a:
             async with in_memory(server, session_timeout=60, clock=stopped_clock) as b:
                 async with Lock(a, PATH):
-                    await eventually(lambda: server.requests["MULTI"] == 1, "it has settled")
+                    await eventually(lambda: server.requests["SYNC"] == 1, "it has settled")
                     before = server.requests.copy()
                     async with Lock(b, PATH).try_hold() as held:
                         assert held is None

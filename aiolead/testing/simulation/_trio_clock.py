@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import trio
-from trio._core import _run
+from trio._core import _run, _thread_cache
 
 from .parking import Parking
 from .timeline import SimulationError, Timeline
@@ -18,6 +18,7 @@ from .timeline import SimulationError, Timeline
 T = TypeVar("T")
 
 internals: Any = _run
+internals_of_threads: Any = _thread_cache
 
 
 class VirtualClock(trio.abc.Clock):
@@ -85,6 +86,17 @@ class _NoIO:
 
 
 @contextmanager
+def no_idle_threads() -> Iterator[None]:
+    """Hides the threads that trio keeps for later from it: a run is to have none, not even these."""
+    cache = internals_of_threads.THREAD_CACHE
+    idle, cache._idle_workers = cache._idle_workers, {}
+    try:
+        yield
+    finally:
+        cache._idle_workers = idle | cache._idle_workers
+
+
+@contextmanager
 def seeded_scheduler(seed: int) -> Iterator[None]:
     """Has trio shuffle the tasks that can run by a seed, instead of at random."""
     before = internals._ALLOW_DETERMINISTIC_SCHEDULING
@@ -105,7 +117,7 @@ def run(main: Callable[[], Awaitable[T]], timeline: Timeline, seed: int) -> T:
         Whatever `main` raises.
         SimulationError: the run did not end though it was told to.
     """
-    with seeded_scheduler(seed):
+    with seeded_scheduler(seed), no_idle_threads():
         try:
             return trio.run(main, clock=VirtualClock(timeline))
         except trio.TrioInternalError as error:
