@@ -87,7 +87,7 @@ class _NoIO:
 
 @contextmanager
 def no_idle_threads() -> Iterator[None]:
-    """Hides the threads that trio keeps for later from it: a run is to have none, not even these."""
+    """Hides the threads that trio keeps for later: a run is to have none, not even these."""
     cache = internals_of_threads.THREAD_CACHE
     idle, cache._idle_workers = cache._idle_workers, {}
     try:
