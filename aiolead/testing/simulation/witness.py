@@ -21,7 +21,7 @@ class Witness:
 
     def owned(self, session_id: int) -> list[str]:
         """The znodes of a session, in the order of their creation."""
-        return [path for path, owner in self._owners.items() if owner == session_id]
+        return [path for path, owner in self._owners.items() if owner and owner == session_id]
 
     def below(self, path: str) -> list[str]:
         """The ephemeral znodes right below a path, in the order of their creation."""
