@@ -100,7 +100,7 @@ def _margins(directory: Path, margins: Sequence[float]) -> list[str]:
 
 def _plot(path: Path, margins: Sequence[float]) -> bool:
     try:
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure  # pyright: ignore[reportMissingImports]
     except ImportError:
         return False
     figure = Figure(figsize=(8, 4), layout="constrained")
