@@ -338,4 +338,40 @@ class Holder:
         return [reason for reason, _ in self.lost]
 
 
+def renewals(packets: list[Packet]) -> list[Packet]:
+    return [packet for packet in packets if packet.op is OpCode.MULTI]
+
+
+def next_renewal(script: Script, within: float = 10.0) -> Packet:
+    """Lets time pass up to the next renewal, which is not answered; pings are."""
+    end = script.now + within
+    while script.machine.next_deadline() <= end:
+        script.now = max(script.now, script.machine.next_deadline())
+        script.tick()
+        found = None
+        for packet in script.sent():
+            if packet.op is OpCode.MULTI:
+                assert found is None
+                found = packet
+            else:
+                script.answer(packet)
+        if found is not None:
+            return found
+    raise AssertionError("no renewal")
+
+
+def renew(script: Script, within: float = 10.0) -> Packet:
+    """Lets time pass up to the next renewal, and answers both of its steps."""
+    packet = next_renewal(script, within)
+    script.answer(packet)
+    script.confirm()
+    return packet
+
+
+def after(script: Script, seconds: float) -> None:
+    """Time passes without anything being due."""
+    assert script.machine.next_deadline() > script.now + seconds
+    script.now += seconds
+
+
 NEVER = -inf

@@ -7,7 +7,19 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.client_script import NO_NODE, START, Holder, Packet, Script, get, write
+from support.client_script import (
+    NO_NODE,
+    START,
+    Holder,
+    Packet,
+    Script,
+    after,
+    get,
+    next_renewal,
+    renew,
+    renewals,
+    write,
+)
 
 from aiolead._session.machine import MOST_CHECKS
 from aiolead._wire.codes import OpCode
@@ -25,42 +37,6 @@ def script() -> Script:
     script = Script()
     script.connect()
     return script
-
-
-def renewals(packets: list[Packet]) -> list[Packet]:
-    return [packet for packet in packets if packet.op is OpCode.MULTI]
-
-
-def next_renewal(script: Script, within: float = 10.0) -> Packet:
-    """Lets time pass up to the next renewal, which is not answered; pings are."""
-    end = script.now + within
-    while script.machine.next_deadline() <= end:
-        script.now = max(script.now, script.machine.next_deadline())
-        script.tick()
-        found = None
-        for packet in script.sent():
-            if packet.op is OpCode.MULTI:
-                assert found is None
-                found = packet
-            else:
-                script.answer(packet)
-        if found is not None:
-            return found
-    raise AssertionError("no renewal")
-
-
-def renew(script: Script, within: float = 10.0) -> Packet:
-    """Lets time pass up to the next renewal, and answers both of its steps."""
-    packet = next_renewal(script, within)
-    script.answer(packet)
-    script.confirm()
-    return packet
-
-
-def after(script: Script, seconds: float) -> None:
-    """Time passes without anything being due."""
-    assert script.machine.next_deadline() > script.now + seconds
-    script.now += seconds
 
 
 # --- when renewals leave -----------------------------------------------------------------------

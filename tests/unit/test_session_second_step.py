@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from support.client_script import START, Holder, Packet, Script
+from support.client_script import (
+    START,
+    Holder,
+    Packet,
+    Script,
+    after,
+    next_renewal,
+    renew,
+    renewals,
+)
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.requests import Sync
@@ -20,42 +29,6 @@ def script() -> Script:
     script = Script()
     script.connect()
     return script
-
-
-def renewals(packets: list[Packet]) -> list[Packet]:
-    return [packet for packet in packets if packet.op is OpCode.MULTI]
-
-
-def next_renewal(script: Script, within: float = 10.0) -> Packet:
-    """Lets time pass up to the next renewal, which is not answered; pings are."""
-    end = script.now + within
-    while script.machine.next_deadline() <= end:
-        script.now = max(script.now, script.machine.next_deadline())
-        script.tick()
-        found = None
-        for packet in script.sent():
-            if packet.op is OpCode.MULTI:
-                assert found is None
-                found = packet
-            else:
-                script.answer(packet)
-        if found is not None:
-            return found
-    raise AssertionError("no renewal")
-
-
-def renew(script: Script, within: float = 10.0) -> Packet:
-    """Lets time pass up to the next renewal, and answers both of its steps."""
-    packet = next_renewal(script, within)
-    script.answer(packet)
-    script.confirm()
-    return packet
-
-
-def after(script: Script, seconds: float) -> None:
-    """Time passes without anything being due."""
-    assert script.machine.next_deadline() > script.now + seconds
-    script.now += seconds
 
 
 def test_a_renewal_is_a_transaction_and_then_a_sync(script: Script) -> None:

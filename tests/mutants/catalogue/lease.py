@@ -222,7 +222,7 @@ MUTANTS = (
         aim=GONE_TOGETHER,
         wrong="A renewal counts as soon as it is answered: that the leader has what was collected "
         "before is not confirmed by a second request.",
-        seen_in="aiolead, until the simulation found a link between servers that held things back",
+        seen_in="aiolead, at first",
         changes=(
             Change(
                 "_session/ledger.py",
