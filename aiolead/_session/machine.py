@@ -92,6 +92,7 @@ class SessionMachine:
         self.last_zxid = 0
         self.last_contact = -inf
         """When the servers were last heard of."""
+        self._last_answer = -inf
         self.can_move = False
         """Whether there is another server to go to, so that it is worth giving one up."""
         self._password = b""
@@ -228,6 +229,8 @@ class SessionMachine:
         except RemoteWireError as error:
             self._depot.nonsense(error)
             raise
+        if self._frames.buffered:
+            self._last_answer = now  # the answer may be a long one, on a slow link
         if self.leases.observer is not None:
             self.leases.observer.proof_moved()
 
@@ -265,7 +268,7 @@ class SessionMachine:
         self._ledger.opened(self.timing, self._handshake_sent, created=created)
         self.leases.retime(self.timing)
         self._established = True
-        self._established_at = now
+        self._established_at = self._last_answer = now
         # Credentials go before watches: what they may see depends on them.
         for auth in self._auth:
             body = encode_body(AuthPacket(auth.scheme, auth.credential))
@@ -285,10 +288,13 @@ class SessionMachine:
         r = Reader(frame)
         header = ReplyHeader.read(r)
         xid = header.xid
+        if xid == XID_EVENT:
+            # No sign of life: they still come where nothing of ours arrives any more.
+            self._event(WatcherEvent.read(r), header.zxid)
+            return
+        self._last_answer = now
         if xid > 0:
             self._answer(header, r, now)
-        elif xid == XID_EVENT:
-            self._event(WatcherEvent.read(r), header.zxid)
         elif xid == XID_PING and self._pings:
             self._ledger.answered(self._pings.popleft(), now, proof=False, led=False)
         elif xid == XID_SET_WATCHES and self._rearm_pending:
@@ -390,7 +396,7 @@ class SessionMachine:
         return self._last_sent + self.timing.ping_after
 
     def _silent_due(self) -> float:
-        return self.last_contact + self.timing.silent_after
+        return self._last_answer + self.timing.silent_after
 
     def _cut_due(self) -> float:
         if not self.can_move:
@@ -410,7 +416,7 @@ class SessionMachine:
             self._depot.fail_overdue(now, self.timing.session_timeout, self._waited_too_long)
             return None
         if now >= self._silent_due():
-            return f"nothing came from the server for {self.timing.silent_after:g} seconds"
+            return f"the server has answered nothing for {self.timing.silent_after:g} seconds"
         if now >= self._cut_due():
             return "the server does not confirm the lease"
         if now >= self.leases.renewal_due():

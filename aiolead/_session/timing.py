@@ -51,7 +51,7 @@ class Timing:
 
     @property
     def silent_after(self) -> float:
-        """Silence of the server after which the link counts as dead."""
+        """Time without an answer after which the link counts as dead; events are none."""
         return self.session_timeout * 2 / 3
 
     @property

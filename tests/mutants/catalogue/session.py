@@ -298,10 +298,24 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "return self.last_contact + self.timing.silent_after",
-                "return self.last_contact + 1e9",
+                "return self._last_answer + self.timing.silent_after",
+                "return self._last_answer + 1e9",
             ),
         ),
+    ),
+    Mutant(
+        number="65b",
+        name="events-break-the-silence",
+        aim=Aim((SILENCE,), least=0.5, groups=3),
+        wrong="A connection that takes nothing of ours any more is kept while it brings events.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "return self._last_answer + self.timing.silent_after",
+                "return self.last_contact + self.timing.silent_after",
+            ),
+        ),
+        tests=("tests/unit/test_session_life.py",),
     ),
     Mutant(
         number="66",
