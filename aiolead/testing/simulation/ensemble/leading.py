@@ -65,6 +65,8 @@ class Leading:
         self.pipeline = Pipeline(server.id, server.clients, server.replica, server.new_ticket, self)
         self._summary = server.current_epoch, server.replica.zxid
         self._learners: list[Learner] = []
+        self._strangers: dict[Link, None] = {}
+        """Connections that have not said whose they are."""
         # Who has joined, promised, and synchronised: bits, one for each voter.
         me = 1 << server.id
         self._joined, self._promised, self._synced = me, me, me
@@ -93,6 +95,8 @@ class Leading:
             self._timer.cancel()
         for learner in list(self._learners):
             self._drop(learner)
+        for link in list(self._strangers):
+            link.close()
         if self.broadcast is not None:
             self.broadcast.stop()
             self._server.truth.tell("leader-lost", server=self._server.id, epoch=self.epoch)
@@ -121,14 +125,20 @@ class Leading:
     # --- learners --------------------------------------------------------------------------------
 
     def _accept(self, wire: Wire, _host: str) -> Endpoint:
-        link = Link(self._server.life, lambda message: self._join(link, message), lambda: None)
+        link = Link(
+            self._server.life,
+            lambda message: self._join(link, message),
+            lambda: self._strangers.pop(link),
+        )
         link.accepted(wire)
+        self._strangers[link] = None
         return link
 
     def _join(self, link: Link, join: Message) -> None:
         """A server wants to follow."""
         if not isinstance(join, Join):
             raise AssertionError(f"{join!r} is no introduction")
+        del self._strangers[link]
         server = self._server
         settings = server.settings
         silence = Silence(
