@@ -117,6 +117,10 @@ class Lease(Protocol):
         """Seconds until `deadline`, from the clock, at this very call; never below 0."""
         ...
 
+    def is_enough(self) -> bool:
+        """Whether a hold may begin: what is left allows for its first renewal to be answered."""
+        ...
+
     def hold(
         self,
         path: str,

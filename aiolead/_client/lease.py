@@ -25,6 +25,9 @@ class ClientLease:
     def remaining(self) -> float:
         return max(0.0, self.deadline - self._core.clock())
 
+    def is_enough(self) -> bool:
+        return self._core.machine.leases.is_enough(self._core.clock())
+
     def hold(
         self,
         path: str,

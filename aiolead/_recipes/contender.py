@@ -398,7 +398,7 @@ class Contender:
     # --- holding -------------------------------------------------------------------------------
 
     async def _await_lease(self) -> None:
-        """Waits until the lease has an eighth of the session timeout to go.
+        """Waits until enough is left of the lease to begin with.
 
         On a session that is young, or has written something lately, it has: then there is no round
         trip, and no checkpoint. Else it takes two writes, one after the other. Who has joined only
@@ -413,9 +413,8 @@ class Contender:
             _OwnGone: our znode is not there any more.
         """
         client = self._client
-        enough = client.session_timeout / 8
         writes, self._is_new = int(self._is_new), False
-        while client.lease.remaining() < enough:
+        while not client.lease.is_enough():
             if writes >= 2:
                 await anyio.sleep(client.session_timeout / 32)
             self._check_own()

@@ -158,7 +158,7 @@ class LeaseBook:
         held = HeldZnode(self, path, lost, settled, surrender)
         if self.observer is not None:
             self.observer.began(held)
-        if urgent:
+        if urgent or self.deadline - now < self._timing.short_lease:
             self._settled[held] = None
             held.settle()
         else:
@@ -177,6 +177,16 @@ class LeaseBook:
     def wind_down(self, held: HeldZnode) -> None:
         self.forget(held)
         self._winding[held] = None
+
+    def is_enough(self, now: float) -> bool:
+        """Whether a hold may begin: its first renewal will be answered before the lease runs out.
+
+        A renewal is two round trips, each of which takes what a write takes here. However long that
+        was last time, no more than an ample lease is asked for, which can always be had.
+        """
+        timing = self._timing
+        usual = max(timing.enough_lease, 3 * self._ledger.write_took)
+        return self.deadline - now >= min(usual, timing.ample_lease)
 
     # --- renewing ------------------------------------------------------------------------------
 
@@ -224,7 +234,8 @@ class LeaseBook:
 
     def _be_patient(self, now: float) -> None:
         """However short the lease is: an answer may take half of it, or what is usual here."""
-        self._wait_until = now + max((self.deadline - now) / 2, 2 * self._took)
+        usual = max(2 * self._took, 3 * self._ledger.write_took)
+        self._wait_until = now + max((self.deadline - now) / 2, usual)
 
     def renewed(self, sent: float, answered: float, now: float) -> None:
         """The renewal was answered, and so was the request that confirms it.

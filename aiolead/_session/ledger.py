@@ -63,6 +63,7 @@ class Ledger:
         "_proven",
         "_timing",
         "_unconfirmed",
+        "write_took",
     )
 
     def __init__(self, timing: Timing) -> None:
@@ -75,6 +76,8 @@ class Ledger:
         self._proven = -inf
         self._timing = timing
         self._grain = timing.session_timeout * GRAIN
+        self.write_took = 0.0
+        """How long the newest committed write of this connection took; 0 before the first."""
 
     def opened(self, timing: Timing, sent: float, *, created: bool) -> None:
         """A connection was established.
@@ -100,6 +103,7 @@ class Ledger:
         self._entries.clear()
         self._handshake = self._committed = self._collected = -inf
         self._unconfirmed.clear()
+        self.write_took = 0.0
 
     def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
         """A request was answered.
@@ -114,6 +118,7 @@ class Ledger:
         if led:
             self._confirm(sent)
         if proof:
+            self.write_took = now - sent
             self._committed = max(self._committed, sent)
             # The oldest of those that overlap stays, or else they might never be confirmed.
             del self._unconfirmed[1:]

@@ -75,6 +75,11 @@ class Timing:
         return self.session_timeout / 8
 
     @property
+    def ample_lease(self) -> float:
+        """What is enough of a lease where answers take their time."""
+        return self.session_timeout / 6
+
+    @property
     def margin(self) -> float:
         """From the proven end of the session back to the moment a holder begins to stop."""
         return self.session_timeout * DRIFT + self.wind_down

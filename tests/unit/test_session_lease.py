@@ -16,6 +16,7 @@ from support.client_script import (
     after,
     get,
     next_renewal,
+    pass_time,
     renew,
     renewals,
     write,
@@ -455,13 +456,10 @@ def test_a_server_that_does_not_confirm_is_given_up_for_another_if_there_is_one(
     next_renewal(script)
     end = START + TIMEOUT - MARGIN
     while script.now < end - 2.2 and not script.cuts:
-        script.advance(0.1)
-        script.event(EventType.NONE, "")
+        pass_time(script)
     assert script.cuts == []
     while script.now < end - 0.1 and not script.cuts:
-        script.advance(0.1)
-        if not script.cuts:
-            script.event(EventType.NONE, "")
+        pass_time(script)
     if can_move:
         assert script.cuts == ["the server does not confirm the lease"]
         assert end - 2.1 < script.now < end - 1.9

@@ -10,6 +10,7 @@ from support.client_script import (
     Script,
     after,
     next_renewal,
+    pass_time,
     renew,
     renewals,
 )
@@ -17,7 +18,6 @@ from support.client_script import (
 from aiolead._wire.codes import OpCode
 from aiolead._wire.requests import Sync
 from aiolead.errors import LossReason, NoAuthError, SessionExpiredError
-from aiolead.model import EventType
 
 # A session of 8 s: renewals every 2 s, half a tick of 2 s, 0.8 s to stop in.
 TIMEOUT = 8.0
@@ -69,8 +69,7 @@ def test_a_server_that_confirms_nothing_is_given_up_in_the_second_step_too(
     (sync,) = script.sent()
     end = START + TIMEOUT - MARGIN
     while script.now < end - 0.1 and not script.cuts:
-        script.event(EventType.NONE, "")
-        script.advance(0.1)
+        pass_time(script)
     assert script.cuts == (["the server does not confirm the lease"] if can_move else [])
     if can_move:
         assert end - 2.1 < script.now < end - 1.9

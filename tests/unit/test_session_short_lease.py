@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from support.client_script import START, Holder, Packet, Script, get
+from support.client_script import START, Holder, Packet, Script, get, pass_time
 
+from aiolead._session.depot import Call
+from aiolead._session.transaction import multi_call
 from aiolead._wire.codes import OpCode
-from aiolead.model import EventType
+from aiolead._wire.replies import MultiResult
+from aiolead._wire.requests import Check, Multi
 
 # A session of 8 s: renewals every 2 s, half a tick of 2 s, 0.8 s to stop in.
 TIMEOUT = 8.0
@@ -96,6 +99,44 @@ def test_who_surrenders_with_the_link_does_not_give_it_up(script: Script) -> Non
     next_renewal(script)
     end = script.machine.leases.deadline
     while script.now < end - 0.2:
-        script.advance(0.1)
-        script.event(EventType.NONE, "")
+        pass_time(script)
     assert script.cuts == []
+
+
+def write(script: Script, took: float) -> None:
+    script.machine.submit(checking(), script.now)
+    (packet,) = script.sent()
+    script.now += took
+    script.answer(packet)
+
+
+def checking() -> Call[list[MultiResult]]:
+    return multi_call(Multi((Check("/held", -1),)), ["/held"], bound=True)
+
+
+@pytest.mark.parametrize(("took", "enough"), [(0.1, 1.0), (0.4, 1.2), (3.0, 4 / 3)])
+def test_what_is_enough_depends_on_how_long_writes_take(
+    script: Script, took: float, enough: float
+) -> None:
+    leases = script.machine.leases
+    write(script, took)
+    assert leases.is_enough(leases.deadline - enough)
+    assert not leases.is_enough(leases.deadline - enough + 0.01)
+
+
+def test_how_long_a_write_took_is_forgotten_with_its_connection(script: Script) -> None:
+    leases = script.machine.leases
+    write(script, 3.0)
+    script.lose_link()
+    script.connect()
+    assert leases.is_enough(leases.deadline - 1.0)
+
+
+@pytest.mark.parametrize(("left", "settled"), [(1.99, True), (2.01, False)])
+def test_a_hold_that_begins_with_a_short_lease_is_renewed_at_once(
+    script: Script, left: float, *, settled: bool
+) -> None:
+    script.now = script.machine.leases.deadline - left
+    holder = Holder(script)
+    assert bool(holder.settled) is settled
+    assert (script.machine.leases.renewal_due() <= script.now) is settled

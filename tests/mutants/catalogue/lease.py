@@ -227,11 +227,9 @@ MUTANTS = (
             Change(
                 "_session/ledger.py",
                 """
-                if proof:
                     self._committed = max(self._committed, sent)
                 """,
                 """
-                if proof:
                     self._committed = self._collected = max(self._committed, sent)
                 """,
             ),
@@ -433,8 +431,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "while client.lease.remaining() < enough:",
-                "while client.lease.remaining() < 0.0 * enough:",
+                "while not client.lease.is_enough():",
+                "while client.lease.is_enough() is None:",
             ),
         ),
         tests=("tests/recipes/test_counts.py", *ASYNCIO),
