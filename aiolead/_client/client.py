@@ -13,9 +13,9 @@ from .._wire.jute import Reader
 from .._wire.packets import encode_body
 from .._wire.requests import Multi
 from ..abc import Watch
-from ..errors import NodeExistsError, NoNodeError, TransactionError
+from ..errors import ConfigurationError, NodeExistsError, NoNodeError, TransactionError
 from ..model import ACL, Created, CreateMode, SessionState, Stat, WatchEvent
-from ..paths import parent, validate
+from ..paths import parent, parse_connect_string, validate
 from .core import Core, T
 from .fenced import Fence
 from .lease import ClientLease
@@ -98,6 +98,24 @@ class Client:
         For recipes and adapters; applications are better served by `observe`.
         """
         return self._core.subscribe(on_state)
+
+    def update_hosts(self, hosts: str) -> None:
+        """Replaces the list of servers.
+
+        A client that is connected may have to move, so that load stays even: to one of the servers
+        that came, for some; away from a server that is gone, for all. It waits for the answers to
+        what it has sent, for an eighth of the session timeout at most; the session goes on.
+
+        Args:
+            hosts: a connect string without a chroot: that of the client is fixed.
+
+        Raises:
+            ConfigurationError: it is malformed, or has a chroot.
+        """
+        target = parse_connect_string(hosts)
+        if target.chroot:
+            raise ConfigurationError(f"hosts: a client keeps its chroot, leave it out: {hosts!r}")
+        self._core.on_hosts(target.hosts)
 
     async def ready(self) -> None:
         """Waits until the session is connected.

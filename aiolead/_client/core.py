@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -39,6 +39,8 @@ class Core:
         """Set by the supervisor: there is something to send."""
         self.on_due: Callable[[], None] = _ignore
         """Set by the supervisor: something became due earlier than it was."""
+        self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore_hosts
+        """Set by the supervisor: the list of servers is replaced."""
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
         self._next_subscriber = 0
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
@@ -146,4 +148,8 @@ class Core:
 
 
 def _ignore() -> None:
+    pass
+
+
+def _ignore_hosts(_hosts: Sequence[tuple[str, int]]) -> None:
     pass

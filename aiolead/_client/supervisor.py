@@ -8,7 +8,8 @@ send would leave half a frame behind (on trio it does).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from math import inf
 
 import anyio
@@ -20,6 +21,7 @@ from ..model import SessionState
 from ..paths import format_host
 from .core import Core
 from .hosts import HostList
+from .rebalance import Server
 
 logger = logging.getLogger("aiolead.connection")
 
@@ -32,6 +34,12 @@ LONGEST_SLEEP = 1.0
 """How long the timekeeper sleeps at a time while anything is held, in seconds.
 
 The clock that event loops sleep by stops while the machine is suspended; the lease's does not.
+"""
+
+MOVING = 1 / 8
+"""How long a client that moves waits for answers, as a part of the session timeout.
+
+Nothing is sent meanwhile, renewals included: a lease that is renewed in time has 0.4 of it in hand.
 """
 
 LEAST_PATIENCE = 1 / 32
@@ -53,13 +61,14 @@ async def dial_tcp(address: str, port: int) -> ByteStream:
 class Link:
     """One connection, from the first byte to the last."""
 
-    __slots__ = ("ended", "opened", "scope", "stream")
+    __slots__ = ("ended", "is_leaving", "opened", "scope", "stream")
 
     def __init__(self, stream: ByteStream) -> None:
         self.stream = stream
         self.scope = anyio.CancelScope()
         self.opened = anyio.Event()
         self.ended: Exception | None = None
+        self.is_leaving = False
 
     def end(self, why: Exception) -> None:
         if self.ended is None:
@@ -86,11 +95,14 @@ class Supervisor:
         self._link: Link | None = None
         self._output = anyio.Event()
         self._due = anyio.Event()
+        self._answered: anyio.Event | None = None
+        """Set when nothing is in flight any more, while a move waits for that."""
         self._failures: dict[str, Exception] = {}
         """The last error of each address, since the last success."""
         self._doing = ("", "")
         core.on_output = self._on_output
         core.on_due = self._on_due
+        core.on_hosts = self.update_hosts
 
     def attempts(self) -> list[tuple[str, Exception]]:
         """Why there is no session yet: for each address the last error, or how far we are."""
@@ -115,6 +127,34 @@ class Supervisor:
             self._link.end(why)
             self._machine.link_down(self._core.clock())
 
+    # --- moving --------------------------------------------------------------------------------
+
+    def update_hosts(self, hosts: Sequence[Server]) -> None:
+        """Replaces the list of servers; a client that is connected may have to move."""
+        must_move = self._hosts.update(hosts)
+        if must_move:
+            self.move("the list of servers has changed")
+        elif self._hosts.has_changed:
+            self._machine.can_move = len(self._hosts) > 1
+
+    def move(self, why: str) -> None:
+        """Leaves the server for another one, as soon as what was sent is answered."""
+        link = self._link
+        if link is None or link.is_leaving or link.ended is not None or not link.opened.is_set():
+            return
+        link.is_leaving = True
+        self._machine.hold_back()
+        self._core.start(partial(self._leave, link, why))
+
+    async def _leave(self, link: Link, why: str) -> None:
+        with anyio.move_on_after(self._machine.timing.session_timeout * MOVING):
+            while link.ended is None and self._machine.awaits_answers:
+                self._answered = anyio.Event()
+                await self._answered.wait()
+        self._answered = None
+        if link is self._link:
+            self._cut(LinkEnded(why))
+
     # --- time ----------------------------------------------------------------------------------
 
     async def keep_time(self) -> None:
@@ -138,18 +178,16 @@ class Supervisor:
 
     async def keep_connected(self) -> None:
         """Connects, again and again, until the client is closed or its credentials are refused."""
-        last: tuple[str, int] | None = None
         refusals = 0  # rounds, in a row, in which every server hung up on our handshake
         while not self._machine.state.is_final:
             delay = self._backoff.delay(self._machine.timing.session_timeout)
             if delay:
                 await anyio.sleep(delay)
             refused = True
-            for host, port in self._hosts.round(last):
-                outcome = await self._try_host(host, port)
-                refused = refused and outcome == "refused"
-                if outcome == "served":
-                    last = (host, port)
+            for server in self._hosts.round():
+                outcome = await self._try_host(server)
+                refused = refused and outcome == "refused" and not self._hosts.has_changed
+                if outcome == "served" or self._hosts.has_changed:
                     break
                 if self._machine.state.is_final:
                     return
@@ -181,9 +219,10 @@ class Supervisor:
             patience = min(patience, max(left, timing.session_timeout * LEAST_PATIENCE))
         return patience
 
-    async def _try_host(self, host: str, port: int) -> str:
+    async def _try_host(self, server: Server) -> str:
         """Tries the addresses of one server until one of them serves us."""
         outcome = "failed"
+        host, port = server
         name = format_host(host, port)
         self._doing = (name, "its name is not resolved yet")
         try:
@@ -195,7 +234,7 @@ class Supervisor:
         self._machine.can_move = len(self._hosts) > 1 or len(addresses) > 1
         for address in addresses:
             label = name if address == host else f"{name} ({address})"
-            outcome = await self._try_address(address, port, label)
+            outcome = await self._try_address(server, address, label)
             if outcome == "served" or self._machine.state.is_final:
                 break
         return outcome
@@ -204,18 +243,19 @@ class Supervisor:
         logger.debug("%s: %s", name, error)
         self._failures[name] = error
 
-    async def _try_address(self, address: str, port: int, name: str) -> str:
+    async def _try_address(self, server: Server, address: str, name: str) -> str:
         """One attempt; returns when its connection, if there was one, has ended.
 
         Args:
+            server: which of the list it is.
             address: where to connect.
-            port: where to connect.
             name: what errors and logs call it.
 
         Returns:
             `served` after a connection with a session, `refused` where the server accepted the
             connection and then closed it without a word, `failed` otherwise.
         """
+        _, port = server
         self._doing = (name, "no connection yet")
         try:
             with anyio.fail_after(self._patience):
@@ -237,12 +277,16 @@ class Supervisor:
                         await link.opened.wait()
                         opened_at = clock()
                         logger.debug("%s: session 0x%x", name, self._session_id)
+                        if not self._hosts.opened(server):
+                            self.move("the server is not in the list any more")
                     if not link.opened.is_set():
                         self._cut(LinkEnded("no answer to the handshake in time"))
         finally:
             self._machine.link_down(clock())
             self._link = None
             await anyio.aclose_forcefully(stream)
+            if self._answered is not None:
+                self._answered.set()
         why = link.ended or LinkEnded("the connection ended")
         if not link.opened.is_set():
             self._failed(name, why)
@@ -263,6 +307,8 @@ class Supervisor:
                     link.opened.set()
                     self._on_due()
                 self._on_output()
+                if self._answered is not None and not machine.awaits_answers:
+                    self._answered.set()
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             self._cut(ServerHungUp(_hang_up(error)))
         except AioleadError as error:

@@ -123,6 +123,7 @@ class SessionMachine:
         self._pings: deque[float] = deque()
         self._auth_pending = 0
         self._rearm_pending = 0
+        self._holds_back = False
 
     # --- calls ---------------------------------------------------------------------------------
 
@@ -198,6 +199,15 @@ class SessionMachine:
         self.leases.link_lost()
         self._on_due()
 
+    def hold_back(self) -> None:
+        """Requests wait for the next connection from now on: this one is about to be given up."""
+        self._holds_back = True
+
+    @property
+    def awaits_answers(self) -> bool:
+        """Whether requests were sent that are not answered yet."""
+        return self._depot.inflight > 0
+
     def give_up_session(self) -> None:
         """Every server refuses to resume the session: it is taken for expired.
 
@@ -241,7 +251,7 @@ class SessionMachine:
         if self._out:
             out = b"".join(self._out)
             self._out.clear()
-        elif self._established:
+        elif self._established and not self._holds_back:
             out = self._depot.take(now)
         else:
             out = b""
