@@ -15,6 +15,7 @@ The znode exists exactly as long as its contender wants it, whatever is cancelle
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -87,6 +88,7 @@ class Contender:
         # What watches have told since it was last looked at.
         self._wake = anyio.Event()
         self._own_watch: Watch | None = None
+        self._own_look: Reply[tuple[bytes, Stat]] | None = None
         self._own_gone = False
         self._ahead: dict[str, Watch] = {}
         self._gone: set[str] = set()
@@ -136,21 +138,28 @@ class Contender:
 
     async def _persist(self, attempt: Callable[[], Awaitable[bool]]) -> bool:
         """Joins and makes the attempt, until neither the link nor the znode is lost meanwhile."""
-        while True:
-            try:
-                in_front = await self._join() or await attempt()
-                if in_front:
-                    await self._await_lease()
+        self._is_new = False
+        unsubscribe = self._client.subscribe(self._on_state)
+        try:
+            while True:
+                try:
+                    in_front = await self._join() or await attempt()
+                    if in_front:
+                        await self._await_lease()
+                        self._leave_watches()
+                except ConnectionLossError:
                     self._leave_watches()
-            except ConnectionLossError:
-                self._is_new = False
-                self._leave_watches()
-                self._close_own_watch()
-                await self._client.ready()
-            except (SessionExpiredError, _OwnGone):
-                self._forget()
-            else:
-                return in_front
+                    self._close_own_watch()
+                    await self._client.ready()
+                except (SessionExpiredError, _OwnGone):
+                    self._forget()
+                else:
+                    return in_front
+        finally:
+            unsubscribe()
+
+    def _on_state(self, _state: SessionState, _session_id: int) -> None:
+        self._is_new = False
 
     async def _is_in_front(self) -> bool:
         return (await self._look()).rank < self._places
@@ -363,11 +372,13 @@ class Contender:
         """Has the deletion of our znode by others reported."""
         node = self.node
         self._own_watch = self._client.make_watch(self._on_own)
-        look = self._client.get(node.path, watch=self._own_watch)
+        look = self._own_look = self._client.get(node.path, watch=self._own_watch)
         look.add_done_callback(partial(self._own_seen, node, look))
         return look
 
     def _own_seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
+        if self._own_look is look:
+            self._own_look = None
         if node is not self._node:
             return
         error = look.error()
@@ -389,6 +400,12 @@ class Contender:
             self._stale = True
             self._wake.set()
 
+    async def _own_looked_at(self) -> None:
+        """Waits for what the last look at our own znode shows; no checkpoint if it is known."""
+        while self._own_look is not None:
+            with suppress(NoNodeError):
+                await self._own_look
+
     def _lost_own(self) -> None:
         self._own_gone = True
         self._wake.set()
@@ -409,12 +426,20 @@ class Contender:
         Here nothing is proven any more, and a leader that has just begun to end the session might
         answer a `sync` in the instant before that has an effect. A write it refuses.
 
+        Whoever has not watched its own znode all the time looks at it besides: one that was made
+        anew, with everything around it, may have its name.
+
         Raises:
             _OwnGone: our znode is not there any more.
         """
         client = self._client
-        writes, self._is_new = int(self._is_new), False
-        while not client.lease.is_enough():
+        writes = int(self._is_new)
+        while True:
+            if not self._is_new and self._own_watch is None:
+                self._watch_own()
+            await self._own_looked_at()
+            if client.lease.is_enough():
+                break
             if writes >= 2:
                 await anyio.sleep(client.session_timeout / 32)
             self._check_own()
@@ -476,6 +501,7 @@ class Contender:
         node, self._node = self._node, None
         if node is not None:
             self._line.forget(node)
+        self._own_look = None
         self._own_gone = self._is_pair = False
 
     def _close_own_watch(self) -> None:

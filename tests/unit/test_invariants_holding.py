@@ -303,6 +303,21 @@ def test_two_places_hold_two_but_not_three(tale: Tale) -> None:
     assert len(one_holder(tale.events, replace(BOUNDS, places={"/other": 3}))) == 2
 
 
+@pytest.mark.parametrize(("whose", "broken"), [("a", 0), ("b", 1)])
+def test_of_several_that_are_stopped_the_one_whose_znode_is_gone_was_overtaken(
+    tale: Tale, whose: str, broken: int
+) -> None:
+    for token, name in ((1, "a"), (2, "b")):
+        tale.at(token / 10).node_created(path_of(token), token, session_of(name))
+        tale.entered(L, name, token, path=path_of(token), session_id=session_of(name))
+        tale.at(1).stopped(name)
+    tale.at(2).node_deleted(path_of({"a": 1, "b": 2}[whose]), 9)
+    tale.at(3).entered(L, "c", 3)
+    tale.at(4).continued("b")
+    tale.at(4).looked(L, "b", 2, held=True)
+    assert len(one_holder(tale.events, two())) == broken
+
+
 def test_permits_add_up(tale: Tale) -> None:
     bounds = replace(BOUNDS, places=3)
     tale.at(1).entered(L, "a", 1, permits=2)

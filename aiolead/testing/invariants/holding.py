@@ -40,7 +40,8 @@ def _overlaps(line: str, holds: list[Turn], bounds: Bounds) -> list[Violation]:
             late = []
             for other in active:
                 if other.is_excused(begin.at, bounds.session_timeout, bounds.slack):
-                    overtaken.setdefault(other, turn)
+                    if _is_given_away(other, turn, places):
+                        overtaken.setdefault(other, turn)
                 else:
                     late.append(other)
             if not _fit(turn, late, places):
@@ -53,6 +54,11 @@ def _overlaps(line: str, holds: list[Turn], bounds: Bounds) -> list[Violation]:
     for turn in holds:
         wrong += _false_claims(turn, overtaken.get(turn))
     return wrong
+
+
+def _is_given_away(turn: Turn, to: Turn, places: int) -> bool:
+    """Whether it was the place of this one, of several who were stopped, that another one got."""
+    return places == 1 or (turn.node is not None and turn.node.deleted_pos < to.entered_pos)
 
 
 def _fit(turn: Turn, others: list[Turn], places: int) -> bool:

@@ -431,8 +431,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "while not client.lease.is_enough():",
-                "while client.lease.is_enough() is None:",
+                "if client.lease.is_enough():",
+                "if client.lease.is_enough() is not None:",
             ),
         ),
         tests=("tests/recipes/test_counts.py", *ASYNCIO),

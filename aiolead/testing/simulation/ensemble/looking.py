@@ -56,7 +56,7 @@ class Electoral:
         """A letter has come in, the first of its connection or not."""
         if isinstance(notice, Notice):
             if is_first:
-                self._renew(notice.sender)
+                self._repeat_to(notice.sender)
             was_looking = self.election.role is Role.LOOKING
             now = self._life.clock()
             letters = self.election.receive(now, notice.sender, notice.notification)
@@ -83,6 +83,17 @@ class Electoral:
             self._deadline = deadline
         if was_looking and self.election.role is not Role.LOOKING:
             self._decided()
+
+    def _repeat_to(self, peer: int) -> None:
+        """Says what was said last to a peer again, which has opened a connection.
+
+        It may have been lost; and a server that hears something often enough repeats nothing by
+        itself. ZooKeeper's connections carry both ways, and begin with that.
+        """
+        self._renew(peer)
+        newest = self.election.last_sent(peer)
+        if newest is not None and peer not in self._links:
+            self._post(Letter(peer, newest))
 
     def _renew(self, peer: int) -> None:
         """Has the next letter take a new connection.
