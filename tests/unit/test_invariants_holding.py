@@ -315,7 +315,9 @@ def test_of_several_that_are_stopped_the_one_whose_znode_is_gone_was_overtaken(
     tale.at(3).entered(L, "c", 3)
     tale.at(4).continued("b")
     tale.at(4).looked(L, "b", 2, held=True)
+    tale.at(4.1).left(L, "b", 2)
     tale.at(5).continued("a")
+    tale.at(5).left(L, "a", 1, was_lost=True)
     assert len(one_holder(tale.events, two())) == broken
 
 
