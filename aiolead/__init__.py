@@ -14,6 +14,7 @@ from ._client.connect import (
     Connection,
     connect,
 )
+from ._client.features import Feature
 from ._client.fenced import (
     Fence,
     FencedTransaction,
@@ -107,6 +108,7 @@ from .errors import (
     TransportError,
     UnimplementedError,
     UnknownServerError,
+    UnsupportedError,
     UsageError,
     WireError,
 )
@@ -120,6 +122,7 @@ from .model import (
     Created,
     CreateMode,
     EventType,
+    Identity,
     Participant,
     Permission,
     SessionState,
@@ -161,10 +164,12 @@ __all__ = [
     "ElectionState",
     "EphemeralOnLocalSessionError",
     "EventType",
+    "Feature",
     "Fence",
     "Fenced",
     "FencedTransaction",
     "Held",
+    "Identity",
     "InvalidACLError",
     "InvalidConnectStringError",
     "InvalidPathError",
@@ -220,6 +225,7 @@ __all__ = [
     "TryContext",
     "UnimplementedError",
     "UnknownServerError",
+    "UnsupportedError",
     "UsageError",
     "WatchEvent",
     "Watchdog",

@@ -19,6 +19,8 @@
     │   └─ ClientClosedError(RuntimeError)
     ├─ ServerError                        the server's answer is an error code
     │   ├─ NoNodeError, NodeExistsError, BadVersionError, NoAuthError, ...
+    │   ├─ UnimplementedError             the server does not know the operation
+    │   │   └─ UnsupportedError           ... which we knew before, so nothing was sent
     │   ├─ TransactionError               one operation of a transaction failed, so none was applied
     │   └─ UnknownServerError             a code that this version does not know
     └─ CoordinationError
@@ -95,9 +97,9 @@ __all__ = [
     "TransportError",
     "UnimplementedError",
     "UnknownServerError",
+    "UnsupportedError",
     "UsageError",
     "WireError",
-    "server_error",
 ]
 
 
@@ -329,6 +331,25 @@ class UnimplementedError(ServerError):
     code, summary = -6, "the server does not support the operation"
 
 
+class UnsupportedError(UnimplementedError):
+    """The server is too old for the operation, or does not tell how old it is; nothing was sent.
+
+    Asked nevertheless, a server answers with an error and closes the connection, with all that was
+    in flight on it.
+
+    Attributes:
+        feature: what the server would have to know.
+        needs: the first version of ZooKeeper that knows it.
+        server: the version that the server says it is; None if it does not tell.
+    """
+
+    def __init__(self, feature: str, needs: str, server: str | None, why: str) -> None:
+        super().__init__(message=f"{feature} needs ZooKeeper {needs}: {why}")
+        self.feature = feature
+        self.needs = needs
+        self.server = server
+
+
 class OperationTimeoutError(ServerError):
     code, summary = -7, "the server gave up on the operation"
     outcome = Outcome.UNKNOWN
@@ -544,37 +565,6 @@ class SequenceExhaustedError(CoordinationError):
             "defined: let all contenders stop, delete the path and start again, or use a new path"
         )
         self.path = path
-
-
-def _leaves(base: type[ServerError]) -> dict[int, type[ServerError]]:
-    return {cls.code: cls for cls in base.__subclasses__() if cls.code}
-
-
-_BY_CODE = _leaves(ServerError)
-
-
-def server_error(code: int, path: str | None = None) -> AioleadError:
-    """The error for a code on the wire; `path` is what the request was about.
-
-    Codes that concern the session come back as `SessionError`s, all others as `ServerError`s.
-    """
-    if cls := _BY_CODE.get(code):
-        return cls(path)
-    match code:
-        case -4:
-            return ConnectionLossError("the server lost its link to the ensemble")
-        case -112:
-            return SessionExpiredError("the server says that the session expired")
-        case -115:
-            return AuthFailedError("the server refused the credentials")
-        case -118:
-            return SessionMovedError("the session was moved to another connection")
-        case -124:
-            return AuthFailedError(
-                "the server takes authenticated clients only, so it closed the session"
-            )
-        case _:
-            return UnknownServerError(code, path)
 
 
 def _describe(error: Exception) -> str:

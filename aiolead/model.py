@@ -19,6 +19,7 @@ __all__ = [
     "CreateMode",
     "Created",
     "EventType",
+    "Identity",
     "Participant",
     "Permission",
     "SessionState",
@@ -166,6 +167,20 @@ class Auth:
         # The hash is what ZooKeeper's DigestAuthenticationProvider stores; its strength is theirs.
         digest = base64.b64encode(hashlib.sha1(self.credential, usedforsecurity=False).digest())
         return ACL(permissions, "digest", f"{user}:{digest.decode()}")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a connection has shown to be, as the server sees it.
+
+    Attributes:
+        scheme: such as `ip` or `digest`.
+        id: such as an address or a user's name. Servers leave out what is secret: of `digest` they
+            tell the user alone, so this is not always the id of an `ACL` entry.
+    """
+
+    scheme: str
+    id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@
     core         what all views of one client share: the machine, its clock, its observers
     supervisor   the tasks: connecting, reading, writing, keeping time
     hosts        where to connect next
+    peer         the server that we are connected to, and how to ask it for its version
+    features     what servers know beyond ZooKeeper 3.5, and requests that need it
     reply, watch, states, lease, transaction, fenced      what the client hands out
     clock        the lease's clock
 

@@ -14,12 +14,13 @@ from .._wire.packets import encode_body
 from .._wire.requests import Multi
 from ..abc import Watch
 from ..errors import ConfigurationError, NodeExistsError, NoNodeError, TransactionError
-from ..model import ACL, Created, CreateMode, SessionState, Stat, WatchEvent
+from ..model import ACL, Created, CreateMode, Identity, SessionState, Stat, WatchEvent
 from ..paths import parent, parse_connect_string, validate
 from .core import Core, T
+from .features import Feature, read_with
 from .fenced import Fence
 from .lease import ClientLease
-from .operations import Scope
+from .operations import Scope, whoami
 from .reply import PendingReply
 from .states import SessionStates
 from .transaction import Transaction
@@ -294,6 +295,15 @@ class Client:
         """
         return self._submit(self._scope.get_children(self._core, path, watch))
 
+    def get_children_and_stat(
+        self, path: str, *, watch: Watch | None = None
+    ) -> PendingReply[tuple[list[str], Stat]]:
+        """The names of a znode's children, in no particular order, and its `Stat`.
+
+        For the watch and errors see `get_children`.
+        """
+        return self._submit(self._scope.get_children_and_stat(self._core, path, watch))
+
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
         """A znode's ACL and `Stat`.
 
@@ -305,6 +315,39 @@ class Client:
     def sync(self, path: str = "/") -> PendingReply[None]:
         """Has the connected server catch up with the leader before it answers what comes after."""
         return self._submit(self._scope.sync(path))
+
+    # --- reads of newer servers ----------------------------------------------------------------
+
+    async def get_all_children_number(self, path: str = "/") -> int:
+        """How many znodes there are below a path, at any depth (ZooKeeper 3.6).
+
+        Raises:
+            NoNodeError, NoAuthError.
+            UnsupportedError: the server is older, or does not tell its version.
+        """
+        make = self._scope.get_all_children_number(path)
+        return await read_with(self._core, Feature.GET_ALL_CHILDREN_NUMBER, make)
+
+    async def get_ephemerals(self, prefix: str = "/") -> list[str]:
+        """The paths of this session's ephemeral znodes, in no particular order (ZooKeeper 3.6).
+
+        Args:
+            prefix: how the paths must begin, as text: `/member-` finds `/member-1`, and `/a/` what
+                is below `/a`.
+
+        Raises:
+            UnsupportedError: the server is older, or does not tell its version.
+        """
+        make = self._scope.get_ephemerals(prefix)
+        return await read_with(self._core, Feature.GET_EPHEMERALS, make)
+
+    async def whoami(self) -> list[Identity]:
+        """Who the server takes this client for, by its address and credentials (ZooKeeper 3.7).
+
+        Raises:
+            UnsupportedError: the server is older, or does not tell its version.
+        """
+        return await read_with(self._core, Feature.WHO_AM_I, whoami())
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
         """A one-shot watch, armed by passing it to a read of this client.

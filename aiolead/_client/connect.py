@@ -13,6 +13,7 @@ import anyio
 from .._session.backoff import Backoff
 from .._session.machine import SessionMachine
 from .._wire.framing import DEFAULT_MAX_FRAME
+from .._wire.srvr import Version, parse_version
 from ..errors import ConfigurationError, ConnectFailed, UsageError
 from ..model import Auth, SessionState
 from ..paths import parse_connect_string
@@ -39,6 +40,7 @@ def connect(
     watchdog: Watchdog | bool | None = None,
     max_request: int = DEFAULT_MAX_FRAME,
     max_reply: int = DEFAULT_MAX_REPLY,
+    server_version: str | None = None,
     clock: Callable[[], float] | None = None,
     rng: random.Random | None = None,
     dial: Dial = dial_tcp,
@@ -69,6 +71,9 @@ def connect(
             thread.
         max_request: the largest request to send, in bytes: the servers' `jute.maxbuffer`.
         max_reply: the largest frame to accept, in bytes.
+        server_version: the version of ZooKeeper that every server has at least, such as "3.9", for
+            servers that do not tell it. By default a server is asked, on a connection of its own,
+            when an operation needs more than ZooKeeper 3.5 knows.
         clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
             A watchdog calls it in a thread of its own.
         rng: the randomness of host order and back-off.
@@ -101,6 +106,7 @@ def connect(
         checked_duration("tick_time", tick_time, least=0.001, most=session_timeout)
     guarding = _checked_watchdog(watchdog, session_timeout / 10 if wind_down is None else wind_down)
     credentials = _checked_auth(auth)
+    version = _checked_server_version(server_version)
     _check_size("max_request", max_request)
     _check_size("max_reply", max_reply)
 
@@ -119,6 +125,7 @@ def connect(
 
     rng = rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
     core = Core(make_machine, clock or lease_clock)
+    core.server_version = version
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
     supervisor = Supervisor(core, HostList(target.hosts, rng), Backoff(rng), dial)
     client = Client(core, target.chroot)
@@ -145,6 +152,10 @@ def _checked_watchdog(watchdog: object, wind_down: float) -> Watchdog | None:
             f"not {watchdog.reserve:g}"
         )
     return watchdog
+
+
+def _checked_server_version(version: object) -> Version | None:
+    return None if version is None else parse_version(version, name="server_version")
 
 
 def _checked_auth(auth: object) -> tuple[Auth, ...]:

@@ -13,8 +13,10 @@ from anyio.abc import TaskGroup
 
 from .._session.depot import Call
 from .._session.machine import SessionMachine
+from .._wire.srvr import Version
 from ..errors import AioleadError, AuthFailedError, ClientClosedError
 from ..model import SessionState
+from .peer import Peer
 
 T = TypeVar("T")
 
@@ -35,6 +37,10 @@ class Core:
         self.clock = clock
         self.tasks: TaskGroup | None = None
         """The client's own task group, while it is open."""
+        self.peer: Peer | None = None
+        """Set by the supervisor: the server at the other end, while the session is connected."""
+        self.server_version: Version | None = None
+        """What the servers are, if the user has said so."""
         self.on_output: Callable[[], None] = _ignore
         """Set by the supervisor: there is something to send."""
         self.on_due: Callable[[], None] = _ignore
@@ -74,13 +80,18 @@ class Core:
         """Waits until the session is connected; see `CoordinationClient.ready`."""
         await anyio.lowlevel.checkpoint()
         while self.machine.state is not SessionState.CONNECTED:
-            if self.machine.state is SessionState.AUTH_FAILED:
-                raise AuthFailedError("the server refused the credentials")
-            if self.machine.state is SessionState.CLOSED:
-                raise ClientClosedError("the client is closed")
-            await self._next_change()
+            self.check_open()
+            await self.next_change()
 
-    async def _next_change(self) -> None:
+    def check_open(self) -> None:
+        """Raises a `SessionError` if there will be no connection any more."""
+        if self.machine.state is SessionState.AUTH_FAILED:
+            raise AuthFailedError("the server refused the credentials")
+        if self.machine.state is SessionState.CLOSED:
+            raise ClientClosedError("the client is closed")
+
+    async def next_change(self) -> None:
+        """Waits until the session changes its state."""
         changed = anyio.Event()
         unsubscribe = self.subscribe(lambda _state, _session_id: changed.set())
         try:

@@ -12,11 +12,14 @@ from .._wire.jute import Reader
 from .._wire.packets import encode_body
 from .._wire.replies import (
     ACLReply,
+    ChildrenReply,
     CreateReply,
     DataReply,
     NamesReply,
+    NumberReply,
     PathReply,
     StatReply,
+    WhoAmIReply,
 )
 from .._wire.requests import (
     Check,
@@ -24,17 +27,21 @@ from .._wire.requests import (
     Delete,
     Exists,
     GetACL,
+    GetAllChildrenNumber,
     GetChildren,
     GetData,
+    GetEphemerals,
     SetACL,
     SetData,
     Sync,
+    WhoAmI,
 )
 from ..abc import Watch
 from ..errors import AioleadError, ConfigurationError, InvalidPathError, NoNodeError, UsageError
-from ..model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Stat
+from ..model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Identity, Stat
 from ..paths import parent, validate
 from .core import Core
+from .features import Bound, bound_read
 from .reply import PendingReply
 from .watch import ClientWatch
 
@@ -167,12 +174,40 @@ class Scope:
         arming = _arming(core, watch, full, path, Kind.CHILD)
         return PendingReply(OpCode.GET_CHILDREN, body, _names, path=path, arming=arming)
 
+    def get_children_and_stat(
+        self, core: Core, path: str, watch: Watch | None
+    ) -> PendingReply[tuple[list[str], Stat]]:
+        full = self.full(path)
+        body = encode_body(GetChildren(full, watch is not None))
+        arming = _arming(core, watch, full, path, Kind.CHILD)
+        return PendingReply(OpCode.GET_CHILDREN2, body, _children, path=path, arming=arming)
+
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
         return _read(OpCode.GET_ACL, GetACL(self.full(path)), _acl, path)
 
     def sync(self, path: str) -> PendingReply[None]:
         body = encode_body(Sync(self.full(path)))
         return PendingReply(OpCode.SYNC, body, _synced, path=path, is_led=True)
+
+    # --- reads of newer servers ----------------------------------------------------------------
+
+    def get_all_children_number(self, path: str) -> Bound[int]:
+        request = GetAllChildrenNumber(self.full(path))
+        return bound_read(OpCode.GET_ALL_CHILDREN_NUMBER, request, _number, path)
+
+    def get_ephemerals(self, prefix: str) -> Bound[list[str]]:
+        # What a server compares is the text, so a slash at the end is good for something here.
+        is_open = isinstance(prefix, str) and prefix.endswith("/")
+        full = self.full(prefix + "0")[:-1] if is_open else self.full(prefix)
+
+        def parse(r: Reader) -> list[str]:
+            return [self.strip(path) for path in NamesReply.read(r).names]
+
+        return bound_read(OpCode.GET_EPHEMERALS, GetEphemerals(full), parse, prefix)
+
+
+def whoami() -> Bound[list[Identity]]:
+    return bound_read(OpCode.WHO_AM_I, WhoAmI(), _identities, None)
 
 
 def _write(
@@ -217,6 +252,19 @@ def _data(r: Reader) -> tuple[bytes, Stat]:
 
 def _names(r: Reader) -> list[str]:
     return list(NamesReply.read(r).names)
+
+
+def _children(r: Reader) -> tuple[list[str], Stat]:
+    reply = ChildrenReply.read(r)
+    return list(reply.names), reply.stat
+
+
+def _number(r: Reader) -> int:
+    return NumberReply.read(r).number
+
+
+def _identities(r: Reader) -> list[Identity]:
+    return [Identity(scheme, user) for scheme, user in WhoAmIReply.read(r).users]
 
 
 def _acl(r: Reader) -> tuple[list[ACL], Stat]:

@@ -21,6 +21,7 @@ from ..model import SessionState
 from ..paths import format_host
 from .core import Core
 from .hosts import HostList
+from .peer import Peer
 from .rebalance import Server
 
 logger = logging.getLogger("aiolead.connection")
@@ -61,10 +62,11 @@ async def dial_tcp(address: str, port: int) -> ByteStream:
 class Link:
     """One connection, from the first byte to the last."""
 
-    __slots__ = ("ended", "is_leaving", "opened", "scope", "stream")
+    __slots__ = ("ended", "is_leaving", "opened", "peer", "scope", "stream")
 
-    def __init__(self, stream: ByteStream) -> None:
+    def __init__(self, stream: ByteStream, peer: Peer) -> None:
         self.stream = stream
+        self.peer = peer
         self.scope = anyio.CancelScope()
         self.opened = anyio.Event()
         self.ended: Exception | None = None
@@ -125,6 +127,7 @@ class Supervisor:
         """Gives up the connection, at once as far as the machine is concerned."""
         if self._link is not None and self._link.ended is None:
             self._link.end(why)
+            self._core.peer = None
             self._machine.link_down(self._core.clock())
 
     # --- moving --------------------------------------------------------------------------------
@@ -257,14 +260,18 @@ class Supervisor:
         """
         _, port = server
         self._doing = (name, "no connection yet")
+
+        async def open_stream() -> ByteStream:
+            return await self._dial(address, port)
+
         try:
             with anyio.fail_after(self._patience):
-                stream = await self._dial(address, port)
+                stream = await open_stream()
         except (OSError, anyio.BrokenResourceError) as error:
             self._failed(name, _reason(error, "no connection in time"))
             return "failed"
         self._doing = (name, "no answer to the handshake yet")
-        link = self._link = Link(stream)
+        link = self._link = Link(stream, Peer(name, open_stream))
         clock = self._core.clock
         opened_at = inf
         try:
@@ -282,6 +289,7 @@ class Supervisor:
                     if not link.opened.is_set():
                         self._cut(LinkEnded("no answer to the handshake in time"))
         finally:
+            self._core.peer = None
             self._machine.link_down(clock())
             self._link = None
             await anyio.aclose_forcefully(stream)
@@ -305,6 +313,7 @@ class Supervisor:
                 machine.receive(data, clock())
                 if not link.opened.is_set() and machine.state is SessionState.CONNECTED:
                     link.opened.set()
+                    self._core.peer = link.peer
                     self._on_due()
                 self._on_output()
                 if self._answered is not None and not machine.awaits_answers:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from .._wire.jute import Reader
 from .._wire.packets import encode_request
+from .._wire.refusal import server_error
 from ..errors import (
     AioleadError,
     ConnectionLossError,
     Outcome,
     RemoteWireError,
-    server_error,
 )
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
+from .._wire.refusal import server_error
 from .._wire.replies import ErrorResult, MultiReply, MultiResult
 from .._wire.requests import Multi
 from ..errors import (
@@ -17,7 +18,6 @@ from ..errors import (
     SessionError,
     TransactionError,
     UnknownServerError,
-    server_error,
 )
 from .depot import Call
 

@@ -214,3 +214,79 @@ class MultiReply:
                 case _:
                     raise RemoteWireError(f"operation {code} in a transaction's results")
             results.append((OpCode(code), result))
+
+
+@dataclass(frozen=True, slots=True)
+class NumberReply:
+    """To `GET_ALL_CHILDREN_NUMBER`, and to `ADD_WATCH`, where it is always 0."""
+
+    number: int
+
+    def write(self, w: Writer) -> None:
+        w.i32(self.number)
+
+    @classmethod
+    def read(cls, r: Reader) -> NumberReply:
+        return cls(r.i32())
+
+
+@dataclass(frozen=True, slots=True)
+class WhoAmIReply:
+    """To `WHO_AM_I`: schemes with the names of the users."""
+
+    users: Sequence[tuple[str, str]]
+
+    def write(self, w: Writer) -> None:
+        w.i32(len(self.users))
+        for scheme, user in self.users:
+            w.text(scheme)
+            w.text(user)
+
+    @classmethod
+    def read(cls, r: Reader) -> WhoAmIReply:
+        return cls(r.vector(8, lambda r: (r.text(), r.text())))
+
+
+ReadResult = DataReply | NamesReply | ErrorResult
+
+
+@dataclass(frozen=True, slots=True)
+class MultiReadReply:
+    """To `MULTI_READ`: one result per read, in order; one that failed does not harm the others."""
+
+    results: Sequence[ReadResult]
+
+    def write(self, w: Writer) -> None:
+        for result in self.results:
+            match result:
+                case ErrorResult(code):
+                    w.i32(OpCode.ERROR)
+                    w.flag(False)
+                    w.i32(code)
+                    w.i32(code)
+                case _:
+                    data = isinstance(result, DataReply)
+                    w.i32(OpCode.GET_DATA if data else OpCode.GET_CHILDREN)
+                    w.flag(False)
+                    w.i32(0)
+                    result.write(w)
+        w.i32(-1)
+        w.flag(True)
+        w.i32(-1)
+
+    @classmethod
+    def read(cls, r: Reader) -> MultiReadReply:
+        results: list[ReadResult] = []
+        while True:
+            code, done, _ = r.i32(), r.flag(), r.i32()
+            if done:
+                return cls(tuple(results))
+            match code:
+                case OpCode.ERROR:
+                    results.append(ErrorResult(r.i32()))
+                case OpCode.GET_DATA:
+                    results.append(DataReply.read(r))
+                case OpCode.GET_CHILDREN:
+                    results.append(NamesReply.read(r))
+                case _:
+                    raise RemoteWireError(f"operation {code} among the results of reads")

@@ -302,6 +302,63 @@ class GetEphemerals:
         return cls(r.text())
 
 
+@dataclass(frozen=True, slots=True)
+class GetAllChildrenNumber:
+    """How many znodes are below a path, at any depth (3.6)."""
+
+    op: ClassVar[OpCode] = OpCode.GET_ALL_CHILDREN_NUMBER
+    path: str
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+
+    @classmethod
+    def read(cls, r: Reader) -> GetAllChildrenNumber:
+        return cls(r.text())
+
+
+@dataclass(frozen=True, slots=True)
+class WhoAmI:
+    """Which identities the connection has shown (3.7)."""
+
+    op: ClassVar[OpCode] = OpCode.WHO_AM_I
+
+    def write(self, w: Writer) -> None:
+        pass
+
+
+ReadOp = GetData | GetChildren
+
+
+@dataclass(frozen=True, slots=True)
+class MultiRead:
+    """Several reads at one moment (3.6). Each `GetChildren` is a `GET_CHILDREN`."""
+
+    op: ClassVar[OpCode] = OpCode.MULTI_READ
+    ops: tuple[ReadOp, ...]
+
+    def write(self, w: Writer) -> None:
+        for op in self.ops:
+            _multi_header(w, op.op, done=False)
+            op.write(w)
+        _multi_header(w, -1, done=True)
+
+    @classmethod
+    def read(cls, r: Reader) -> MultiRead:
+        ops: list[ReadOp] = []
+        while True:
+            code, done, _ = r.i32(), r.flag(), r.i32()
+            if done:
+                return cls(tuple(ops))
+            match code:
+                case OpCode.GET_DATA:
+                    ops.append(GetData.read(r))
+                case OpCode.GET_CHILDREN:
+                    ops.append(GetChildren.read(r, OpCode.GET_CHILDREN))
+                case _:
+                    raise RemoteWireError(f"operation {code} among reads")
+
+
 MultiOp = Create | Delete | SetData | Check
 
 

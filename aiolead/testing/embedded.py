@@ -15,6 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from .._wire.codes import OpCode
 from .._wire.framing import DEFAULT_MAX_FRAME
+from .._wire.srvr import parse_version
 from ..errors import ConfigurationError, UsageError
 from ..paths import format_host
 from ._server.core import Core
@@ -55,7 +56,8 @@ class EmbeddedServerOptions(TypedDict, total=False):
     max_frame: int
     max_connections: int
     container_interval: float
-    event_zxids: bool
+    version: str
+    event_zxids: bool | None
     clock: Callable[[], float] | None
     rng: random.Random | None
 
@@ -83,7 +85,10 @@ class EmbeddedServer:
         max_connections: how many connections there may be at a time; 0 sets no limit.
         container_interval: how often empty containers and outlived TTL znodes are looked for, in
             seconds.
-        event_zxids: whether watch events carry the zxid of the change, as from ZooKeeper 3.9 on.
+        version: the version of ZooKeeper that it says it is. Operations that came later are unknown
+            to it; in all else it behaves as 3.8 does.
+        event_zxids: whether watch events carry the zxid of the change; by default, if the version
+            is 3.9 or newer.
         clock: tells the time in seconds; it must go with `anyio.sleep`. By default the clock of
             the event loop.
         rng: where session ids and passwords come from. A seeded one makes them repeatable.
@@ -103,7 +108,8 @@ class EmbeddedServer:
         max_frame: int = DEFAULT_MAX_FRAME,
         max_connections: int = 0,
         container_interval: float = 60.0,
-        event_zxids: bool = False,
+        version: str = "3.8.0",
+        event_zxids: bool | None = None,
         clock: Callable[[], float] | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -126,6 +132,7 @@ class EmbeddedServer:
             )
         if max_frame < 1:
             raise ConfigurationError(f"max_frame: must be at least 1 byte, not {max_frame}")
+        release = parse_version(version, name="version")
         self._host = host
         self._port = port
         self._clock = clock
@@ -137,7 +144,8 @@ class EmbeddedServer:
             max_frame=max_frame,
             max_connections=max_connections,
             container_interval_ms=milliseconds(container_interval),
-            event_zxids=event_zxids,
+            event_zxids=release >= (3, 9, 0) if event_zxids is None else event_zxids,
+            version=release,
         )
         self._shell: Shell | None = None
 

@@ -16,6 +16,7 @@ from aiolead._wire.framing import FrameReader
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.packets import encode_body, encode_record, encode_request
+from aiolead._wire.refusal import server_error
 from aiolead._wire.replies import ReplyHeader
 from aiolead._wire.requests import (
     CloseSession,
@@ -27,7 +28,6 @@ from aiolead._wire.requests import (
     SetData,
     Sync,
 )
-from aiolead.errors import server_error
 from aiolead.model import OPEN_ACL_UNSAFE, CreateMode
 from aiolead.paths import parse_connect_string
 

@@ -10,9 +10,9 @@ from aiolead._wire.framing import FrameReader
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
 from aiolead._wire.packets import encode_body, encode_record, encode_request
+from aiolead._wire.refusal import server_error
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import Create
-from aiolead.errors import server_error
 from aiolead.model import OPEN_ACL_UNSAFE, EventType
 from aiolead.testing import EmbeddedServer
 from support.raw import Request

@@ -24,8 +24,8 @@ import aiolead.testing
 
 # What these modules have beside what users hold, make or catch.
 NOT_EXPORTED = {
-    "errors": {"server_error"},
     "_client.connect": {"DEFAULT_MAX_REPLY"},
+    "_client.features": {"Bound", "bound_read", "read_with", "require"},
     "_client.transaction": {"TransactionResult"},
     "_client.watchdog": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
     "_recipes.campaign": {"TRANSITIONS"},

@@ -225,7 +225,7 @@ class Core:
             authenticate(connection, header.xid, AuthPacket.read(r))
             return
         self.sessions.touch(connection.session_id, connection.timeout_ms, now_ms)
-        if op is None or op in NOT_FOR_CLIENTS:
+        if op is None or op in NOT_FOR_CLIENTS or not self.settings.knows(op):
             reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
             connection.close_after_flush()
             return

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .connection import Connection
-from .settings import VERSION
 
 if TYPE_CHECKING:
     from .core import Core
-
-_FULL_VERSION = f"{VERSION}-aiolead-embedded"
 
 
 def answer(word: str, core: Core) -> bytes:
@@ -27,8 +24,12 @@ def _isro(_: Core) -> str:
     return "rw"
 
 
-def _envi(_: Core) -> str:
-    return f"Environment:\nzookeeper.version={_FULL_VERSION}\n"
+def _version(core: Core) -> str:
+    return ".".join(map(str, core.settings.version)) + "-aiolead-embedded"
+
+
+def _envi(core: Core) -> str:
+    return f"Environment:\nzookeeper.version={_version(core)}\n"
 
 
 def _conf(core: Core) -> str:
@@ -46,12 +47,12 @@ def _conf(core: Core) -> str:
 
 
 def _srvr(core: Core) -> str:
-    return f"Zookeeper version: {_FULL_VERSION}\n{_state(core)}"
+    return f"Zookeeper version: {_version(core)}\n{_state(core)}"
 
 
 def _stat(core: Core) -> str:
     clients = "".join(f"{_describe(connection)})\n" for connection in core.connections)
-    return f"Zookeeper version: {_FULL_VERSION}\nClients:\n{clients}\n{_state(core)}"
+    return f"Zookeeper version: {_version(core)}\nClients:\n{clients}\n{_state(core)}"
 
 
 def _state(core: Core) -> str:
@@ -86,7 +87,7 @@ def _mntr(core: Core) -> str:
     tree, traffic = core.processor.tree, core.traffic
     return _lines(
         {
-            "zk_version": _FULL_VERSION,
+            "zk_version": _version(core),
             "zk_server_state": "standalone",
             "zk_avg_latency": 0.0,
             "zk_packets_received": traffic.packets_in,

@@ -8,13 +8,15 @@ from functools import partial
 from ..._wire.codes import XID_EVENT, OpCode, WatcherType
 from ..._wire.jute import Reader
 from ..._wire.packets import Record, encode_reply
-from ..._wire.replies import PathReply, ReplyHeader, WatcherEvent
+from ..._wire.replies import NumberReply, PathReply, ReplyHeader, WatcherEvent, WhoAmIReply
 from ..._wire.requests import (
     Exists,
     GetACL,
+    GetAllChildrenNumber,
     GetChildren,
     GetData,
     GetEphemerals,
+    MultiRead,
     RemoveWatches,
     SetWatches,
     Sync,
@@ -23,7 +25,6 @@ from ...errors import NoWatcherError, RemoteWireError
 from ...model import EventType
 from . import acl, reads
 from .connection import Connection
-from .records import NumberReply, WhoAmIReply
 from .transaction import Transaction
 from .tree import Tree
 from .watches import Mode, Watches
@@ -135,9 +136,10 @@ class Processor:
                 prefix = GetEphemerals.read(r).prefix
                 return reads.get_ephemerals(tree, prefix, connection.session_id)
             case OpCode.GET_ALL_CHILDREN_NUMBER:
-                return reads.get_all_children_number(tree, r.text(), identities)
+                path = GetAllChildrenNumber.read(r).path
+                return reads.get_all_children_number(tree, path, identities)
             case OpCode.MULTI_READ:
-                return reads.multi_read(tree, r, identities)
+                return reads.multi_read(tree, MultiRead.read(r), identities)
             case OpCode.WHO_AM_I:
                 return WhoAmIReply([(scheme, acl.user(scheme, id_)) for scheme, id_ in identities])
             case OpCode.SET_WATCHES | OpCode.SET_WATCHES2:

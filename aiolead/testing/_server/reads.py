@@ -6,14 +6,21 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from ..._wire.codes import OpCode
-from ..._wire.jute import Reader
-from ..._wire.packets import Record
-from ..._wire.replies import ACLReply, ChildrenReply, DataReply, NamesReply, StatReply
-from ..._wire.requests import Exists, GetACL, GetChildren, GetData
+from ..._wire.replies import (
+    ACLReply,
+    ChildrenReply,
+    DataReply,
+    ErrorResult,
+    MultiReadReply,
+    NamesReply,
+    NumberReply,
+    ReadResult,
+    StatReply,
+)
+from ..._wire.requests import Exists, GetACL, GetChildren, GetData, MultiRead
 from ...errors import BadArgumentsError, NoAuthError, NoNodeError, RemoteWireError, ServerError
 from ...model import Permission
 from . import acl as acls
-from .records import MultiReadReply, NumberReply
 from .tree import Tree, Znode
 from .watches import Watches
 
@@ -88,31 +95,28 @@ def get_ephemerals(tree: Tree, prefix: str, session_id: int) -> NamesReply:
     return NamesReply([path for path in owned if path.startswith(prefix)])
 
 
-def multi_read(tree: Tree, r: Reader, identities: Sequence[acls.Identity]) -> MultiReadReply:
+def multi_read(
+    tree: Tree, request: MultiRead, identities: Sequence[acls.Identity]
+) -> MultiReadReply:
     """Several reads in one request; one that fails does not disturb the others."""
-    results: list[tuple[int, Record | ServerError]] = []
+    results: list[ReadResult] = []
     size = 0
-    while True:
-        op, done, _ = r.i32(), r.flag(), r.i32()
-        if done:
-            return MultiReadReply(tuple(results))
-        if op not in (OpCode.GET_DATA, OpCode.GET_CHILDREN):
-            raise RemoteWireError(f"operation {op} among reads")
-        path, _ = r.text(), r.flag()
+    for op in request.ops:
         try:
-            node = _readable(tree, path, identities)
+            node = _readable(tree, op.path, identities)
         except ServerError as error:
-            results.append((OpCode.ERROR, error))
+            results.append(ErrorResult(error.code))
+            continue
+        if isinstance(op, GetData):
+            results.append(DataReply(node.data, node.stat()))
+            size += len(node.data)
         else:
-            if op == OpCode.GET_DATA:
-                results.append((op, DataReply(node.data, node.stat())))
-                size += len(node.data)
-            else:
-                names = _names(node)
-                results.append((op, NamesReply(names)))
-                size += sum(map(len, names))
+            names = _names(node)
+            results.append(NamesReply(names))
+            size += sum(map(len, names))
         if size > MAX_MULTI_READ:
             raise RemoteWireError(f"reads of more than {MAX_MULTI_READ} bytes in one request")
+    return MultiReadReply(results)
 
 
 def _names(node: Znode) -> list[str]:

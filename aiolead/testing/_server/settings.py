@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..._wire.codes import OpCode
 from ..._wire.framing import DEFAULT_MAX_FRAME
+from ..._wire.srvr import Version
 
-VERSION = "3.8.0"
+VERSION = (3, 8, 0)
 """The version of ZooKeeper whose behaviour the server shows."""
+
+SINCE = {
+    OpCode.MULTI_READ: (3, 6, 0),
+    OpCode.GET_EPHEMERALS: (3, 6, 0),
+    OpCode.GET_ALL_CHILDREN_NUMBER: (3, 6, 0),
+    OpCode.SET_WATCHES2: (3, 6, 0),
+    OpCode.ADD_WATCH: (3, 6, 0),
+    OpCode.WHO_AM_I: (3, 7, 0),
+}
+"""The operations that came after ZooKeeper 3.5, with the versions that brought them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +35,7 @@ class Settings:
         container_interval_ms: how often empty containers and outlived TTL znodes are reaped.
         epoch: seconds since 1970 at which the clock read 0, for the times in a Stat.
         event_zxids: whether watch events carry the zxid of the change, as from 3.9 on.
+        version: what the server says it is; operations that came later are unknown to it.
     """
 
     tick_ms: int = 500
@@ -33,6 +46,11 @@ class Settings:
     container_interval_ms: int = 60_000
     epoch: float = 0.0
     event_zxids: bool = False
+    version: Version = VERSION
+
+    def knows(self, op: OpCode) -> bool:
+        """Whether a server of this version has heard of the operation."""
+        return self.version >= SINCE.get(op, (0, 0, 0))
 
     def negotiated_ms(self, asked_ms: int) -> int:
         """The session timeout that a client gets that asks for this one."""

@@ -1,0 +1,390 @@
+"""Servers that are too old for an operation, or do not tell: never a lost connection."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from anyio.abc import ByteStream
+from conftest import ServerUnderTest
+from support.recipes import PATIENCE, SESSION, connect, eventually
+
+import aiolead
+from aiolead import Client, ConnectionLossError, Feature, Outcome, SessionState, UnsupportedError
+from aiolead._client.features import require
+from aiolead._wire.codes import OpCode
+from aiolead._wire.srvr import NOT_SERVING, SRVR
+from aiolead.errors import (
+    ClientClosedError,
+    ConfigurationError,
+    SessionExpiredError,
+    UnimplementedError,
+)
+from aiolead.testing import EmbeddedServer
+
+Operation = Callable[[Client], Awaitable[object]]
+
+NEWER: list[tuple[Operation, str]] = [
+    (lambda client: client.get_all_children_number("/"), "3.6"),
+    (lambda client: client.get_ephemerals(), "3.6"),
+    (lambda client: client.whoami(), "3.7"),
+]
+"""Operations, with the version that brought them."""
+
+Answer = Callable[[], Awaitable[bytes]]
+
+
+def says(answer: bytes) -> Answer:
+    async def say() -> bytes:
+        return answer
+
+    return say
+
+
+class Telephone:
+    """Connects to an embedded server in memory, and answers `srvr` in its place.
+
+    Args:
+        server: who else answers.
+        answer: what is told; by default what the server tells.
+
+    Attributes:
+        asked: how often somebody asked.
+        before_dial: awaited before each connection.
+        openings: the first bytes of each connection.
+    """
+
+    def __init__(self, server: EmbeddedServer, answer: Answer | None = None) -> None:
+        self.server = server
+        self.answer = answer
+        self.openings: list[bytes] = []
+        self.before_dial: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+
+    @property
+    def asked(self) -> int:
+        return self.openings.count(SRVR)
+
+    async def dial(self, _host: str, _port: int) -> ByteStream:
+        await self.before_dial()
+        return _Line(self, await self.server.connect_stream())
+
+    def connect(self, **options: Any) -> aiolead.Connection:
+        settings = {"session_timeout": SESSION, **options}
+        return aiolead.connect("127.0.0.1:1", dial=self.dial, **settings)
+
+
+class _Line(ByteStream):
+    def __init__(self, telephone: Telephone, inner: ByteStream) -> None:
+        self._telephone = telephone
+        self._inner = inner
+        self._opened = False
+        self._answers: bytes | None = None
+
+    async def send(self, item: bytes) -> None:
+        if not self._opened:
+            self._opened = True
+            self._telephone.openings.append(bytes(item))
+            if item == SRVR and self._telephone.answer is not None:
+                self._answers = await self._telephone.answer()
+                return
+        await self._inner.send(item)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        if self._answers is None:
+            return await self._inner.receive(max_bytes)
+        # In small pieces, as a network may.
+        piece, self._answers = self._answers[:7], self._answers[7:]
+        if not piece:
+            raise anyio.EndOfStream
+        return piece
+
+    async def send_eof(self) -> None:
+        await self._inner.send_eof()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+# --- too old -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "old"), [("3.5.9", {"3.6", "3.7"}), ("3.6.4", {"3.7"})])
+async def test_what_is_too_new_is_refused_here(version: str, old: set[str]) -> None:
+    async with EmbeddedServer(version=version) as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client, client.observe() as states:
+            session_id, sent = client.session_id, server.requests.total()
+            for operation, needs in NEWER:
+                if needs not in old:
+                    await operation(client)
+                    sent += 1
+                    continue
+                with pytest.raises(UnsupportedError, match=f"needs ZooKeeper {needs}") as raised:
+                    await operation(client)
+                assert raised.value.needs == needs
+                assert raised.value.server == version
+                assert raised.value.outcome is Outcome.NOT_APPLIED
+                assert isinstance(raised.value, UnimplementedError)
+                assert "127.0.0.1:1 is " + version in str(raised.value)
+            # Nothing of it was sent, and the connection is the same.
+            assert server.requests.total() == sent
+            assert telephone.asked == 1
+            assert len(telephone.openings) == 2
+            assert await client.get_children("/") == ["zookeeper"]
+            assert (client.session_id, states.current.state) == (
+                session_id,
+                SessionState.CONNECTED,
+            )
+
+
+async def test_what_every_server_knows_asks_nobody() -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client:
+            await client.create("/a")
+            await client.get_children_and_stat("/")
+            await client.transaction().set("/a", b"").delete("/a")
+        assert telephone.asked == 0
+
+
+async def test_each_connection_is_asked_once() -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client:
+            for _ in range(3):
+                await client.whoami()
+            async with anyio.create_task_group() as tasks:
+                for _ in range(5):
+                    tasks.start_soon(client.get_ephemerals)
+            assert telephone.asked == 1
+            server.disconnect(client.session_id)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(5):
+                    tasks.start_soon(client.whoami)
+            await client.whoami()
+            assert telephone.asked == 2
+        await eventually(lambda: server.connections == 0, "the side connections are closed")
+
+
+async def test_real_servers_tell(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        peer = await require(client._core, Feature.WHO_AM_I)
+        version = await peer.version(SESSION)
+        assert version is not None
+        assert version >= (3, 8, 0)
+
+
+async def test_an_unknown_operation_loses_the_connection_of_a_real_server(
+    server: ServerUnderTest,
+) -> None:
+    """The reason for all of this; a server that behaved better would need none of it."""
+    from aiolead._client.reply import PendingReply
+
+    async with connect(server) as client, client.observe() as states:
+        reply: PendingReply[None] = PendingReply(999, b"", lambda _: None)
+        client._core.submit(reply)
+        with pytest.raises(UnimplementedError):
+            await reply
+        with anyio.fail_after(PATIENCE):
+            async for change in states:
+                if change.state is SessionState.SUSPENDED:
+                    break
+
+
+# --- not telling -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"srvr is not executed because it is not in the whitelist.",
+        b"ClickHouse Keeper version: v23.3.1-stable\n",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\xff" * 100_000,
+        b"",
+    ],
+    ids=["whitelist", "another", "http", "endless", "hangs up"],
+)
+async def test_a_server_that_does_not_tell(answer: bytes) -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server, says(answer))
+        async with telephone.connect() as client:
+            sent = server.requests.total()
+            with pytest.raises(UnsupportedError, match=r"does not tell.*server_version") as raised:
+                await client.whoami()
+            assert raised.value.server is None
+            assert server.requests.total() == sent
+            await client.sync()
+        async with telephone.connect(server_version="3.9") as client:
+            assert await client.whoami()
+        assert telephone.asked == 1
+
+
+async def test_who_hung_up_is_asked_again() -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server, says(b""))
+        async with telephone.connect() as client:
+            with pytest.raises(UnsupportedError):
+                await client.whoami()
+            telephone.answer = None
+            assert await client.whoami()
+
+
+async def test_a_version_may_be_given(server: ServerUnderTest) -> None:
+    async with connect(server, server_version="3.7") as client:
+        assert await client.whoami()
+    async with connect(server, server_version="3.6.3") as client:
+        assert await client.get_ephemerals() == []
+        with pytest.raises(UnsupportedError, match=r"connect\(server_version=\) says 3\.6\.3"):
+            await client.whoami()
+        await client.sync()
+
+
+@pytest.mark.parametrize("version", ["", "3", "3.x", "v3.9", "3.9.1.2", "3.9\n", 3.9, (3, 9)])
+def test_what_is_no_version(version: object) -> None:
+    with pytest.raises(ConfigurationError, match="server_version"):
+        aiolead.connect("127.0.0.1:1", server_version=version)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="version"):
+        EmbeddedServer(version=version)  # type: ignore[arg-type]
+
+
+# --- not reached -------------------------------------------------------------------------------
+
+
+async def refuse() -> None:
+    raise ConnectionRefusedError("no more connections")
+
+
+@pytest.mark.parametrize("way", ["refused", "silent", "not serving"])
+async def test_a_server_that_cannot_be_asked(way: str) -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        timeout = 1.5 if way == "silent" else SESSION
+        async with telephone.connect(session_timeout=timeout) as client:
+            session_id = client.session_id
+            match way:
+                case "refused":
+                    telephone.before_dial = refuse
+                case "silent":
+                    telephone.before_dial = anyio.sleep_forever
+                case _:
+                    telephone.answer = says(NOT_SERVING)
+            with pytest.raises(ConnectionLossError, match="could not be asked") as raised:
+                await client.whoami()
+            assert raised.value.outcome is Outcome.NOT_APPLIED
+            telephone.before_dial = anyio.lowlevel.checkpoint
+            telephone.answer = None
+            assert await client.whoami()
+            assert client.session_id == session_id
+        assert len([opening for opening in telephone.openings if opening != SRVR]) == 1
+
+
+async def test_who_is_cancelled_while_asking_keeps_nobody_from_it() -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client, anyio.create_task_group() as tasks:
+            telephone.before_dial = anyio.sleep_forever
+            first = anyio.CancelScope()
+
+            async def asks() -> None:
+                with first:
+                    await client.whoami()
+
+            tasks.start_soon(asks)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(client.whoami)
+            await anyio.wait_all_tasks_blocked()
+            telephone.before_dial = anyio.lowlevel.checkpoint
+            first.cancel()
+
+
+async def test_the_answer_is_about_the_connection_that_was_asked_about() -> None:
+    """During an upgrade the next connection may lead to an older server."""
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client:
+
+            async def lost_meanwhile() -> bytes:
+                telephone.answer = says(b"Zookeeper version: 3.5.9-abc, built on ...\n")
+                server.disconnect(client.session_id)
+                await eventually(
+                    lambda: client.state is not SessionState.CONNECTED, "the link is lost"
+                )
+                return b"Zookeeper version: 3.8.0-abc, built on ...\n"
+
+            telephone.answer = lost_meanwhile
+            with pytest.raises(UnsupportedError) as raised:
+                await client.whoami()
+            assert raised.value.server == "3.5.9"
+            assert telephone.asked == 2
+            assert server.requests["WHO_AM_I"] == 0
+
+
+async def test_a_request_in_flight_is_not_sent_to_an_older_server() -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client:
+            await client.whoami()
+            telephone.answer = says(b"Zookeeper version: 3.5.9\n")
+            server.drop_reply(OpCode.WHO_AM_I)
+            with pytest.raises(UnsupportedError):
+                await client.whoami()
+            assert server.requests["WHO_AM_I"] == 2
+            await client.sync()
+
+
+@pytest.mark.parametrize("lost", ["request", "reply"])
+async def test_reads_go_on_after_a_lost_connection(lost: str) -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client:
+            drop = server.drop_reply if lost == "reply" else server.drop_request
+            drop(OpCode.WHO_AM_I, 2)
+            assert await client.whoami()
+            assert server.requests["WHO_AM_I"] == 3
+
+
+async def test_without_a_connection_one_waits_for_the_session_timeout() -> None:
+    async with EmbeddedServer() as server:
+        async with Telephone(server).connect(session_timeout=1.0) as client:
+            await server.stop()
+            await eventually(lambda: client.state is SessionState.SUSPENDED, "the link is lost")
+            with pytest.raises(ConnectionLossError, match="no server was reached") as raised:
+                await client.whoami()
+            assert raised.value.outcome is Outcome.NOT_APPLIED
+
+
+async def test_waiting_for_a_connection_ends_with_the_session() -> None:
+    async with EmbeddedServer() as server:
+        async with Telephone(server).connect() as client:
+            await server.stop()
+            await eventually(lambda: client.state is SessionState.SUSPENDED, "the link is lost")
+            errors: list[Exception] = []
+
+            async def asks() -> None:
+                try:
+                    await client.get_ephemerals()
+                except SessionExpiredError as error:
+                    errors.append(error)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(asks)
+                await anyio.wait_all_tasks_blocked()
+                server.expire_session(client.session_id)
+                await server.start()
+            assert len(errors) == 1
+            # The next session is asked as the one before was.
+            assert await client.get_ephemerals() == []
+
+
+async def test_a_closed_client_asks_nobody() -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client:
+            pass
+        with pytest.raises(ClientClosedError):
+            await client.whoami()
+        assert telephone.asked == 0
