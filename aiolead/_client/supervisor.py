@@ -260,18 +260,14 @@ class Supervisor:
         """
         _, port = server
         self._doing = (name, "no connection yet")
-
-        async def open_stream() -> ByteStream:
-            return await self._dial(address, port)
-
         try:
             with anyio.fail_after(self._patience):
-                stream = await open_stream()
+                stream = await self._dial(address, port)
         except (OSError, anyio.BrokenResourceError) as error:
             self._failed(name, _reason(error, "no connection in time"))
             return "failed"
         self._doing = (name, "no answer to the handshake yet")
-        link = self._link = Link(stream, Peer(name, open_stream))
+        link = self._link = Link(stream, Peer(name, partial(self._dial, address, port)))
         clock = self._core.clock
         opened_at = inf
         try:
@@ -312,8 +308,8 @@ class Supervisor:
                 data = await stream.receive(READ_SIZE)
                 machine.receive(data, clock())
                 if not link.opened.is_set() and machine.state is SessionState.CONNECTED:
-                    link.opened.set()
                     self._core.peer = link.peer
+                    link.opened.set()
                     self._on_due()
                 self._on_output()
                 if self._answered is not None and not machine.awaits_answers:

@@ -26,12 +26,15 @@ from aiolead._wire.replies import (
     DataReply,
     DoneResult,
     ErrorResult,
+    MultiReadReply,
     MultiReply,
     NamesReply,
+    NumberReply,
     PathReply,
     ReplyHeader,
     StatReply,
     WatcherEvent,
+    WhoAmIReply,
 )
 from aiolead._wire.requests import (
     AuthPacket,
@@ -41,10 +44,12 @@ from aiolead._wire.requests import (
     Delete,
     Exists,
     GetACL,
+    GetAllChildrenNumber,
     GetChildren,
     GetData,
     GetEphemerals,
     Multi,
+    MultiRead,
     Ping,
     RemoveWatches,
     RequestHeader,
@@ -123,6 +128,26 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
     "ACLReply": st.builds(ACLReply, ACLS, STATS),
     "NamesReply": st.builds(NamesReply, TEXTS.map(list)),
     "ChildrenReply": st.builds(ChildrenReply, TEXTS.map(list), STATS),
+    "GetAllChildrenNumber": st.builds(GetAllChildrenNumber, TEXT),
+    "MultiRead": st.builds(
+        MultiRead,
+        st.lists(
+            st.builds(GetData, TEXT, st.booleans())
+            | st.builds(GetChildren, TEXT, st.booleans(), st.just(OpCode.GET_CHILDREN)),
+            max_size=4,
+        ).map(tuple),
+    ),
+    "NumberReply": st.builds(NumberReply, I32),
+    "WhoAmIReply": st.builds(WhoAmIReply, st.lists(st.tuples(TEXT, TEXT), max_size=4)),
+    "MultiReadReply": st.builds(
+        MultiReadReply,
+        st.lists(
+            st.builds(ErrorResult, I32)
+            | st.builds(DataReply, DATA, STATS)
+            | st.builds(NamesReply, TEXTS.map(list)),
+            max_size=4,
+        ).map(tuple),
+    ),
     "MultiReply": st.builds(MultiReply, st.lists(RESULTS, max_size=4).map(tuple)),
 }
 
@@ -150,6 +175,11 @@ SAMPLES: list[Any] = [
     SetWatches(2**33, ("/a",), ("/b",), ("/c",), ("/d",), ("/e",), OpCode.SET_WATCHES2),
     AuthPacket("digest", b"u:p"),
     GetEphemerals("/a"),
+    GetAllChildrenNumber("/a"),
+    MultiRead((GetData("/a", True), GetChildren("/b", op=OpCode.GET_CHILDREN))),
+    NumberReply(7),
+    WhoAmIReply([("ip", "127.0.0.1"), ("digest", "u")]),
+    MultiReadReply((DataReply(b"data", STAT), ErrorResult(-101), NamesReply(["a", "b"]))),
     Multi(
         (
             Check("/a", 7),

@@ -137,12 +137,14 @@ MUTANTS = (
                 "_client/supervisor.py",
                 """
                 finally:
+                    self._core.peer = None
                     self._machine.link_down(clock())
                     self._link = None
                     await anyio.aclose_forcefully(stream)
                 """,
                 """
                 finally:
+                    self._core.peer = None
                     self._machine.link_down(clock())
                     self._link = None
                     await anyio.aclose_forcefully(stream)
