@@ -21,7 +21,7 @@ from support.client_script import (
 from aiolead._session.depot import MAX_XID, Call
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
 from aiolead._wire.framing import frame
-from aiolead._wire.handshake import ConnectResponse
+from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.packets import encode_record, encode_reply
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead.errors import (
@@ -369,6 +369,31 @@ def test_losing_the_link_twice_is_losing_it_once(script: Script) -> None:
     script.lose_link()
     script.lose_link()
     assert script.states == [(S.CONNECTED, 7), (S.SUSPENDED, 7)]
+
+
+@pytest.mark.parametrize("unsent", ["ping", "handshake", "credentials"])
+def test_what_was_to_be_sent_on_a_connection_is_not_sent_on_the_next(unsent: str) -> None:
+    """A server takes the first frame for the handshake, whatever it is."""
+    script = Script(auth=AUTH)
+    script.open()
+    if unsent == "credentials":
+        script.greet()
+    elif unsent == "ping":
+        script.greet()
+        for packet in script.sent():
+            script.answer(packet)
+        script.now = script.machine.next_deadline()
+        script.tick()
+        assert script.states == [(S.CONNECTED, 7)]
+    else:
+        script.lose_link()
+        script.machine.link_up(script.now)
+    script.lose_link()
+    script.machine.link_up(script.now)
+    session_id = script.machine.session_id
+    again = ConnectRequest(0, 8000, session_id, PASSWORD if session_id else b"")
+    assert script.machine.data_to_send(script.now) == encode_record(again)
+    assert script.machine.data_to_send(script.now) == b""
 
 
 @pytest.mark.parametrize("connected", [True, False])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..model import Absent, Mutant
-from . import lease, liveness, recipes, resources, session, simulator, watchdog, watches
+from . import debts, lease, liveness, recipes, resources, session, simulator, watchdog, watches
 
 MUTANTS: tuple[Mutant, ...] = (
     *lease.MUTANTS,
     *session.MUTANTS,
     *recipes.MUTANTS,
+    *debts.MUTANTS,
     *watches.MUTANTS,
     *liveness.MUTANTS,
     *resources.MUTANTS,

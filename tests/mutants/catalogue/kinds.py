@@ -75,3 +75,9 @@ STALE = Aim(
 
 ASYNCIO = ("-m", "not real", "-k", "asyncio and not uvloop and not standalone and not ensemble")
 """Of the tests that run on every event loop and against every server: on one each."""
+
+RARE = ("tests/recipes/test_rare_moments.py",)
+"""One scene for each of the rules that others hide most of the time."""
+
+LINKS = ("tests/client/test_client_virtual.py",)
+"""Servers that hang up, and links that are slow, with everything counted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import ASYNCIO, SILENCE
+from .kinds import ASYNCIO, LINKS, RARE, SILENCE
 
 MUTANTS = (
     Mutant(
@@ -82,6 +82,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=LINKS,
         note="What it costs is servers' time, which no invariant counts.",
     ),
     Mutant(
@@ -156,11 +157,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=(
-            "tests/recipes/test_fence_and_sessions.py",
-            "tests/recipes/test_faults_link.py",
-            *ASYNCIO,
-        ),
+        tests=RARE,
     ),
     Mutant(
         number="53c",
@@ -210,6 +207,8 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/client/test_client_requests.py", *ASYNCIO),
+        tests=LINKS,
+        note="It takes a send that has to wait. What was missed leaves with the next thing to be "
+        "sent or received, a ping at the latest.",
     ),
 )

@@ -1,33 +1,9 @@
-"""Who is in front: the line, its znodes and their owners."""
+"""Who is in front: the line, and who takes over."""
 
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import ASYNCIO, CUTS, DELETIONS, ENDS, LOST_CREATES, LOST_LINKS, SILENCE
-
-NO_EXORCISM = Change(
-    "_recipes/contender.py",
-    "ours = stat.ephemeral_owner == self._client.session_id",
-    "ours = stat.ephemeral_owner == 0",
-)
-"""Switches off the second net: znodes of ours before us that nobody claims are left alone."""
-
-NO_LATE_LOOK = Change(
-    "_recipes/contender.py",
-    """
-    self._creating = None
-    self._client.spawn(
-        partial(
-            delete_lost,
-    """,
-    """
-    self._creating = None
-    (lambda _job: None)(
-        partial(
-            delete_lost,
-    """,
-)
-"""Switches off the debt of a create whose answer was lost."""
+from .kinds import ASYNCIO, CUTS, DELETIONS, ENDS, RARE, SILENCE
 
 MUTANTS = (
     Mutant(
@@ -63,6 +39,7 @@ MUTANTS = (
                 "if self._node is None:",
             ),
         ),
+        tests=RARE,
         note="It shows only where two deletions, ours and our predecessor's, are told in one go. "
         "Else the next listing, or the watch on our znode, says so.",
     ),
@@ -97,8 +74,37 @@ MUTANTS = (
                 """,
             ),
         ),
-        note="A second net: the listing over the new session does not show the old znode, so the "
-        "contender joins again all the same.",
+        tests=RARE,
+        note="A second net: who takes over looks at the session of its znode. So it joins again "
+        "all the same, only later; the test sees what it asks for in vain before that.",
+    ),
+    Mutant(
+        number="14e",
+        name="old-session-never-noticed",
+        aim=Aim((ENDS,), groups=3),
+        wrong="A contender of an expired session takes its old znode for one of the new session, "
+        "and does not look at that again when it takes over.",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                """
+                if self._node is not None and self._node.session_id != self._client.session_id:
+                    self._forget()
+                if self._node is not None:
+                """,
+                """
+                if self._node is not None:
+                """,
+            ),
+            Change(
+                "_recipes/contender.py",
+                "if self._own_gone or self.node.session_id != self._client.session_id:",
+                "if self._own_gone:",
+            ),
+        ),
+        tests=(*RARE, "-k", "namesake"),
+        note="Two hold at once where the path was made anew meanwhile, and the name of the old "
+        "znode is that of another's.",
     ),
     Mutant(
         number="14d",
@@ -113,20 +119,6 @@ MUTANTS = (
             ),
         ),
         tests=("tests/recipes/test_lock.py", *ASYNCIO),
-    ),
-    Mutant(
-        number="15",
-        name="adopts-by-name",
-        aim=Aim((LOST_CREATES,), groups=3),
-        wrong="A znode that is named like ours is adopted, whoever owns it.",
-        seen_in="CURATOR-498, CURATOR-604; kazoo",
-        changes=(
-            Change(
-                "_recipes/line.py",
-                "ours = stat.ephemeral_owner == session_id and content == data",
-                "ours = True",
-            ),
-        ),
     ),
     Mutant(
         number="16",
@@ -166,142 +158,6 @@ MUTANTS = (
                 "self.token: int = node.sequence",
             ),
         ),
-    ),
-    Mutant(
-        number="19",
-        name="adopts-from-another-session",
-        aim=Aim((LOST_CREATES,), groups=3),
-        wrong="A znode that is filled like ours is adopted without a look at its session.",
-        seen_in="CURATOR-498",
-        changes=(
-            Change(
-                "_recipes/line.py",
-                "ours = stat.ephemeral_owner == session_id and content == data",
-                "ours = content == data",
-            ),
-        ),
-    ),
-    Mutant(
-        number="19b",
-        name="claims-are-ignored",
-        aim=Aim((LOST_CREATES,), groups=3),
-        wrong="The search for a lost create adopts the znode of another contender of this client.",
-        changes=(
-            Change(
-                "_recipes/line.py",
-                "unclaimed = [name for name in found if name not in self.claimed]",
-                "unclaimed = list(found)",
-            ),
-            Change("_recipes/line.py", "if ours and name not in self.claimed:", "if ours:"),
-        ),
-    ),
-    Mutant(
-        number="19c",
-        name="exorcises-the-living",
-        aim=Aim((LOST_CREATES,), groups=3),
-        wrong="A znode before us that another contender of this client owns is deleted as a ghost.",
-        changes=(
-            Change(
-                "_recipes/contender.py",
-                "if ours and name not in self._line.claimed and "
-                "self._layout.is_like_ours(self._role, name):",
-                "if ours and self._layout.is_like_ours(self._role, name):",
-            ),
-        ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
-    ),
-    Mutant(
-        number="20",
-        name="lost-delete-counts-as-done",
-        aim=Aim((("delete-answer-lost", "delete-request-lost", *LOST_LINKS),), groups=3),
-        wrong="A delete whose answer was lost is taken for done.",
-        seen_in="CURATOR-678; kazoo #732",
-        changes=(
-            Change(
-                "_recipes/contender.py",
-                "if isinstance(delete.error(), ConnectionLossError):",
-                "if delete is None:",
-            ),
-        ),
-    ),
-    Mutant(
-        number="20b",
-        name="debts-are-tried-once",
-        aim=Aim((("delete-answer-lost", "delete-request-lost", *LOST_LINKS),), groups=3),
-        wrong="A debt that cannot be paid at the first try is dropped.",
-        seen_in="kazoo #732",
-        changes=(
-            Change(
-                "_recipes/line.py",
-                """
-                    await client.delete(node.path)
-                except ConnectionLossError:
-                    continue
-                """,
-                """
-                    await client.delete(node.path)
-                except ConnectionLossError:
-                    return
-                """,
-            ),
-        ),
-    ),
-    Mutant(
-        number="20c",
-        name="deletes-by-name-alone",
-        aim=Aim((("delete-answer-lost", "line-deleted"),), groups=3),
-        wrong="A debt is paid by deleting whatever has the name, without a look at whose it is.",
-        changes=(
-            Change(
-                "_recipes/line.py",
-                "if stat is None or stat.czxid != node.token:",
-                "if stat is None:",
-            ),
-        ),
-        note="It takes a path that is made anew while a debt is open, with the same number.",
-    ),
-    Mutant(
-        number="20d",
-        name="deletes-in-the-next-session",
-        aim=Aim((("session-ended", "line-deleted"),), groups=3),
-        wrong="Leaving deletes a znode of our znode's name also when our session is over.",
-        changes=(
-            Change(
-                "_recipes/contender.py",
-                "if self._own_gone or node.session_id != self._client.session_id:",
-                "if node.token < 0:",
-            ),
-        ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
-    ),
-    Mutant(
-        number="26",
-        name="session-read-before-an-await",
-        aim=Aim((ENDS,), groups=3),
-        wrong="Which session creates the znode is noted before waiting for a connection.",
-        changes=(
-            Change(
-                "_recipes/contender.py",
-                """
-                if client.state is not SessionState.CONNECTED:
-                    await client.ready()
-                await self._resolve()
-                if self._node is not None:
-                    return False
-                session_id = client.session_id
-                """,
-                """
-                session_id = client.session_id
-                if client.state is not SessionState.CONNECTED:
-                    await client.ready()
-                await self._resolve()
-                if self._node is not None:
-                    return False
-                """,
-            ),
-        ),
-        note="It takes a session that ends while a contender waits for a connection, then a create "
-        "whose answer is lost; and even then the look before waiting finds the ghost.",
     ),
     Mutant(
         number="27",
@@ -353,98 +209,6 @@ MUTANTS = (
                 "if rank < places + (places > 1):",
             ),
         ),
-    ),
-    Mutant(
-        number="37b",
-        name="lost-create-is-forgotten",
-        aim=Aim((LOST_CREATES,), groups=3),
-        wrong="A create whose answer was lost is neither looked for nor cleaned up; the contender "
-        "makes another znode.",
-        seen_in="CURATOR-45",
-        changes=(
-            Change(
-                "_recipes/contender.py",
-                """
-                    self._creating = create  # not settled yet
-                    if self._discarded:
-                """,
-                """
-                    if self._discarded:
-                """,
-            ),
-            NO_EXORCISM,
-        ),
-    ),
-    Mutant(
-        number="38",
-        name="lost-create-is-not-adopted",
-        aim=Aim((LOST_CREATES,), groups=3),
-        wrong="A create whose answer was lost is not looked for when the contender goes on; only "
-        "the late look is left.",
-        changes=(
-            Change(
-                "_recipes/contender.py",
-                """
-                if self._client.session_id == self._create_session:
-                    node = await self._line.find_lost(
-                        self._client, self._path, self._layout, self._role, self._data
-                    )
-                """,
-                """
-                if self._client.session_id == self._create_session:
-                    node = None
-                """,
-            ),
-        ),
-        tests=("tests/recipes/test_faults_link.py", *ASYNCIO),
-    ),
-    Mutant(
-        number="38b",
-        name="lost-create-haunts-us",
-        aim=Aim((LOST_CREATES,), groups=3),
-        wrong="The same, with both nets taken away: the late look, and deleting a ghost that we "
-        "would wait for.",
-        changes=(
-            Change(
-                "_recipes/contender.py",
-                """
-                if self._client.session_id == self._create_session:
-                    node = await self._line.find_lost(
-                        self._client, self._path, self._layout, self._role, self._data
-                    )
-                """,
-                """
-                if self._client.session_id == self._create_session:
-                    node = None
-                """,
-            ),
-            NO_EXORCISM,
-            NO_LATE_LOOK,
-        ),
-    ),
-    Mutant(
-        number="38c",
-        name="no-second-look",
-        aim=Aim((("link-stalled", "link-silent-up"),), least=0.7, groups=3),
-        wrong="A create that is applied after we have looked for it in vain is never found.",
-        changes=(NO_LATE_LOOK, NO_EXORCISM),
-        note="It takes a create that arrives after its client has looked for it elsewhere.",
-    ),
-    Mutant(
-        number="38d",
-        name="looks-at-a-server-that-is-behind",
-        aim=Aim((LOST_CREATES,), groups=3),
-        wrong="The search for a lost create does not have its server catch up first.",
-        changes=(
-            Change(
-                "_recipes/line.py",
-                "caught_up = client.sync(path)  "
-                "# this server may not have seen what the last one applied",
-                "caught_up = client.exists(path)",
-            ),
-        ),
-        note="More than is needed, it seems: the leader vouches for a session that moves, in the "
-        "order of commits, so that its new server has applied what the old one had.",
     ),
     Mutant(
         number="72",

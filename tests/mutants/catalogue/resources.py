@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import ASYNCIO, CUTS, SILENCE
+from .kinds import ASYNCIO, CUTS, RARE, SILENCE
 
 MUTANTS = (
     Mutant(
@@ -79,6 +79,7 @@ MUTANTS = (
                 """,
             ),
         ),
+        tests=RARE,
         note="It takes a cancel between the loss of a link and the next one.",
     ),
     Mutant(
@@ -120,7 +121,9 @@ MUTANTS = (
                 """,
             ),
         ),
-        note="The delete it waits for fails by itself when the link dies or its patience ends.",
+        tests=RARE,
+        note="The delete it waits for fails by itself when the link dies or its patience ends, so "
+        "it only takes too long.",
     ),
     Mutant(
         number="54",
@@ -214,7 +217,8 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
+        tests=RARE,
+        note="They are gone with the holder's znode, so it takes a look while that is there.",
     ),
     Mutant(
         number="56",

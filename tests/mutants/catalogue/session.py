@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import ASYNCIO, CUTS, LOST_LINKS, SILENCE
+from .kinds import ASYNCIO, CUTS, LINKS, LOST_LINKS, SILENCE
 
 SILENT_EXPIRY = Change(
     "_session/machine.py",
@@ -176,8 +176,9 @@ MUTANTS = (
                 """,
             ),
         ),
-        note="Bytes are taken for sending in the moment in which they come to be there, so none "
-        "are left when a connection ends.",
+        tests=("tests/unit/test_session_machine.py",),
+        note="It takes a send that has to wait. Else bytes are taken in the moment in which they "
+        "come to be there, so none are left when a connection ends.",
     ),
     Mutant(
         number="23",
@@ -345,6 +346,7 @@ MUTANTS = (
                 "return self._session_id != 0 and age > 0",
             ),
         ),
+        tests=LINKS,
         note="It takes a round in which every server hangs up on a session that is alive.",
     ),
     Mutant(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import ASYNCIO, LOST_LINKS
+from .kinds import ASYNCIO, LOST_LINKS, RARE
 
 MUTANTS = (
     Mutant(
@@ -257,7 +257,9 @@ MUTANTS = (
                 """,
             ),
         ),
-        note="It takes a session that ends between the two requests of a look.",
+        tests=RARE,
+        note="It takes a session that ends between the two requests of a look, or a look while no "
+        "server is reached for a session timeout.",
     ),
     Mutant(
         number="48b",

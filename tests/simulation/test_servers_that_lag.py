@@ -1,0 +1,78 @@
+"""What a server that lags behind may not lead a client to believe: on the model of an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from support.ensemble_model import Stage
+
+from aiolead import Lock
+from aiolead.testing.simulation import Backend, Process, run_virtual
+
+pytestmark = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+
+PATH = "/line"
+SLOW = 0.5
+"""How long a disk takes, in seconds: until a quorum has written what was proposed."""
+
+
+def in_a_process(
+    backend: Backend, stage: Stage, servers: str, program: Callable[[Process], Awaitable[object]]
+) -> None:
+    """Runs a program on a host of its own, to its end."""
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            process = Process(
+                "p",
+                "10.0.1.1",
+                servers,
+                timeline=stage.timeline,
+                network=stage.network,
+                tasks=tasks,
+                seed=1,
+            )
+            process.start(program)
+
+    run_virtual(main, backend=backend, timeline=stage.timeline, limit=100)
+
+
+def test_a_lost_create_that_is_not_committed_yet_is_found_at_another_server(
+    backend: Backend,
+) -> None:
+    """The leader vouches for a session that moves without waiting for what it has proposed for it.
+    So a server may list the line before a create that was made elsewhere is committed. A `sync`
+    before that waits for it; without one the create would be sent a second time.
+    """
+    stage = Stage()
+    stage.start()
+    first, second = stage.followers()
+
+    async def program(process: Process) -> None:
+        async with process.connect(session_timeout=4.0) as client:
+            await client.create(PATH)
+            for server in stage.ensemble.servers:
+                server.disk_delay = SLOW
+            async with anyio.create_task_group() as tasks:
+
+                async def hold() -> None:
+                    async with Lock(client, PATH):
+                        pass
+
+                tasks.start_soon(hold)
+                await anyio.sleep(SLOW / 10)  # the leader has proposed it
+                (left,) = (s for s in (first, second) if client.session_id in s.attached())
+                moved_to = second if left is first else first
+                left.kill()
+                await anyio.sleep(SLOW / 2)
+                assert moved_to.attached() == [client.session_id]
+                assert created() == []
+
+    def created() -> list[str]:
+        paths = [str(fact["path"]) for fact in stage.told("znode-created")]
+        return [path for path in paths if path.startswith(f"{PATH}/")]
+
+    in_a_process(backend, stage, f"{first.address},{second.address}", program)
+    assert created() == [f"{PATH}/lock-0000000000"]
