@@ -25,6 +25,7 @@ from ._client.states import (
     SessionChange,
     SessionStates,
 )
+from ._client.tls import TLS
 from ._client.transaction import Transaction
 from ._client.watch import ClientWatch
 from ._client.watchdog import (
@@ -136,6 +137,7 @@ __all__ = [
     "CREATOR_ALL_ACL",
     "OPEN_ACL_UNSAFE",
     "READ_ACL_UNSAFE",
+    "TLS",
     "APIError",
     "AcquireTimeout",
     "AioleadError",

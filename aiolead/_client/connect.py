@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import ssl
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import final
@@ -22,8 +23,10 @@ from .clock import lease_clock
 from .core import Core
 from .guard import Guard
 from .hosts import HostList
+from .opener import Dial, Opener, dial_tcp
 from .operations import checked_duration
-from .supervisor import Dial, Supervisor, dial_tcp
+from .supervisor import Supervisor
+from .tls import TLS, ContextSource
 from .watchdog import Watchdog
 
 DEFAULT_MAX_REPLY = 64 * 1024 * 1024
@@ -35,6 +38,7 @@ def connect(
     session_timeout: float = 10.0,
     connect_timeout: float | None = None,
     auth: Sequence[Auth] = (),
+    ssl_context: ssl.SSLContext | TLS | None = None,
     wind_down: float | None = None,
     tick_time: float | None = None,
     watchdog: Watchdog | bool | None = None,
@@ -59,6 +63,8 @@ def connect(
         connect_timeout: how long entering may take, in seconds; as long as the session timeout
             unless given.
         auth: credentials to present on every connection, such as `Auth.digest(user, password)`.
+        ssl_context: TLS, by a context of the standard library or by PEM files: a `TLS`. Without
+            it, everything travels in the clear.
         wind_down: how long before its surely proven end a lease ends for its holders, so that they
             have time to stop, in seconds: at most a quarter of the session timeout; a tenth unless
             given.
@@ -80,7 +86,8 @@ def connect(
         dial: opens a byte stream to an address and port: for tunnels and tests.
 
     Raises (at the call):
-        ConfigurationError: an argument is malformed; nothing was sent.
+        ConfigurationError: an argument is malformed, or names files that cannot be used; nothing
+            was sent.
 
     Raises (on entering):
         ConnectFailed: no server was reached in time; `attempts` says why for each.
@@ -109,6 +116,7 @@ def connect(
     version = _checked_server_version(server_version)
     _check_size("max_request", max_request)
     _check_size("max_reply", max_reply)
+    opener = Opener(dial, None if ssl_context is None else ContextSource(ssl_context))
 
     def make_machine(core: Core) -> SessionMachine:
         return SessionMachine(
@@ -127,7 +135,7 @@ def connect(
     core = Core(make_machine, clock or lease_clock)
     core.server_version = version
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
-    supervisor = Supervisor(core, HostList(target.hosts, rng), Backoff(rng), dial)
+    supervisor = Supervisor(core, HostList(target.hosts, rng), Backoff(rng), opener)
     client = Client(core, target.chroot)
     return Connection(core, supervisor, client, guard, str(target), connect_timeout)
 

@@ -14,6 +14,7 @@ import anyio.lowlevel
 from anyio.abc import ByteStream
 
 from .._wire.srvr import NOT_SERVING, SRVR, Version, told_version
+from .opener import LinkEnded
 
 MAX_ANSWER = 4096
 """How much of an answer is read, in bytes; the version is in its first line."""
@@ -63,7 +64,7 @@ class Peer:
     async def _ask(self) -> bytes:
         try:
             stream = await self._open_stream()
-        except anyio.BrokenResourceError as error:
+        except (anyio.BrokenResourceError, LinkEnded) as error:
             raise ConnectionError(str(error) or "the connection broke") from error
         answer = bytearray()
         try:

@@ -8,7 +8,7 @@ send would leave half a frame behind (on trio it does).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 
@@ -16,18 +16,16 @@ import anyio
 from anyio.abc import ByteStream
 
 from .._session.backoff import Backoff
-from ..errors import AioleadError, TransportError
+from ..errors import AioleadError
 from ..model import SessionState
 from ..paths import format_host
 from .core import Core
 from .hosts import HostList
+from .opener import LinkEnded, Opener
 from .peer import Peer
 from .rebalance import Server
 
 logger = logging.getLogger("aiolead.connection")
-
-Dial = Callable[[str, int], Awaitable[ByteStream]]
-"""Opens a byte stream to an address and port."""
 
 READ_SIZE = 256 * 1024
 
@@ -48,15 +46,6 @@ LEAST_PATIENCE = 1 / 32
 
 REFUSALS = 3
 """Rounds of refusals after which a session whose time is up is given up; one may be a bad link."""
-
-
-class LinkEnded(TransportError):
-    """Why a connection ended. Never leaves the client, except inside `ConnectFailed.attempts`."""
-
-
-async def dial_tcp(address: str, port: int) -> ByteStream:
-    """A TCP connection without Nagle's delay."""
-    return await anyio.connect_tcp(address, port)
 
 
 class Link:
@@ -85,15 +74,15 @@ class Supervisor:
         core: the client.
         hosts: where to connect.
         backoff: when to try again.
-        dial: how to open a byte stream.
+        opener: opens the byte streams.
     """
 
-    def __init__(self, core: Core, hosts: HostList, backoff: Backoff, dial: Dial) -> None:
+    def __init__(self, core: Core, hosts: HostList, backoff: Backoff, opener: Opener) -> None:
         self._core = core
         self._machine = core.machine
         self._hosts = hosts
         self._backoff = backoff
-        self._dial = dial
+        self._opener = opener
         self._link: Link | None = None
         self._output = anyio.Event()
         self._due = anyio.Event()
@@ -258,16 +247,18 @@ class Supervisor:
             `served` after a connection with a session, `refused` where the server accepted the
             connection and then closed it without a word, `failed` otherwise.
         """
-        _, port = server
+        host, port = server
         self._doing = (name, "no connection yet")
         try:
             with anyio.fail_after(self._patience):
-                stream = await self._dial(address, port)
-        except (OSError, anyio.BrokenResourceError) as error:
+                stream = await self._opener.open(host, address, port)
+        except (OSError, anyio.BrokenResourceError, LinkEnded) as error:
             self._failed(name, _reason(error, "no connection in time"))
             return "failed"
         self._doing = (name, "no answer to the handshake yet")
-        link = self._link = Link(stream, Peer(name, partial(self._dial, address, port)))
+        link = self._link = Link(
+            stream, Peer(name, partial(self._opener.open, host, address, port))
+        )
         clock = self._core.clock
         opened_at = inf
         try:
@@ -315,7 +306,7 @@ class Supervisor:
                 if self._answered is not None and not machine.awaits_answers:
                     self._answered.set()
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            self._cut(ServerHungUp(_hang_up(error)))
+            self._cut(_hang_up(error))
         except AioleadError as error:
             # Not the protocol, or the end of the session: the machine has drawn its conclusions.
             self._cut(error)
@@ -329,17 +320,19 @@ class Supervisor:
                     await stream.send(data)
                 await self._output.wait()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            self._cut(ServerHungUp(_hang_up(error)))
+            self._cut(_hang_up(error))
 
 
 class ServerHungUp(LinkEnded):
     """The other end closed the connection."""
 
 
-def _hang_up(error: Exception) -> str:
+def _hang_up(error: Exception) -> LinkEnded:
     if isinstance(error, anyio.EndOfStream):
-        return "the server closed the connection"
-    return f"the connection broke: {error.__cause__ or type(error).__name__}"
+        return ServerHungUp("the server closed the connection")
+    if isinstance(error.__cause__, LinkEnded):
+        return error.__cause__
+    return ServerHungUp(f"the connection broke: {error.__cause__ or type(error).__name__}")
 
 
 def _reason(error: Exception, timed_out: str) -> Exception:

@@ -32,7 +32,7 @@ NOT_EXPORTED = {
     "_recipes.layout": {"Role"},
 }
 
-MADE_BY_USERS = {"ACL", "Auth", "Election", "Lock", "Watchdog"}
+MADE_BY_USERS = {"ACL", "Auth", "Election", "Lock", "TLS", "Watchdog"}
 """The classes whose constructors are part of the public face; users are given all other objects."""
 
 PROTOCOLS = {

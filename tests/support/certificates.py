@@ -1,0 +1,63 @@
+"""Certificates for the tests, from authorities made on the spot."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+import trustme
+
+NAME = "zk.example"
+"""A host name that the servers' certificates have, beside `localhost` and the loopback address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """The PEM files of one certificate."""
+
+    cert: Path
+    key: Path
+
+
+class Authority:
+    """A certificate authority and the folder for its files."""
+
+    def __init__(self, folder: Path, name: str = "ca") -> None:
+        self._folder = folder
+        self._name = name
+        self._ca = trustme.CA()
+        self._count = 0
+        self.pem = folder / f"{name}.pem"
+        self._ca.cert_pem.write_to_path(str(self.pem))
+
+    def issue(
+        self,
+        *identities: str,
+        common_name: str | None = None,
+        expires: datetime.datetime | None = None,
+    ) -> Pem:
+        """A certificate; by default one for a server on this machine."""
+        leaf = self._ca.issue_cert(
+            *(identities or (NAME, "localhost", "127.0.0.1")),
+            common_name=common_name,
+            organization_name="aiolead tests",
+            not_before=datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
+            not_after=expires,
+        )
+        self._count += 1
+        cert = self._folder / f"{self._name}-{self._count}.pem"
+        key = self._folder / f"{self._name}-{self._count}.key"
+        cert.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+        leaf.private_key_pem.write_to_path(str(key))
+        return Pem(cert, key)
+
+    def server_context(self, pem: Pem, *, wants_client: bool = False) -> ssl.SSLContext:
+        """For a server with that certificate."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(pem.cert, pem.key)
+        if wants_client:
+            context.load_verify_locations(self.pem)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
