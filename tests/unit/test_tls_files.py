@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import ssl
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -156,15 +156,18 @@ async def test_files_are_read_again_when_they_have_changed(
 
 
 async def test_a_slow_disk_does_not_keep_anybody_from_giving_up(
-    authority: Authority, tmp_path: Path
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ca = tmp_path / "ca.pem"
-    ca.write_bytes(authority.pem.read_bytes())
-    source = ContextSource(TLS(ca=ca))
-    ca.unlink()
-    os.mkfifo(ca)  # whoever opens it waits for somebody to write
+    source = ContextSource(TLS(ca=authority.pem))
+    turning = threading.Event()
+
+    def slowly(tls: TLS, seen: object) -> None:
+        turning.wait(30)
+
+    monkeypatch.setattr("aiolead._client.tls._refresh", slowly)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(source.current)
         await anyio.wait_all_tasks_blocked()
         tasks.cancel_scope.cancel()
-    ca.write_bytes(b"")  # lets the thread go
+    assert not turning.is_set()
+    turning.set()
