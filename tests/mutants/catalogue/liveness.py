@@ -16,11 +16,11 @@ MUTANTS = (
                 "_client/supervisor.py",
                 """
                 with anyio.fail_after(self._patience):
-                    stream = await self._dial(address, port)
+                    stream = await self._opener.open(host, address, port)
                 """,
                 """
                 with anyio.fail_after(None):
-                    stream = await self._dial(address, port)
+                    stream = await self._opener.open(host, address, port)
                 """,
             ),
         ),

@@ -250,13 +250,13 @@ MUTANTS = (
             Change(
                 "_client/supervisor.py",
                 """
-                    self._cut(ServerHungUp(_hang_up(error)))
+                    self._cut(_hang_up(error))
                 except AioleadError as error:
                 """,
                 """
                     if isinstance(error, anyio.EndOfStream):
                         await anyio.sleep_forever()
-                    self._cut(ServerHungUp(_hang_up(error)))
+                    self._cut(_hang_up(error))
                 except AioleadError as error:
                 """,
             ),
