@@ -233,6 +233,14 @@ class CoordinationClient(Protocol):
         """
         ...
 
+    def unlimited(self) -> CoordinationClient:
+        """The same client for the few requests of a recipe, which must not be refused.
+
+        A client that refuses requests when very many wait must not refuse those of what this
+        returns; any other client returns itself.
+        """
+        ...
+
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
         """A watch that is not armed yet.
 

@@ -3,6 +3,7 @@
     AioleadError
     ├─ UsageError(RuntimeError)           an object was misused or raced: our caller's mistake
     │   └─ AlreadyHeldError               this task already holds, or waits for, this very object
+    ├─ TooManyRequestsError               so many requests wait to be sent that this one was refused
     ├─ ConfigurationError(ValueError)     an argument was refused before any I/O
     │   ├─ InvalidPathError
     │   └─ InvalidConnectStringError
@@ -93,6 +94,7 @@ __all__ = [
     "SystemFaultError",
     "TenureLost",
     "ThrottledOpError",
+    "TooManyRequestsError",
     "TransactionError",
     "TransportError",
     "UnimplementedError",
@@ -171,6 +173,16 @@ class UsageError(AioleadError, RuntimeError):
 
 class AlreadyHeldError(UsageError):
     """This task already holds, or waits for, this object: waiting again could never end."""
+
+
+class TooManyRequestsError(AioleadError):
+    """So many requests wait to be sent already (`connect(max_queued=)`); nothing was sent.
+
+    The servers do not keep up, or cannot be reached, and the program asks on without awaiting
+    replies. Who awaits them never meets this error.
+    """
+
+    blame = Blame.CALLER
 
 
 class ConfigurationError(AioleadError, ValueError):
@@ -432,6 +444,8 @@ class QuotaExceededError(ServerError):
 
 
 class ThrottledOpError(ServerError):
+    """The server had too much to do, and did not apply the request: ask again, after a while."""
+
     code, summary = -127, "the server is overloaded and dropped the request"
 
 

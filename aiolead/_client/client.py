@@ -41,7 +41,8 @@ class Client:
     takes one round trip, and the listing shows the new znode.
 
     Errors: arguments are checked at the call (`ConfigurationError`, `LocalWireError`,
-    `UsageError`); what the server says (`ServerError`) and what becomes of the session comes with
+    `UsageError`), and whether there is room for one more request (`TooManyRequestsError`); what the
+    server says (`ServerError`) and what becomes of the session comes with
     the reply.
 
     Cancellation: cancelling the wait for a reply abandons the answer, not the request.
@@ -50,11 +51,14 @@ class Client:
     most; reads are sent again; writes that were sent raise `ConnectionLossError` with the outcome
     `UNKNOWN`, since they may have been applied, and are never sent twice.
 
-    A client belongs to the event loop that it was made on, and is not thread-safe.
+    A client belongs to the event loop, thread and process that it was entered in. Used from another
+    one it raises `UsageError`, and nothing is sent. What only tells how things stand (`state`,
+    `session_id`, `lease`) may be read from other threads.
     """
 
-    def __init__(self, core: Core, prefix: str) -> None:
+    def __init__(self, core: Core, prefix: str, *, limited: bool = True) -> None:
         self._core = core
+        self._limited = limited
         self._scope = Scope(prefix)
         self._lease = ClientLease(core, prefix)
 
@@ -91,6 +95,7 @@ class Client:
 
     def observe(self) -> SessionStates:
         """The states of the session, from the present one on, as an async iterator."""
+        self._core.check_home()
         return SessionStates(self._core)
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
@@ -113,6 +118,7 @@ class Client:
         Raises:
             ConfigurationError: it is malformed, or has a chroot.
         """
+        self._core.check_home()
         target = parse_connect_string(hosts)
         if target.chroot:
             raise ConfigurationError(f"hosts: a client keeps its chroot, leave it out: {hosts!r}")
@@ -140,7 +146,15 @@ class Client:
 
     def chroot(self, path: str) -> Client:
         """A view of what lies under `path`, over the same session."""
-        return Client(self._core, self._scope.full(path) if path != "/" else self._scope.prefix)
+        prefix = self._scope.full(path) if path != "/" else self._scope.prefix
+        return Client(self._core, prefix, limited=self._limited)
+
+    def unlimited(self) -> Client:
+        """This client, but never refusing a request for want of room: for recipes.
+
+        What a recipe asks for is little, and must not fail because the program asks for much.
+        """
+        return Client(self._core, self._scope.prefix, limited=False)
 
     # --- writes --------------------------------------------------------------------------------
 
@@ -356,10 +370,11 @@ class Client:
             on_event: called synchronously, in the client's task, as the event comes in; it must be
                 quick and must not raise. Usually one awaits `watch.wait()` instead.
         """
+        self._core.check_home()
         return ClientWatch(self._core.machine.watches, on_event)
 
     def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
-        self._core.submit(reply)
+        self._core.submit(reply, limited=self._limited)
         return reply
 
 

@@ -45,6 +45,8 @@ def connect(
     max_request: int = DEFAULT_MAX_FRAME,
     max_reply: int = DEFAULT_MAX_REPLY,
     server_version: str | None = None,
+    max_in_flight: int = 1000,
+    max_queued: int = 100_000,
     clock: Callable[[], float] | None = None,
     rng: random.Random | None = None,
     dial: Dial = dial_tcp,
@@ -80,6 +82,11 @@ def connect(
         server_version: the version of ZooKeeper that every server has at least, such as "3.9", for
             servers that do not tell it. By default a server is asked, on a connection of its own,
             when an operation needs more than ZooKeeper 3.5 knows.
+        max_in_flight: how many requests may be sent and unanswered: the others wait in the client,
+            in order. Renewals of the lease go first and are not counted; while anything is held,
+            no more are in flight than the server answers in time for them.
+        max_queued: how many requests may wait before a call raises `TooManyRequestsError`, with
+            nothing sent. Requests of more than 256 MiB together may not wait, either.
         clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
             A watchdog calls it in a thread of its own.
         rng: the randomness of host order and back-off.
@@ -117,6 +124,8 @@ def connect(
     _check_size("max_request", max_request)
     _check_size("max_reply", max_reply)
     opener = Opener(dial, None if ssl_context is None else ContextSource(ssl_context))
+    _check_count("max_in_flight", max_in_flight)
+    _check_count("max_queued", max_queued)
 
     def make_machine(core: Core) -> SessionMachine:
         return SessionMachine(
@@ -124,6 +133,8 @@ def connect(
             auth=credentials,
             max_request=max_request,
             max_reply=max_reply,
+            max_in_flight=max_in_flight,
+            max_queued=max_queued,
             tick_time=tick_time,
             wind_down=wind_down,
             on_state=core.report,
@@ -143,6 +154,11 @@ def connect(
 def _check_size(name: str, size: object) -> None:
     if not isinstance(size, int) or not 1024 <= size <= 0x7FFF_FFFF:
         raise ConfigurationError(f"{name}: must be 1024 to 2^31 - 1 bytes, not {size!r}")
+
+
+def _check_count(name: str, count: object) -> None:
+    if type(count) is not int or count < 1:
+        raise ConfigurationError(f"{name}: must be a whole number from 1 up, not {count!r}")
 
 
 def _checked_watchdog(watchdog: object, wind_down: float) -> Watchdog | None:
@@ -198,6 +214,7 @@ class Connection:
         if self._entered:
             raise UsageError("the connection was entered already: call connect() again")
         self._entered = True
+        self._core.settle_here()
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         self._tasks = self._core.tasks = tasks
@@ -227,7 +244,8 @@ class Connection:
     ) -> None:
         # Whatever the body raised leaves bare: the task group never sees it.
         try:
-            await self._close_session()
+            if not self._core.is_forked:  # or else the session is another process's
+                await self._close_session()
         finally:
             await self._stop()
 

@@ -16,6 +16,7 @@ from .._session.machine import SessionMachine
 from .._wire.srvr import Version
 from ..errors import AioleadError, AuthFailedError, ClientClosedError
 from ..model import SessionState
+from .home import Home
 from .peer import Peer
 
 T = TypeVar("T")
@@ -52,15 +53,37 @@ class Core:
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
         self._holders_gone = anyio.Event()
         self._jobs: set[anyio.CancelScope] = set()
+        self._home: Home | None = None
+        self.check_home: Callable[[], None] = _ignore
+        """Raises `UsageError` unless called from where the client belongs; see `Home.check`."""
         self.machine = make_machine(self)
 
-    def submit(self, call: Call[T]) -> None:
-        """Hands a call to the machine; see `SessionMachine.submit`."""
-        self.machine.submit(call, self.clock())
+    def submit(self, call: Call[T], *, limited: bool = True) -> None:
+        """Hands a call to the machine; see `SessionMachine.submit`.
+
+        Raises:
+            UsageError: from elsewhere than where the client belongs.
+        """
+        self.check_home()
+        self.machine.submit(call, self.clock(), limited=limited)
+
+    # --- where it belongs ----------------------------------------------------------------------
+
+    def settle_here(self) -> None:
+        """The client belongs to this process, thread and event loop from now on."""
+        self._home = Home()
+        self.check_home = self._home.check
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a forked copy of a client: its session and its socket are not ours."""
+        return self._home is not None and self._home.is_forked
 
     # --- states --------------------------------------------------------------------------------
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
+        """Has every change of state reported; see `CoordinationClient.subscribe`."""
+        self.check_home()
         key = self._next_subscriber
         self._next_subscriber += 1
         self._subscribers[key] = on_state
@@ -78,6 +101,7 @@ class Core:
 
     async def ready(self) -> None:
         """Waits until the session is connected; see `CoordinationClient.ready`."""
+        self.check_home()
         await anyio.lowlevel.checkpoint()
         while self.machine.state is not SessionState.CONNECTED:
             self.check_open()
@@ -101,6 +125,7 @@ class Core:
 
     def shared(self, path: str, make: Callable[[], T]) -> T:
         """The one object of its kind for a full path; see `CoordinationClient.shared`."""
+        self.check_home()
         value: T | None = self._shared.get((path, make))
         if value is None:
             value = self._shared[path, make] = make()
@@ -122,6 +147,7 @@ class Core:
 
     def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job in the client's task group; see `CoordinationClient.spawn`."""
+        self.check_home()
 
         async def log_failure() -> None:
             try:

@@ -68,6 +68,7 @@ async def require(core: Core, feature: Feature) -> Peer:
 
     Cancellation: nothing was asked of the session's own connection.
     """
+    core.check_home()
     session_id = core.machine.session_id
     while True:
         peer = await _connected(core, session_id)

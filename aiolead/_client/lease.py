@@ -37,6 +37,7 @@ class ClientLease:
         urgent: bool = False,
         surrender: bool = False,
     ) -> Hold:
+        self._core.check_home()
         return self._core.machine.leases.hold(
             self._prefix + path,
             lost,

@@ -20,6 +20,7 @@ from ..errors import AioleadError
 from ..model import SessionState
 from ..paths import format_host
 from .core import Core
+from .home import kept_from_children
 from .hosts import HostList
 from .opener import LinkEnded, Opener
 from .peer import Peer
@@ -171,7 +172,7 @@ class Supervisor:
     async def keep_connected(self) -> None:
         """Connects, again and again, until the client is closed or its credentials are refused."""
         refusals = 0  # rounds, in a row, in which every server hung up on our handshake
-        while not self._machine.state.is_final:
+        while not self._machine.state.is_final and not self._core.is_forked:
             delay = self._backoff.delay(self._machine.timing.session_timeout)
             if delay:
                 await anyio.sleep(delay)
@@ -263,7 +264,7 @@ class Supervisor:
         opened_at = inf
         try:
             self._machine.link_up(clock())
-            with link.scope:
+            with kept_from_children(stream), link.scope:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._read, link)
                     tasks.start_soon(self._write, link)

@@ -108,7 +108,7 @@ class QueuedRecipe(Generic[T]):
             )
         if acl is not None and not (acl and all(isinstance(entry, ACL) for entry in acl)):
             raise ConfigurationError(f"acl: must be a sequence of at least one ACL, not {acl!r}")
-        self._client = client
+        self._client = client.unlimited()
         self._path = path
         self._identity = identity
         self._data = data

@@ -1,9 +1,14 @@
-"""Requests: queued, in flight, answered; and what becomes of them when the link dies."""
+"""Requests: queued, in flight, answered; and what becomes of them when the link dies.
+
+What the client asks for itself goes first and is never counted: the renewals of the lease. Users'
+requests leave in the order of the calls, as many at a time as may be in flight; the others wait.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from .._wire.jute import Reader
@@ -14,7 +19,9 @@ from ..errors import (
     ConnectionLossError,
     Outcome,
     RemoteWireError,
+    TooManyRequestsError,
 )
+from .window import Window
 
 if TYPE_CHECKING:
     from .watches import Arming
@@ -25,6 +32,9 @@ MAX_XID = 0x7FFF_FFFF
 
 SEGMENT = 128 * 1024
 """How much is handed to the transport in one go, in bytes; one request may exceed it."""
+
+MAX_QUEUED_BYTES = 256 * 1024 * 1024
+"""How much may wait in the queue, in bytes, whatever the number of requests."""
 
 
 class Call(Generic[T]):
@@ -41,6 +51,7 @@ class Call(Generic[T]):
         is_led: whether the leader answers it in its turn, as it does a write; see `ledger`.
         arming: the watch that the request sets, if any.
         bound: whether it is of no use on another connection than the present one.
+        is_counted: whether it is one of those that `max_in_flight` counts: a user's.
         on_error: turns some errors into a result, and returns the others.
     """
 
@@ -49,9 +60,11 @@ class Call(Generic[T]):
         "_done",
         "_error",
         "_value",
+        "ahead",
         "arming",
         "body",
         "bound",
+        "is_counted",
         "is_led",
         "is_proof",
         "is_write",
@@ -76,6 +89,7 @@ class Call(Generic[T]):
         is_led: bool = False,
         arming: Arming | None = None,
         bound: bool = False,
+        is_counted: bool = True,
         on_error: Callable[[AioleadError], T | AioleadError] | None = None,
     ) -> None:
         self.op = op
@@ -87,10 +101,12 @@ class Call(Generic[T]):
         self.is_led = is_led or is_proof
         self.arming = arming
         self.bound = bound
+        self.is_counted = is_counted
         self.on_error = on_error
         self.xid = 0
         self.queued_at = 0.0
         self.sent_at = 0.0
+        self.ahead = 0  # how many of those that count were in flight before it
         self._done = False
         self._value: T | None = None
         self._error: AioleadError | None = None
@@ -161,18 +177,39 @@ class Call(Generic[T]):
 
 
 class Depot:
-    """Calls in the order in which they were made: first those in flight, then the queue."""
+    """Calls in the order in which they were made: first those in flight, then the queue.
 
-    __slots__ = ("_inflight", "_queue", "_xid")
+    Args:
+        window: how many of the users' calls may be in flight.
+        max_queued: how many calls may wait, before `refuse_if_full` refuses more.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_counted",
+        "_express",
+        "_inflight",
+        "_lost_at",
+        "_max_queued",
+        "_queue",
+        "_queued_bytes",
+        "_window",
+        "_xid",
+    )
+
+    def __init__(self, window: Window, max_queued: int) -> None:
+        self._window = window
+        self._max_queued = max_queued
+        self._express: deque[Call[object]] = deque()
         self._queue: deque[Call[object]] = deque()
+        self._queued_bytes = 0
         self._inflight: deque[Call[object]] = deque()
+        self._counted = 0  # of those in flight
+        self._lost_at = -inf  # when the last connection was
         self._xid = 0
 
     @property
     def has_queued(self) -> bool:
-        return bool(self._queue)
+        return bool(self._queue or self._express)
 
     @property
     def inflight(self) -> int:
@@ -180,23 +217,65 @@ class Depot:
         return len(self._inflight)
 
     @property
-    def oldest_queued_at(self) -> float | None:
-        """When the request that waits longest was made."""
-        return self._queue[0].queued_at if self._queue else None
+    def waiting_since(self) -> float | None:
+        """Since when the request that waits longest has been waiting for a connection."""
+        return max(self._queue[0].queued_at, self._lost_at) if self._queue else None
+
+    def refuse_if_full(self) -> None:
+        """Raises if no more requests may wait.
+
+        Raises:
+            TooManyRequestsError: so many wait already.
+        """
+        if len(self._queue) >= self._max_queued:
+            raise TooManyRequestsError(
+                f"{len(self._queue)} requests wait to be sent already: await replies (max_queued)"
+            )
+        if self._queued_bytes > MAX_QUEUED_BYTES:
+            raise TooManyRequestsError(
+                f"requests of {self._queued_bytes} bytes wait to be sent already: await replies"
+            )
 
     def enqueue(self, call: Call[T], now: float) -> None:
         call.queued_at = now
         self._queue.append(cast("Call[object]", call))
+        self._queued_bytes += len(call.body)
 
-    def take(self, now: float) -> bytes:
-        """The next segment of requests, which are in flight from now on."""
+    def enqueue_first(self, call: Call[T], now: float) -> None:
+        """Queues what must not wait for the users' requests: it leaves before them.
+
+        Of no use on another connection than the present one, so that order among connections is no
+        question; among each other such calls keep their order.
+        """
+        call.queued_at = now
+        self._express.append(cast("Call[object]", call))
+
+    def take(self, now: float, *, careful: bool) -> bytes:
+        """The next segment of requests, which are in flight from now on.
+
+        Args:
+            now: the time.
+            careful: whether what comes first must be answered in time; see `Window`.
+        """
         out = bytearray()
-        while self._queue and len(out) < SEGMENT:
-            call = self._queue.popleft()
+        most = self._window.size(careful=careful)
+        while len(out) < SEGMENT:
+            if self._express:
+                call = self._express.popleft()
+            elif self._queue and (self._counted < most or not self._queue[0].is_counted):
+                call = self._queue.popleft()
+                self._queued_bytes -= len(call.body)
+                call.ahead = self._counted
+                self._counted += call.is_counted
+            else:
+                break
             self._xid = 1 if self._xid >= MAX_XID else self._xid + 1
             call.xid = self._xid
             call.sent_at = now
             out += encode_request(call.xid, call.op, call.body)
+            # Never sent again, and answered much later perhaps.
+            if call.is_write:
+                call.body = b""
             self._inflight.append(call)
         return bytes(out)
 
@@ -214,9 +293,12 @@ class Depot:
             raise RemoteWireError(f"an answer to request {xid}, where {call.xid} was next")
         return call
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         """The oldest call in flight is that no longer."""
-        self._inflight.popleft()
+        call = self._inflight.popleft()
+        if call.is_counted:
+            self._counted -= 1
+            self._window.answered(call.ahead, call.sent_at, now)
 
     def nonsense(self, error: AioleadError) -> None:
         """What came was no answer to anything: the call that was to be answered fails.
@@ -224,23 +306,28 @@ class Depot:
         Sent again, it would most likely be answered alike, and cost the next connection, too.
         """
         if self._inflight:
-            self._inflight.popleft().fail(error)
+            call = self._inflight.popleft()
+            self._counted -= call.is_counted
+            call.fail(error)
 
     def link_lost(self, now: float) -> None:
         """Settles what was in flight: reads go back to the front of the queue, writes fail.
 
-        So does what is in the queue, but was meant for this connection.
+        So does what was meant for this connection, sent or not. Whatever waits, waits for the next
+        connection from now on.
         """
+        self._lost_at = now
+        self._window.reset()
         inflight, self._inflight = self._inflight, deque()
-        useless = [call for call in self._queue if call.bound]
-        if useless:
-            self._queue = deque(call for call in self._queue if not call.bound)
-        reads = [call for call in inflight if not call.is_write]
-        for call in reads:
-            call.queued_at = now
+        express, self._express = self._express, deque()
+        self._counted = 0
+        useless = [*express, *(call for call in self._queue if call.bound)]
+        reads = [call for call in inflight if not (call.is_write or call.bound)]
+        self._queue = deque(call for call in self._queue if not call.bound)
         self._queue.extendleft(reversed(reads))
+        self._queued_bytes = sum(len(call.body) for call in self._queue)
         for call in inflight:
-            if call.is_write:
+            if call.is_write or call.bound:
                 call.fail(
                     ConnectionLossError(
                         "the link was lost before the answer came: the write may have been applied"
@@ -254,15 +341,19 @@ class Depot:
             )
 
     def fail_overdue(self, now: float, patience: float, error: Callable[[], AioleadError]) -> None:
-        """Fails what has been queued for `patience` seconds."""
+        """Fails what has been waiting for a connection for `patience` seconds."""
         # As a sum, since the owner waits until exactly then: `now - patience` is rounded otherwise.
-        while self._queue and self._queue[0].queued_at + patience <= now:
-            self._queue.popleft().fail(error())
+        while (since := self.waiting_since) is not None and since + patience <= now:
+            call = self._queue.popleft()
+            self._queued_bytes -= len(call.body)
+            call.fail(error())
 
     def fail_all(self, error: Callable[[], AioleadError]) -> None:
         """Fails everything. What was never sent says so."""
         inflight, self._inflight = self._inflight, deque()
-        queued, self._queue = self._queue, deque()
+        queued = [*self._express, *self._queue]
+        self._express, self._queue = deque(), deque()
+        self._counted = self._queued_bytes = 0
         for call in inflight:
             call.fail(error())
         for call in queued:

@@ -39,6 +39,7 @@ from ..errors import (
     RemoteWireError,
     SessionExpiredError,
     SessionMovedError,
+    TooManyRequestsError,
     TransactionError,
 )
 from ..model import Auth, EventType, SessionState
@@ -49,6 +50,7 @@ from .states import Trigger, after
 from .timing import Timing
 from .transaction import multi_call
 from .watches import WatchRegistry
+from .window import Window
 
 T = TypeVar("T")
 
@@ -67,6 +69,8 @@ class SessionMachine:
         auth: the credentials to present on every connection.
         max_request: the largest request that the servers take, in bytes.
         max_reply: the largest frame that is accepted from them, in bytes.
+        max_in_flight: how many requests may be sent and unanswered.
+        max_queued: how many requests may wait to be sent.
         tick_time: the servers' tick time in seconds, where it is known; see `Timing`.
         wind_down: how long before its end a lease ends for its holders; see `Timing`.
         on_state: called with each change of state and the id of the session it speaks of.
@@ -81,6 +85,8 @@ class SessionMachine:
         auth: Sequence[Auth],
         max_request: int,
         max_reply: int,
+        max_in_flight: int,
+        max_queued: int,
         tick_time: float | None,
         wind_down: float | None,
         on_state: Callable[[SessionState, int], object],
@@ -109,7 +115,8 @@ class SessionMachine:
         self._ledger = Ledger(self.timing)
         self.leases = LeaseBook(self._ledger, self.timing, on_due)
         self.watches = WatchRegistry(self._remove_watch)
-        self._depot = Depot()
+        self._window = Window(max_in_flight, self.timing.prompt)
+        self._depot = Depot(self._window, max_queued)
         self._reset_link()
 
     def _reset_link(self) -> None:
@@ -127,11 +134,17 @@ class SessionMachine:
 
     # --- calls ---------------------------------------------------------------------------------
 
-    def submit(self, call: Call[T], now: float) -> Call[T]:
-        """Queues a call; it leaves with the next `data_to_send`, in the order of submission.
+    def submit(self, call: Call[T], now: float, *, limited: bool = True) -> Call[T]:
+        """Queues a call; it leaves as soon as it may, in the order of submission.
+
+        Args:
+            call: the call.
+            now: the time.
+            limited: whether it is refused if too many wait already.
 
         Raises:
             LocalWireError: it is longer than the servers accept.
+            TooManyRequestsError: too many wait already.
         """
         size = len(call.body) + HEADER
         if size > self._max_request:
@@ -143,6 +156,8 @@ class SessionMachine:
         if self.state.is_final:
             call.fail(self._ended())
         else:
+            if limited:
+                self._admit(call)
             self._depot.enqueue(call, now)
             if self._established:
                 self._on_output()
@@ -150,12 +165,20 @@ class SessionMachine:
                 self._on_due()
         return call
 
+    def _admit(self, call: Call[T]) -> None:
+        try:
+            self._depot.refuse_if_full()
+        except TooManyRequestsError:
+            if call.arming is not None:
+                call.arming.abandon()
+            raise
+
     def close(self, now: float) -> Call[None]:
         """Ends the session: what is queued is still sent, then the server is told.
 
         The answer to the returned call says that every ephemeral znode is gone.
         """
-        return self.submit(_close_call(), now)
+        return self.submit(_close_call(), now, limited=False)
 
     def closed(self) -> None:
         """The client is closed: whatever is still open fails."""
@@ -190,10 +213,13 @@ class SessionMachine:
         """The connection is gone, for whatever reason."""
         if not self._linked:
             return
+        established = self._established
         self._reset_link()
         self._ledger.closed()
         self.watches.is_live = False
-        self._depot.link_lost(now)
+        if established:
+            # What waits for a connection goes on waiting where one came to nothing.
+            self._depot.link_lost(now)
         if self.state is SessionState.CONNECTED:
             self._move(Trigger.LINK_LOST)
         self.leases.link_lost()
@@ -252,7 +278,7 @@ class SessionMachine:
             out = b"".join(self._out)
             self._out.clear()
         elif self._established and not self._holds_back:
-            out = self._depot.take(now)
+            out = self._depot.take(now, careful=self.leases.is_held)
         else:
             out = b""
         if out:
@@ -277,6 +303,7 @@ class SessionMachine:
         self.timing = Timing.derive(granted, tick_time=self._tick_time, wind_down=self._wind_down)
         self._ledger.opened(self.timing, self._handshake_sent, created=created)
         self.leases.retime(self.timing)
+        self._window.patience = self.timing.prompt
         self._established = True
         self._established_at = self._last_answer = now
         # Credentials go before watches: what they may see depends on them.
@@ -318,7 +345,7 @@ class SessionMachine:
     def _answer(self, header: ReplyHeader, r: Reader, now: float) -> None:
         call = self._depot.awaiting(header.xid)
         answer = call.read(header.err, r)
-        self._depot.answered()
+        self._depot.answered(now)
         # Only now, since a zxid out of nonsense would have every server refuse us from then on.
         self.last_zxid = max(self.last_zxid, header.zxid)
         worked = not isinstance(answer, AioleadError)
@@ -399,8 +426,8 @@ class SessionMachine:
                 self._cut_due(),
                 self.leases.renewal_due(),
             )
-        queued_at = self._depot.oldest_queued_at
-        return due if queued_at is None else min(due, queued_at + self.timing.session_timeout)
+        since = self._depot.waiting_since
+        return due if since is None else min(due, since + self.timing.session_timeout)
 
     def _ping_due(self) -> float:
         return self._last_sent + self.timing.ping_after
@@ -446,9 +473,9 @@ class SessionMachine:
     def _renew(self, now: float) -> None:
         holds = self.leases.renewal(MOST_CHECKS, self._max_request - HEADER, now)
         checks = Multi(tuple(Check(held.path, -1) for held in holds))
-        call = multi_call(checks, [held.path for held in holds], bound=True)
+        call = multi_call(checks, [held.path for held in holds], bound=True, is_counted=False)
         call.add_done_callback(lambda: self._renewed(call, holds))
-        self._depot.enqueue(call, now)
+        self._depot.enqueue_first(call, now)
         self._on_output()
 
     def _renewed(self, call: Call[list[MultiResult]], holds: list[HeldZnode]) -> None:
@@ -464,8 +491,9 @@ class SessionMachine:
 
     def _confirm(self, sent: float, answered: float, path: str) -> None:
         """The second step of a renewal, whose answer makes the first one count; see `ledger`."""
+        body = encode_body(Sync(path))
         call: Call[None] = Call(
-            OpCode.SYNC, encode_body(Sync(path)), _nothing, is_led=True, bound=True
+            OpCode.SYNC, body, _nothing, is_led=True, bound=True, is_counted=False
         )
 
         def confirmed() -> None:
@@ -475,7 +503,7 @@ class SessionMachine:
                 self.leases.refused(self.last_contact, retry=False)
 
         call.add_done_callback(confirmed)
-        self._depot.enqueue(call, answered)
+        self._depot.enqueue_first(call, answered)
         self._on_output()
 
 
@@ -484,4 +512,6 @@ def _nothing(_: Reader) -> None:
 
 
 def _close_call() -> Call[None]:
-    return Call(OpCode.CLOSE_SESSION, encode_body(CloseSession()), _nothing, is_write=True)
+    # It comes last, but waits for no answer.
+    body = encode_body(CloseSession())
+    return Call(OpCode.CLOSE_SESSION, body, _nothing, is_write=True, is_counted=False)

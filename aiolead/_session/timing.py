@@ -80,6 +80,11 @@ class Timing:
         return self.session_timeout / 6
 
     @property
+    def prompt(self) -> float:
+        """How long the users' requests may take while renewals, of two steps, have to pass, too."""
+        return self.enough_lease / 4
+
+    @property
     def margin(self) -> float:
         """From the proven end of the session back to the moment a holder begins to stop."""
         return self.session_timeout * DRIFT + self.wind_down

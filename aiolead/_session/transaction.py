@@ -23,7 +23,7 @@ from .depot import Call
 
 
 def multi_call(
-    multi: Multi, paths: Sequence[str], *, bound: bool = False
+    multi: Multi, paths: Sequence[str], *, bound: bool = False, is_counted: bool = True
 ) -> Call[list[MultiResult]]:
     """The call for a transaction; it fails with a `TransactionError` if one operation does.
 
@@ -31,10 +31,20 @@ def multi_call(
         multi: the operations, with full paths.
         paths: what errors call their subjects.
         bound: see `Call`.
+        is_counted: see `Call`.
     """
     body = encode_body(multi)
     parse = multi_parser(paths)
-    return Call(OpCode.MULTI, body, parse, path=paths[0], is_write=True, is_proof=True, bound=bound)
+    return Call(
+        OpCode.MULTI,
+        body,
+        parse,
+        path=paths[0],
+        is_write=True,
+        is_proof=True,
+        bound=bound,
+        is_counted=is_counted,
+    )
 
 
 def multi_parser(paths: Sequence[str]) -> Callable[[Reader], list[MultiResult]]:

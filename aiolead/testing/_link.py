@@ -141,9 +141,12 @@ class Link:
             is_done = core.receive(connection, data, self._now())
             self._deliver()
             while not is_done:
-                # The client has to read first. If it never does, its session will end.
-                self._sent = anyio.Event()
-                await self._sent.wait()
+                if connection.is_full:
+                    # The client has to read first. If it never does, its session will end.
+                    self._sent = anyio.Event()
+                    await self._sent.wait()
+                else:
+                    await anyio.sleep(core.pace)
                 await self._gate.wait()
                 is_done = core.resume(connection, self._now())
                 self._deliver()

@@ -289,6 +289,28 @@ class EmbeddedServer:
         """Closes the connection on the next requests of a kind, without applying them."""
         self._running.core.dropped_requests[op] += count
 
+    def throttle(self, op: OpCode, count: int = 1) -> None:
+        """Answers the next requests of a kind with `ThrottledOpError`, without applying them.
+
+        As a server does that throttles (ZooKeeper from 3.7 on), to a client that it can do without.
+        """
+        self._running.core.throttled[op] += count
+
+    def slow_down(self, pace: float) -> None:
+        """Takes its time: after each request of a connection it rests before it reads the next.
+
+        What comes meanwhile is kept back by TCP, as by a server with too many requests at hand.
+
+        Args:
+            pace: the rest in seconds; 0 ends it.
+
+        Raises:
+            ConfigurationError: it is negative, or longer than a second.
+        """
+        if not 0 <= pace <= 1:
+            raise ConfigurationError(f"pace: must be 0 to 1 seconds, not {pace}")
+        self._running.core.pace = pace
+
     def set_sequence(self, path: str, value: int) -> None:
         """Makes `value` the number of the next sequential child of a znode.
 

@@ -82,6 +82,12 @@ class ThreadedServer:
     def drop_request(self, op: OpCode, count: int = 1) -> None:
         self._get(lambda server: server.drop_request(op, count))
 
+    def throttle(self, op: OpCode, count: int = 1) -> None:
+        self._get(lambda server: server.throttle(op, count))
+
+    def slow_down(self, pace: float) -> None:
+        self._get(lambda server: server.slow_down(pace))
+
     def set_sequence(self, path: str, value: int) -> None:
         self._get(lambda server: server.set_sequence(path, value))
 

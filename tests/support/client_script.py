@@ -95,6 +95,8 @@ class Script:
             "auth": (),
             "max_request": 0xFFFFF,
             "max_reply": 1 << 20,
+            "max_in_flight": 1000,
+            "max_queued": 100_000,
             "tick_time": None,
             "wind_down": None,
         }

@@ -116,6 +116,7 @@ ANSWERS = {
     "AioleadError": (SERVER, NO, False),
     "UsageError": (CALLER, NO, False),
     "AlreadyHeldError": (CALLER, NO, False),
+    "TooManyRequestsError": (CALLER, NO, False),
     "ConfigurationError": (CALLER, NO, False),
     "InvalidPathError": (CALLER, NO, False),
     "InvalidConnectStringError": (CALLER, NO, False),

@@ -6,6 +6,7 @@ import pytest
 
 from aiolead._session.depot import MAX_XID, SEGMENT, Call, Depot
 from aiolead._session.transaction import multi_call
+from aiolead._session.window import FEWEST, Window
 from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.jute import Reader, Writer
@@ -22,6 +23,7 @@ from aiolead.errors import (
     RuntimeInconsistencyError,
     SessionExpiredError,
     SessionMovedError,
+    TooManyRequestsError,
     TransactionError,
     UnknownServerError,
 )
@@ -31,6 +33,14 @@ from aiolead.model import Stat
 def call(*, is_write: bool = False, bound: bool = False, size: int = 0) -> Call[int]:
     body = bytes(size)
     return Call(OpCode.GET_DATA, body, lambda r: r.i32(), is_write=is_write, bound=bound)
+
+
+def depot_of(max_in_flight: int = 1000, max_queued: int = 1000) -> Depot:
+    return Depot(Window(max_in_flight, 1.0), max_queued)
+
+
+def take(depot: Depot, now: float, *, careful: bool = False) -> list[int]:
+    return xids(depot.take(now, careful=careful))
 
 
 def xids(data: bytes) -> list[int]:
@@ -44,62 +54,62 @@ def queued(depot: Depot, *calls: Call[int], at: float = 0.0) -> None:
 
 
 def test_requests_leave_in_order_in_one_segment() -> None:
-    depot = Depot()
+    depot = depot_of()
     calls = [call() for _ in range(5)]
     queued(depot, *calls)
-    assert xids(depot.take(3.0)) == [1, 2, 3, 4, 5]
+    assert take(depot, 3.0) == [1, 2, 3, 4, 5]
     assert [c.xid for c in calls] == [1, 2, 3, 4, 5]
     assert {c.sent_at for c in calls} == {3.0}
     assert depot.inflight == 5
     assert not depot.has_queued
-    assert depot.take(4.0) == b""
+    assert take(depot, 4.0) == []
 
 
 def test_a_segment_has_a_limit_that_one_request_may_exceed() -> None:
-    depot = Depot()
+    depot = depot_of()
     queued(depot, call(size=SEGMENT - 100), call(size=SEGMENT * 2), call(), call())
-    assert [xids(depot.take(0.0)) for _ in range(3)] == [[1, 2], [3, 4], []]
+    assert [take(depot, 0.0) for _ in range(3)] == [[1, 2], [3, 4], []]
 
 
 def test_xids_wrap_without_zero() -> None:
-    depot = Depot()
+    depot = depot_of()
     depot._xid = MAX_XID - 2
     queued(depot, *[call() for _ in range(4)])
-    assert xids(depot.take(0.0)) == [MAX_XID - 1, MAX_XID, 1, 2]
+    assert take(depot, 0.0) == [MAX_XID - 1, MAX_XID, 1, 2]
 
 
 def test_answers_come_in_order() -> None:
-    depot = Depot()
+    depot = depot_of()
     first, second = call(), call()
     queued(depot, first, second)
-    depot.take(0.0)
+    take(depot, 0.0)
     assert depot.awaiting(1) is first
-    depot.answered()
+    depot.answered(1.0)
     assert depot.awaiting(2) is second
 
 
 @pytest.mark.parametrize("xid", [2, 3, 99])
 def test_an_answer_to_another_request_is_not_the_protocol(xid: int) -> None:
-    depot = Depot()
+    depot = depot_of()
     queued(depot, call(), call())
-    depot.take(0.0)
+    take(depot, 0.0)
     with pytest.raises(RemoteWireError, match=f"answer to request {xid}, where 1 was next"):
         depot.awaiting(xid)
     assert depot.inflight == 2
 
 
 def test_an_answer_where_nothing_was_asked_is_not_the_protocol() -> None:
-    depot = Depot()
+    depot = depot_of()
     queued(depot, call())
     with pytest.raises(RemoteWireError, match="answer to request 1, where none was sent"):
         depot.awaiting(1)
 
 
 def test_a_lost_link_sends_reads_again_and_fails_writes() -> None:
-    depot = Depot()
+    depot = depot_of()
     reads, writes, unsent = [call(), call()], [call(is_write=True), call(is_write=True)], call()
     queued(depot, reads[0], writes[0], reads[1], writes[1])
-    depot.take(0.0)
+    take(depot, 0.0)
     queued(depot, unsent)
     depot.link_lost(5.0)
     for write in writes:
@@ -107,30 +117,30 @@ def test_a_lost_link_sends_reads_again_and_fails_writes() -> None:
         assert isinstance(error, ConnectionLossError)
         assert error.outcome is Outcome.UNKNOWN
     assert depot.inflight == 0
-    assert xids(depot.take(6.0)) == [5, 6, 7]
+    assert take(depot, 6.0) == [5, 6, 7]
     assert [depot.awaiting(5), reads[0].xid, reads[1].xid, unsent.xid] == [reads[0], 5, 6, 7]
 
 
 def test_unsent_writes_wait_for_the_next_link_unless_bound_to_this_one() -> None:
-    depot = Depot()
+    depot = depot_of()
     write, bound, read = call(is_write=True), call(is_write=True, bound=True), call()
     queued(depot, write, bound, read)
     depot.link_lost(5.0)
     error = bound.error()
     assert isinstance(error, ConnectionLossError)
     assert error.outcome is Outcome.NOT_APPLIED
-    depot.take(6.0)
+    take(depot, 6.0)
     assert [write.xid, read.xid] == [1, 2]
 
 
 def test_a_read_that_went_out_in_vain_waits_from_the_loss_of_the_link() -> None:
-    depot = Depot()
+    depot = depot_of()
     read, unsent = call(), call()
     queued(depot, read, at=0.0)
-    depot.take(0.0)
+    take(depot, 0.0)
     queued(depot, unsent, at=1.0)
     depot.link_lost(5.0)
-    assert depot.oldest_queued_at == 5.0
+    assert depot.waiting_since == 5.0
     depot.fail_overdue(12.0, 8.0, lambda: AioleadError("late"))
     assert not read.is_done
     depot.fail_overdue(13.0, 8.0, lambda: AioleadError("late"))
@@ -141,18 +151,18 @@ def test_a_read_that_went_out_in_vain_waits_from_the_loss_of_the_link() -> None:
 @pytest.mark.parametrize("at", [0.1, 1000.1, 123456.7, 1e6 / 3])
 @pytest.mark.parametrize("patience", [0.1, 0.3, 8.0, 1.1])
 def test_what_is_due_is_failed_exactly_then(at: float, patience: float) -> None:
-    depot = Depot()
+    depot = depot_of()
     queued(depot, call(), at=at)
-    assert depot.oldest_queued_at == at
+    assert depot.waiting_since == at
     depot.fail_overdue(at + patience, patience, lambda: AioleadError("late"))
     assert not depot.has_queued
 
 
 def test_the_end_of_a_session_fails_everything_and_knows_what_was_sent() -> None:
-    depot = Depot()
+    depot = depot_of()
     sent, unsent = call(is_write=True), call(is_write=True)
     queued(depot, sent)
-    depot.take(0.0)
+    take(depot, 0.0)
     queued(depot, unsent)
     depot.fail_all(lambda: ConnectionLossError("over"))
     outcomes = [error.outcome for c in (sent, unsent) if (error := c.error())]
@@ -161,14 +171,168 @@ def test_the_end_of_a_session_fails_everything_and_knows_what_was_sent() -> None
 
 
 def test_what_a_failed_call_makes_its_caller_ask_for_is_not_failed_with_it() -> None:
-    depot = Depot()
+    depot = depot_of()
     first, again = call(), call()
     first.add_done_callback(lambda: depot.enqueue(again, 9.0))
     queued(depot, first)
     depot.fail_all(lambda: ConnectionLossError("over"))
     assert first.is_done
     assert not again.is_done
-    assert depot.oldest_queued_at == 9.0
+    assert depot.waiting_since == 9.0
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+def free(*, bound: bool = True) -> Call[int]:
+    return Call(OpCode.SYNC, b"", lambda r: r.i32(), bound=bound, is_counted=False)
+
+
+def test_no_more_are_in_flight_than_may_be() -> None:
+    depot = depot_of(max_in_flight=3)
+    queued(depot, *[call() for _ in range(7)])
+    assert take(depot, 0.0) == [1, 2, 3]
+    assert take(depot, 0.0) == []
+    depot.answered(1.0)
+    depot.answered(1.0)
+    assert take(depot, 0.0) == [4, 5]
+    assert depot.inflight == 3
+    assert depot.has_queued
+
+
+def test_what_goes_first_is_not_counted_and_does_not_wait() -> None:
+    depot = depot_of(max_in_flight=2)
+    users = [call() for _ in range(4)]
+    queued(depot, *users)
+    assert take(depot, 0.0) == [1, 2]
+    renewal, confirmation = free(), free()
+    depot.enqueue_first(renewal, 1.0)
+    depot.enqueue_first(confirmation, 1.0)
+    assert depot.has_queued
+    assert take(depot, 1.0) == [3, 4]
+    assert [renewal.xid, confirmation.xid] == [3, 4]
+    for xid in (1, 2):
+        assert depot.awaiting(xid) is users[xid - 1]
+        depot.answered(2.0)
+    # The two in flight are the client's own: there is room for two of the users'.
+    assert take(depot, 2.0) == [5, 6]
+    depot.answered(2.0)
+    depot.answered(2.0)
+    assert take(depot, 2.0) == []
+
+
+def test_what_comes_last_waits_for_what_was_queued_but_for_no_answer() -> None:
+    depot = depot_of(max_in_flight=1)
+    goodbye = free(bound=False)
+    queued(depot, call(), call(), goodbye)
+    assert take(depot, 0.0) == [1]
+    depot.answered(1.0)
+    assert take(depot, 0.0) == [2, 3]
+    assert goodbye.xid == 3
+
+
+def test_a_full_queue_is_full_and_what_left_it_makes_room() -> None:
+    depot = depot_of(max_in_flight=2, max_queued=5)
+    for _ in range(5):
+        depot.refuse_if_full()
+        queued(depot, call())
+    with pytest.raises(TooManyRequestsError, match="5 requests wait to be sent already"):
+        depot.refuse_if_full()
+    take(depot, 0.0)
+    depot.refuse_if_full()
+
+
+@pytest.fixture
+def small_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if there were little memory."""
+    monkeypatch.setattr("aiolead._session.depot.MAX_QUEUED_BYTES", 1000)
+
+
+@pytest.mark.usefixtures("small_queue")
+def test_large_requests_fill_the_queue_as_well() -> None:
+    depot = depot_of(max_in_flight=1)
+    large = [call(size=501) for _ in range(2)]
+    queued(depot, call(), large[0])
+    depot.refuse_if_full()
+    queued(depot, large[1])
+    with pytest.raises(TooManyRequestsError, match="requests of 1002 bytes wait"):
+        depot.refuse_if_full()
+    assert take(depot, 0.0) == [1]
+    depot.answered(1.0)
+    take(depot, 0.0)
+    depot.refuse_if_full()
+
+
+@pytest.mark.usefixtures("small_queue")
+@pytest.mark.parametrize("end", ["lost", "overdue", "over"])
+def test_what_has_left_the_queue_in_another_way_takes_no_room(end: str) -> None:
+    depot = depot_of(max_in_flight=2, max_queued=3)
+    queued(depot, *[call(bound=True, size=501) for _ in range(3)])
+    match end:
+        case "lost":
+            depot.link_lost(1.0)
+        case "overdue":
+            depot.fail_overdue(9.0, 1.0, lambda: AioleadError("late"))
+        case _:
+            depot.fail_all(lambda: AioleadError("over"))
+    depot.refuse_if_full()
+    queued(depot, *[call() for _ in range(3)])
+    assert len(take(depot, 9.0)) == 2
+
+
+def test_reads_that_are_sent_again_count_once() -> None:
+    depot = depot_of(max_in_flight=2)
+    queued(depot, *[call() for _ in range(3)])
+    assert take(depot, 0.0) == [1, 2]
+    depot.link_lost(1.0)
+    assert take(depot, 2.0) == [3, 4]
+    depot.answered(3.0)
+    assert take(depot, 3.0) == [5]
+
+
+def test_an_answer_that_makes_no_sense_makes_room() -> None:
+    depot = depot_of(max_in_flight=1)
+    queued(depot, call(), call())
+    take(depot, 0.0)
+    depot.nonsense(AioleadError("what?"))
+    assert take(depot, 0.0) == [2]
+
+
+def test_what_is_meant_for_this_connection_ends_with_it_sent_or_not() -> None:
+    depot = depot_of()
+    sent, unsent = free(), free()
+    depot.enqueue_first(sent, 0.0)
+    take(depot, 0.0)
+    depot.enqueue_first(unsent, 0.0)
+    depot.link_lost(1.0)
+    outcomes = [error.outcome for c in (sent, unsent) if (error := c.error())]
+    assert outcomes == [Outcome.UNKNOWN, Outcome.NOT_APPLIED]
+    assert not depot.has_queued
+
+
+def test_the_data_of_a_write_is_not_kept_for_its_answer() -> None:
+    depot = depot_of()
+    write, read = call(is_write=True, size=1000), call(size=1000)
+    queued(depot, write, read)
+    assert take(depot, 0.0) == [1, 2]
+    assert write.body == b""
+    assert len(read.body) == 1000  # it may have to be sent again
+
+
+def test_while_care_is_needed_a_few_are_in_flight_until_the_server_has_shown_its_speed() -> None:
+    depot = depot_of(max_in_flight=50)
+    queued(depot, *[call() for _ in range(300)])
+    assert len(take(depot, 0.0, careful=True)) == FEWEST
+    for _ in range(FEWEST):
+        depot.answered(0.5)
+    assert len(take(depot, 1.0, careful=True)) == 2 * FEWEST
+    for _ in range(2 * FEWEST):
+        depot.answered(1.5)
+    assert len(take(depot, 2.0, careful=True)) == 50
+    # Whatever the server has shown, without need for care it is as many as may be.
+    depot.link_lost(3.0)
+    assert len(take(depot, 4.0, careful=True)) == FEWEST
+    assert len(take(depot, 4.0)) == 50 - FEWEST
 
 
 # --- calls -------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from ...errors import (
     NoNodeError,
     RemoteWireError,
     ServerError,
+    ThrottledOpError,
     UnimplementedError,
 )
 from . import fourletter
@@ -51,6 +52,9 @@ class Core:
         self.connections: dict[Connection, None] = {}
         self.dropped_requests: Counter[OpCode] = Counter()
         self.dropped_replies: Counter[OpCode] = Counter()
+        self.throttled: Counter[OpCode] = Counter()
+        self.pace = 0.0
+        """Seconds of rest after each request of a connection: see `resume`."""
         self._woken: dict[Connection, None] = {}
         self._attached: dict[int, Connection] = {}
         self._next_reaping_ms: int | None = None
@@ -79,8 +83,9 @@ class Core:
         """Takes bytes from a client and answers the requests that are complete with them.
 
         Returns:
-            False if the client has to read first: call `resume` after the next send, and
-            `receive` not before that has returned True.
+            False if there is more to do: call `resume` after a rest of `pace` seconds, or, if the
+            client has to read first (`Connection.is_full`), after the next send; and `receive` not
+            before that has returned True.
         """
         self.traffic.bytes_in += len(data)
         if not connection.has_opened:
@@ -115,6 +120,8 @@ class Core:
             except RemoteWireError:
                 # What no client of the protocol sends: there is nobody to answer.
                 self._close(connection)
+            if self.pace:
+                return False
         return True
 
     def tick(self, now: float) -> None:
@@ -231,6 +238,9 @@ class Core:
             return
         if take_fault(self.dropped_requests, op):
             connection.close_after_flush()
+            return
+        if take_fault(self.throttled, op):
+            reply(connection, header.xid, self.processor.zxid, error=ThrottledOpError.code)
             return
         drops_reply = take_fault(self.dropped_replies, op)
         body, error = self._execute(connection, op, r, now_ms)

@@ -117,9 +117,8 @@ MUTANTS = (
             ),
             Change(
                 "_session/machine.py",
-                "return due if queued_at is None else min(due, queued_at + "
-                "self.timing.session_timeout)",
-                "return due if queued_at is None else min(due, queued_at + 1e9)",
+                "return due if since is None else min(due, since + self.timing.session_timeout)",
+                "return due if since is None else min(due, since + 1e9)",
             ),
         ),
         tests=("tests/client/test_client_requests.py", *ASYNCIO),

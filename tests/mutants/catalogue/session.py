@@ -205,14 +205,25 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/depot.py",
-                "reads = [call for call in inflight if not call.is_write]",
+                "reads = [call for call in inflight if not (call.is_write or call.bound)]",
                 "reads = [call for call in inflight if not call.bound]",
             ),
             Change(
                 "_session/depot.py",
                 """
+                if call.is_write:
+                    call.body = b""
+                """,
+                """
+                if call.bound:
+                    call.body = b""
+                """,
+            ),
+            Change(
+                "_session/depot.py",
+                """
                 for call in inflight:
-                    if call.is_write:
+                    if call.is_write or call.bound:
                 """,
                 """
                 for call in inflight:
@@ -231,7 +242,7 @@ MUTANTS = (
                 "_session/depot.py",
                 """
                 for call in inflight:
-                    if call.is_write:
+                    if call.is_write or call.bound:
                 """,
                 """
                 for call in inflight:
