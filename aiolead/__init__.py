@@ -20,6 +20,7 @@ from ._client.fenced import (
     FencedTransaction,
 )
 from ._client.lease import ClientLease
+from ._client.reads import Reads
 from ._client.reply import PendingReply
 from ._client.states import (
     SessionChange,
@@ -201,6 +202,7 @@ __all__ = [
     "Permission",
     "Phase",
     "QuotaExceededError",
+    "Reads",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
     "RemoteWireError",

@@ -6,8 +6,9 @@
     supervisor   the tasks: connecting, reading, writing, keeping time
     hosts        where to connect next
     peer         the server that we are connected to, and how to ask it for its version
+    deletion     deletes trees
     features     what servers know beyond ZooKeeper 3.5, and requests that need it
-    reply, watch, states, lease, transaction, fenced      what the client hands out
+    reply, watch, states, lease, transaction, reads, fenced      what the client hands out
     clock        the lease's clock
 
 Everything here runs on one event loop.

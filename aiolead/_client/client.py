@@ -17,10 +17,12 @@ from ..errors import ConfigurationError, NodeExistsError, NoNodeError, Transacti
 from ..model import ACL, Created, CreateMode, Identity, SessionState, Stat, WatchEvent
 from ..paths import parent, parse_connect_string, validate
 from .core import Core, T
+from .deletion import TreeDeletion
 from .features import Feature, read_with
 from .fenced import Fence
 from .lease import ClientLease
 from .operations import Scope, whoami
+from .reads import Reads
 from .reply import PendingReply
 from .states import SessionStates
 from .transaction import Transaction
@@ -279,6 +281,32 @@ class Client:
                 continue
             missing.pop()
 
+    async def delete_all(self, path: str) -> int:
+        """Deletes a znode with everything below it, whatever the versions.
+
+        Not as one transaction: others see a part of the tree while this goes on. What others delete
+        meanwhile is fine, and so is a tree that is not there. What they create is deleted, too, for
+        ten rounds. Transactions of up to 128 znodes are used, eight of them at a time.
+
+        Args:
+            path: the top of the tree. `/` stands for all that is below the chroot, which stays;
+                without a chroot it is refused, and so are `/zookeeper` and the server's own below.
+
+        Returns:
+            How many znodes were deleted. After a lost connection, what somebody else deleted may be
+            among them.
+
+        Raises:
+            InvalidPathError: the server does not let anybody delete this.
+            NotEmptyError: others go on creating in it.
+            NoAuthError: a part of it may not be listed or deleted; other parts may be deleted.
+
+        Cancellation: deletes no more; transactions that were sent may still be applied.
+
+        On connection loss: goes on with what is left, since what is gone cannot be deleted twice.
+        """
+        return await TreeDeletion(self._core, self._scope, path).run()
+
     # --- reads ---------------------------------------------------------------------------------
 
     def exists(self, path: str, *, watch: Watch | None = None) -> PendingReply[Stat | None]:
@@ -354,6 +382,10 @@ class Client:
         """
         make = self._scope.get_ephemerals(prefix)
         return await read_with(self._core, Feature.GET_EPHEMERALS, make)
+
+    def reads(self) -> Reads:
+        """Several reads in one request, answered from one moment (ZooKeeper 3.6)."""
+        return Reads(self._core, self._scope)
 
     async def whoami(self) -> list[Identity]:
         """Who the server takes this client for, by its address and credentials (ZooKeeper 3.7).

@@ -132,6 +132,11 @@ class SessionMachine:
         self._rearm_pending = 0
         self._holds_back = False
 
+    @property
+    def max_body(self) -> int:
+        """How long a request may be without its header, in bytes."""
+        return self._max_request - HEADER
+
     # --- calls ---------------------------------------------------------------------------------
 
     def submit(self, call: Call[T], now: float, *, limited: bool = True) -> Call[T]:

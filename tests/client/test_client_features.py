@@ -30,6 +30,7 @@ Operation = Callable[[Client], Awaitable[object]]
 NEWER: list[tuple[Operation, str]] = [
     (lambda client: client.get_all_children_number("/"), "3.6"),
     (lambda client: client.get_ephemerals(), "3.6"),
+    (lambda client: client.reads().get("/"), "3.6"),
     (lambda client: client.whoami(), "3.7"),
 ]
 """Operations, with the version that brought them."""

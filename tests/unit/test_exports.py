@@ -26,6 +26,7 @@ import aiolead.testing
 NOT_EXPORTED = {
     "_client.connect": {"DEFAULT_MAX_REPLY"},
     "_client.features": {"Bound", "bound_read", "read_with", "require"},
+    "_client.reads": {"ReadResult"},
     "_client.transaction": {"TransactionResult"},
     "_client.watchdog": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
     "_recipes.campaign": {"TRANSITIONS"},

@@ -1,0 +1,259 @@
+"""Deleting a tree: alone, against others, across lost connections, and never what must stay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import Wire, connect, eventually, in_memory, raw
+
+from aiolead import ACL, Client, CreateMode, NoAuthError, NotEmptyError, Permission
+from aiolead._client import deletion
+from aiolead._wire.codes import OpCode
+from aiolead.errors import ConnectionLossError, InvalidPathError, LocalWireError
+from aiolead.testing import EmbeddedServer
+
+
+async def grow(client: Client, top: str, *, width: int, depth: int) -> int:
+    """A tree in which each znode has `width` children; returns how many znodes it has."""
+    paths, level = [top], [top]
+    for _ in range(depth):
+        level = [f"{path}/{i}" for path in level for i in range(width)]
+        paths += level
+    replies = [client.create(path) for path in paths]
+    for reply in replies:
+        await reply
+    return len(paths)
+
+
+async def test_a_tree_is_deleted(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        count = await grow(client, "/a", width=6, depth=3)
+        assert count > 2 * deletion.DELETIONS
+        await client.create("/a/e", mode=CreateMode.EPHEMERAL)
+        await client.create("/ab")
+        assert await client.delete_all("/a") == count + 1
+        assert await client.get_children("/") == ["ab"]
+        assert await client.delete_all("/a") == 0
+        assert await client.delete_all("/ab") == 1
+
+
+async def test_the_root_of_a_view_stays(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await grow(client, "/a", width=3, depth=1)
+        view = client.chroot("/a")
+        assert await view.delete_all("/1") == 1
+        assert await view.delete_all("/") == 2
+        assert await client.get_children("/") == ["a"]
+        assert await client.delete_all("/") == 1
+        assert await client.get_children("/") == []
+        assert await client.chroot("/missing").delete_all("/") == 0
+
+
+@pytest.mark.parametrize("path", ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"])
+async def test_what_nobody_can_delete(path: str) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        await client.create("/a")
+        with pytest.raises(InvalidPathError, match=f"delete {path}$"):
+            await client.delete_all(path)
+        if path.startswith("/zookeeper/"):
+            with pytest.raises(InvalidPathError):
+                await client.chroot("/zookeeper").delete_all(path.removeprefix("/zookeeper"))
+        assert server.znodes() == ["/a"]
+        assert server.requests["GET_CHILDREN"] == 0
+
+
+async def test_a_part_that_one_may_not_delete(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await grow(client, "/a", width=2, depth=1)
+        await client.create("/a/locked")
+        await client.create("/a/locked/in")
+        await client.set_acl("/a/locked", [ACL(Permission.READ, "world", "anyone")])
+        with pytest.raises(NoAuthError) as raised:
+            await client.delete_all("/a")
+        assert raised.value.path == "/a/locked/in"
+        await client.create("/b", acl=[ACL(Permission.CREATE, "world", "anyone")])
+        with pytest.raises(NoAuthError) as raised:
+            await client.delete_all("/b")
+        assert raised.value.path == "/b"
+
+
+# --- against others ----------------------------------------------------------------------------
+
+
+def before_each(client: Client, op: OpCode, act: Callable[[], object]) -> None:
+    """Has something done before each request of a kind is handed over."""
+    submit = client._core.submit
+
+    def act_and_submit(call: Any) -> None:
+        if call.op == op:
+            act()
+        submit(call)
+
+    client._core.submit = act_and_submit  # type: ignore[method-assign]
+
+
+async def test_others_delete_in_it(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        count = await grow(client, "/a", width=5, depth=3)
+        others = 0
+
+        async def delete_too() -> None:
+            nonlocal others
+            others += await rival.delete_all("/a")
+
+        async with connect(server) as rival:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(delete_too)
+                ours = await client.delete_all("/a")
+        assert ours + others == count
+        assert await client.exists("/a") is None
+
+
+async def test_others_create_in_it(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        count = await grow(client, "/a", width=3, depth=2)
+        late = iter(["/a/1/late", "/a/1/late/later"])
+        with raw(server) as rival:
+
+            def create() -> None:
+                # When the tree has been listed, before it is deleted.
+                if path := next(late, None):
+                    rival.create(path)
+
+            before_each(client, OpCode.MULTI, create)
+            assert await client.delete_all("/a") == count + 2
+        assert await client.exists("/a") is None
+
+
+async def test_who_goes_on_creating_wins_in_the_end(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.create("/a")
+        created = 0
+        with raw(server) as rival:
+
+            def create() -> None:
+                nonlocal created
+                created += 1
+                rival.create(f"/a/{created}")
+
+            before_each(client, OpCode.MULTI, create)
+            with pytest.raises(NotEmptyError, match="others create in it") as raised:
+                await client.delete_all("/a")
+        assert raised.value.path == "/a"
+        assert created == deletion.ROUNDS
+
+
+async def test_others_delete_between_the_listing_and_the_deletion(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        count = await grow(client, "/a", width=4, depth=2)
+        gone = iter(["/a/1/1", "/a/3/0"])
+        with raw(server) as rival:
+
+            def delete() -> None:
+                if path := next(gone, None):
+                    rival.delete(path)
+
+            before_each(client, OpCode.MULTI, delete)
+            before_each(client, OpCode.DELETE, delete)
+            assert await client.delete_all("/a") == count - 2
+        assert await client.exists("/a") is None
+
+
+# --- lost connections --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", ["request", "reply"])
+async def test_it_goes_on_after_a_lost_connection(lost: str) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        count = await grow(client, "/a", width=5, depth=3)
+        drop = server.drop_reply if lost == "reply" else server.drop_request
+        drop(OpCode.MULTI)
+        drop(OpCode.GET_CHILDREN)
+        assert await client.delete_all("/a") == count
+        assert server.znodes() == []
+
+
+async def test_a_connection_that_is_always_lost_is_not_lost_for_ever() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        await client.create("/a")
+        server.drop_request(OpCode.MULTI, 100)
+        with pytest.raises(ConnectionLossError):
+            await client.delete_all("/a")
+        assert server.requests["MULTI"] == deletion.LOSSES
+        assert server.znodes() == ["/a"]
+
+
+async def test_without_a_server_it_gives_up() -> None:
+    async with EmbeddedServer() as server, in_memory(server, session_timeout=1.0) as client:
+        await client.create("/a")
+        await server.stop()
+        with pytest.raises(ConnectionLossError, match="no server was reached"):
+            await client.delete_all("/a")
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+async def test_transactions_stay_below_the_limit() -> None:
+    async with EmbeddedServer(max_frame=1024) as server:
+        async with in_memory(server, max_request=1024) as client:
+            await client.create("/a")
+            for length in range(100, 900, 50):
+                await client.create("/a/" + "x" * length)
+            assert await client.delete_all("/a") == 17
+            assert server.znodes() == []
+
+
+async def test_a_path_that_fills_a_request() -> None:
+    """To the byte: what can be deleted at all is deleted."""
+    async with EmbeddedServer(max_frame=2048) as server:
+        name = "/" + "x" * (1024 - 8 - 2 * 9 - 8 - 1)
+        async with in_memory(server) as client:
+            await client.create(name)
+            await client.create(name + "y")
+        async with in_memory(server, max_request=1024) as client:
+            assert await client.delete_all(name) == 1
+            with pytest.raises(LocalWireError):
+                await client.delete_all(name + "y")
+
+
+async def test_what_is_in_flight_is_bounded() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        count = await grow(client, "/a", width=35, depth=2)
+        most: Counter[int] = Counter()
+        flying: Counter[int] = Counter()
+        submit = client._core.submit
+
+        def count_in(call: Any) -> None:
+            flying[call.op] += 1
+            most[call.op] = max(most[call.op], flying[call.op])
+            call.add_done_callback(lambda: flying.subtract([call.op]))
+            submit(call)
+
+        client._core.submit = count_in  # type: ignore[method-assign]
+        assert await client.delete_all("/a") == count
+        assert 1 < most[OpCode.GET_CHILDREN] <= deletion.LISTINGS
+        assert most[OpCode.MULTI] == deletion.TRANSACTIONS
+        assert server.requests["MULTI"] < count / deletion.DELETIONS + 1
+
+
+async def test_cancelled_it_deletes_no_more() -> None:
+    async with EmbeddedServer() as server:
+        wire = Wire(server)
+        async with wire.connect() as client:
+            await grow(client, "/a", width=35, depth=2)
+            async with anyio.create_task_group() as tasks:
+                before_each(client, OpCode.MULTI, wire.hold)
+                tasks.start_soon(client.delete_all, "/a")
+                await eventually(lambda: server.requests["MULTI"] > 0, "it has begun")
+                tasks.cancel_scope.cancel()
+            wire.release()
+            await client.sync()
+            sent = server.requests["MULTI"]
+            assert 0 < sent <= deletion.TRANSACTIONS
+            assert server.znodes()
