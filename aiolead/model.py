@@ -22,6 +22,7 @@ __all__ = [
     "Identity",
     "Participant",
     "Permission",
+    "SessionCredentials",
     "SessionState",
     "Stat",
     "WatchEvent",
@@ -212,6 +213,10 @@ class SessionState(enum.Enum):
     CONNECTED = "connected"
     SUSPENDED = "suspended"
     """The link is gone; the session may live on, and its ephemerals with it."""
+    READ_ONLY = "read-only"
+    """A server serves us that is cut off from the quorum: reads only, and what they show is old.
+
+    The session is one that this server has made up: it is over with the connection."""
     EXPIRED = "expired"
     """The session is over. A new one follows by itself, with a new id."""
     AUTH_FAILED = "auth failed"
@@ -222,6 +227,27 @@ class SessionState(enum.Enum):
     @property
     def is_final(self) -> bool:
         return self in (SessionState.AUTH_FAILED, SessionState.CLOSED)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCredentials:
+    """What it takes to go on with a session over another client; see `connect(resume=)`.
+
+    Whoever has them owns the session: keep them as you would a password.
+
+    Attributes:
+        session_id: the session.
+        password: what proves that it is one's own. It never shows in a repr.
+        timeout: the shortest session timeout that the servers have granted to it so far, in
+            seconds. A server that is elected leader counts with what the session began with.
+        last_zxid: the newest transaction that an answer has shown: no server that knows less
+            serves the client that goes on.
+    """
+
+    session_id: int
+    password: bytes = field(repr=False)
+    timeout: float
+    last_zxid: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,23 @@ from .._wire.jute import Reader
 from .._wire.packets import encode_body
 from .._wire.requests import Multi
 from ..abc import Watch
-from ..errors import ConfigurationError, NodeExistsError, NoNodeError, TransactionError
-from ..model import ACL, Created, CreateMode, Identity, SessionState, Stat, WatchEvent
+from ..errors import (
+    ConfigurationError,
+    NodeExistsError,
+    NoNodeError,
+    TransactionError,
+    UsageError,
+)
+from ..model import (
+    ACL,
+    Created,
+    CreateMode,
+    Identity,
+    SessionCredentials,
+    SessionState,
+    Stat,
+    WatchEvent,
+)
 from ..paths import parent, parse_connect_string, validate
 from .core import Core, T
 from .deletion import TreeDeletion
@@ -84,6 +99,35 @@ class Client:
     def state(self) -> SessionState:
         """Where the session stands."""
         return self._core.machine.state
+
+    @property
+    def credentials(self) -> SessionCredentials:
+        """What it takes to go on with the session over another client, in another process maybe.
+
+        Raises:
+            UsageError: there is no session, or one that a read-only server has made up.
+        """
+        credentials = self._core.machine.credentials
+        if credentials is None:
+            raise UsageError("there is no session that could be resumed")
+        return credentials
+
+    def detach(self) -> SessionCredentials:
+        """Has the present session outlive the client: leaving does not close it.
+
+        Whatever is still held then is lost first, as always. Its other ephemeral znodes live until
+        the session timeout has passed, or for as long as `connect(resume=)` goes on with it. If the
+        session expires before the client is closed, the one that follows is closed as usual.
+
+        Returns:
+            The session's `credentials`.
+
+        Raises:
+            UsageError: there is no session.
+        """
+        credentials = self.credentials
+        self._core.detached = credentials.session_id
+        return credentials
 
     @property
     def lease(self) -> ClientLease:

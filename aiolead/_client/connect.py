@@ -16,7 +16,7 @@ from .._session.machine import SessionMachine
 from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.srvr import Version, parse_version
 from ..errors import ConfigurationError, ConnectFailed, UsageError
-from ..model import Auth, SessionState
+from ..model import Auth, SessionCredentials, SessionState
 from ..paths import parse_connect_string
 from .client import Client
 from .clock import lease_clock
@@ -24,7 +24,7 @@ from .core import Core
 from .guard import Guard
 from .hosts import HostList
 from .opener import Dial, Opener, dial_tcp
-from .operations import checked_duration
+from .operations import Scope, checked_duration
 from .supervisor import Supervisor
 from .tls import TLS, ContextSource
 from .watchdog import Watchdog
@@ -42,6 +42,8 @@ def connect(
     wind_down: float | None = None,
     tick_time: float | None = None,
     watchdog: Watchdog | bool | None = None,
+    read_only: bool = False,
+    resume: SessionCredentials | None = None,
     max_request: int = DEFAULT_MAX_FRAME,
     max_reply: int = DEFAULT_MAX_REPLY,
     server_version: str | None = None,
@@ -77,6 +79,11 @@ def connect(
             on until the servers may give its role away: a hard stop for event loops that are
             blocked and bodies that do not stop when they are cancelled. Without it there is no
             thread.
+        read_only: whether a server that is cut off from the quorum will do, while there is no
+            other: the state is `READ_ONLY` then, what it says is old, and writes raise
+            `NotReadOnlyError`. A full server is looked for, and a session begun there.
+        resume: the session to go on with, instead of a new one: the `credentials` of the client
+            that was detached from it.
         max_request: the largest request to send, in bytes: the servers' `jute.maxbuffer`.
         max_reply: the largest frame to accept, in bytes.
         server_version: the version of ZooKeeper that every server has at least, such as "3.9", for
@@ -99,6 +106,7 @@ def connect(
     Raises (on entering):
         ConnectFailed: no server was reached in time; `attempts` says why for each.
         AuthFailedError: the credentials were refused.
+        SessionExpiredError: the session to be resumed is over.
 
     Cancellation: entering and leaving are bounded, and may be cancelled; nothing is left behind.
     """
@@ -121,6 +129,9 @@ def connect(
     guarding = _checked_watchdog(watchdog, session_timeout / 10 if wind_down is None else wind_down)
     credentials = _checked_auth(auth)
     version = _checked_server_version(server_version)
+    if resume is not None and not isinstance(resume, SessionCredentials):
+        # It may be, or hold, a password: it is not shown.
+        raise ConfigurationError("resume: must be SessionCredentials, or None for a new session")
     _check_size("max_request", max_request)
     _check_size("max_reply", max_reply)
     opener = Opener(dial, None if ssl_context is None else ContextSource(ssl_context))
@@ -137,6 +148,8 @@ def connect(
             max_queued=max_queued,
             tick_time=tick_time,
             wind_down=wind_down,
+            read_only=read_only,
+            resume=resume,
             on_state=core.report,
             on_output=lambda: core.on_output(),
             on_due=core.due,
@@ -146,9 +159,11 @@ def connect(
     core = Core(make_machine, clock or lease_clock)
     core.server_version = version
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
-    supervisor = Supervisor(core, HostList(target.hosts, rng), Backoff(rng), opener)
+    supervisor = Supervisor(
+        core, HostList(target.hosts, rng), Backoff(rng), opener, read_only=read_only
+    )
     client = Client(core, target.chroot)
-    return Connection(core, supervisor, client, guard, str(target), connect_timeout)
+    return Connection(core, supervisor, client, guard, str(target), connect_timeout, read_only)
 
 
 def _check_size(name: str, size: object) -> None:
@@ -201,6 +216,7 @@ class Connection:
         guard: Guard | None,
         target: str,
         connect_timeout: float,
+        read_only: bool,
     ) -> None:
         self._core = core
         self._supervisor = supervisor
@@ -208,6 +224,7 @@ class Connection:
         self._guard = guard
         self._target = target
         self._connect_timeout = connect_timeout
+        self._read_only = read_only
         self._entered = False
 
     async def __aenter__(self) -> Client:
@@ -224,7 +241,7 @@ class Connection:
             self._core.start(self._supervisor.keep_time)
             self._core.start(self._supervisor.keep_connected)
             with anyio.fail_after(self._connect_timeout):
-                await self._core.ready()
+                await self._core.ready(read_only=self._read_only)
         except TimeoutError:
             await self._stop()
             raise ConnectFailed(
@@ -257,7 +274,13 @@ class Connection:
         if machine.state is SessionState.CONNECTED:
             with anyio.move_on_after(machine.timing.session_timeout / 3, shield=True):
                 goodbye = anyio.Event()
-                machine.close(core.clock()).add_done_callback(goodbye.set)
+                if machine.session_id == core.detached:
+                    # Its answer comes behind those to everything that was sent before.
+                    barrier = Scope("").exists(core, "/", None)
+                    core.submit(barrier)
+                    barrier.add_done_callback(goodbye.set)
+                else:
+                    machine.close(core.clock()).add_done_callback(goodbye.set)
                 await goodbye.wait()
 
     async def _stop(self) -> None:

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from .._session.depot import Call
 from .._session.machine import SessionMachine
 from .._wire.srvr import Version
-from ..errors import AioleadError, AuthFailedError, ClientClosedError
+from ..errors import AioleadError
 from ..model import SessionState
 from .home import Home
 from .peer import Peer
@@ -48,6 +48,8 @@ class Core:
         """Set by the supervisor: something became due earlier than it was."""
         self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore_hosts
         """Set by the supervisor: the list of servers is replaced."""
+        self.detached = 0
+        """The session that is not to be closed with the client."""
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
         self._next_subscriber = 0
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
@@ -99,20 +101,25 @@ class Core:
         for on_state in list(self._subscribers.values()):
             on_state(state, session_id)
 
-    async def ready(self) -> None:
-        """Waits until the session is connected; see `CoordinationClient.ready`."""
+    async def ready(self, *, read_only: bool = False) -> None:
+        """Waits until the session is connected; see `CoordinationClient.ready`.
+
+        Args:
+            read_only: whether a server that is cut off from the quorum will do.
+        """
         self.check_home()
         await anyio.lowlevel.checkpoint()
-        while self.machine.state is not SessionState.CONNECTED:
+        while not (
+            self.machine.state is SessionState.CONNECTED
+            or (read_only and self.machine.state is SessionState.READ_ONLY)
+        ):
             self.check_open()
             await self.next_change()
 
     def check_open(self) -> None:
         """Raises a `SessionError` if there will be no connection any more."""
-        if self.machine.state is SessionState.AUTH_FAILED:
-            raise AuthFailedError("the server refused the credentials")
-        if self.machine.state is SessionState.CLOSED:
-            raise ClientClosedError("the client is closed")
+        if self.machine.state.is_final:
+            raise self.machine.ended()
 
     async def next_change(self) -> None:
         """Waits until the session changes its state."""

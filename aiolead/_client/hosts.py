@@ -48,9 +48,19 @@ class HostList:
             order, self._plan = self._plan, []
             return order
         self._bound_for = None
+        order = self.shuffled()
+        order.sort(key=lambda host: host == self._current)
+        return order
+
+    def prefer(self, server: Server) -> None:
+        """Has the next round begin with a server."""
+        self._bound_for = server
+        self._plan = sorted(self._hosts, key=lambda host: host != server)
+
+    def shuffled(self) -> list[Server]:
+        """Every server once, in random order."""
         order = list(self._hosts)
         self._rng.shuffle(order)
-        order.sort(key=lambda host: host == self._current)
         return order
 
     def opened(self, server: Server) -> bool:

@@ -25,6 +25,7 @@ from .hosts import HostList
 from .opener import LinkEnded, Opener
 from .peer import Peer
 from .rebalance import Server
+from .search import find_full_server, says
 
 logger = logging.getLogger("aiolead.connection")
 
@@ -44,6 +45,8 @@ Nothing is sent meanwhile, renewals included: a lease that is renewed in time ha
 
 LEAST_PATIENCE = 1 / 32
 """The least for one connection attempt of a holder, as a part of the session timeout."""
+
+SERVED = (SessionState.CONNECTED, SessionState.READ_ONLY)
 
 REFUSALS = 3
 """Rounds of refusals after which a session whose time is up is given up; one may be a bad link."""
@@ -76,14 +79,24 @@ class Supervisor:
         hosts: where to connect.
         backoff: when to try again.
         opener: opens the byte streams.
+        read_only: whether a server that is cut off from the quorum will do.
     """
 
-    def __init__(self, core: Core, hosts: HostList, backoff: Backoff, opener: Opener) -> None:
+    def __init__(
+        self,
+        core: Core,
+        hosts: HostList,
+        backoff: Backoff,
+        opener: Opener,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self._core = core
         self._machine = core.machine
         self._hosts = hosts
         self._backoff = backoff
         self._opener = opener
+        self._read_only = read_only
         self._link: Link | None = None
         self._output = anyio.Event()
         self._due = anyio.Event()
@@ -179,6 +192,9 @@ class Supervisor:
             refused = True
             for server in self._hosts.round():
                 outcome = await self._try_host(server)
+                if outcome == "refused" and await self._should_read_only(server):
+                    logger.warning("only %s serves us: it is read-only", server[0])
+                    self._machine.give_up_session()
                 refused = refused and outcome == "refused" and not self._hosts.has_changed
                 if outcome == "served" or self._hosts.has_changed:
                     break
@@ -196,6 +212,26 @@ class Supervisor:
     def _session_is_hopeless(self) -> bool:
         age = self._core.clock() - self._machine.last_contact
         return self._session_id != 0 and age > self._machine.timing.session_timeout
+
+    async def _should_read_only(self, server: Server) -> bool:
+        """Whether to give up the session for a read-only server, to which it is not shown."""
+        may = self._read_only and not self._machine.is_resuming
+        return (
+            may
+            and self._session_is_hopeless()
+            and await says(server, b"ro", self._hosts, self._open_aside)
+        )
+
+    async def _search(self) -> None:
+        """Leaves a read-only server as soon as there is a better one."""
+        server = await find_full_server(self._hosts, self._open_aside)
+        self._hosts.prefer(server)
+        self.move("a full server was found")
+
+    async def _open_aside(self, server: Server, address: str) -> ByteStream:
+        """A connection beside that of the session."""
+        host, port = server
+        return await self._opener.open(host, address, port)
 
     @property
     def _patience(self) -> float:
@@ -274,6 +310,8 @@ class Supervisor:
                         logger.debug("%s: session 0x%x", name, self._session_id)
                         if not self._hosts.opened(server):
                             self.move("the server is not in the list any more")
+                        if self._machine.is_read_only:
+                            tasks.start_soon(self._search)
                     if not link.opened.is_set():
                         self._cut(LinkEnded("no answer to the handshake in time"))
         finally:
@@ -299,7 +337,7 @@ class Supervisor:
             while True:
                 data = await stream.receive(READ_SIZE)
                 machine.receive(data, clock())
-                if not link.opened.is_set() and machine.state is SessionState.CONNECTED:
+                if not link.opened.is_set() and machine.state in SERVED:
                     self._core.peer = link.peer
                     link.opened.set()
                     self._on_due()

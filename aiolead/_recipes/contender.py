@@ -26,6 +26,7 @@ from ..errors import (
     LossReason,
     NodeExistsError,
     NoNodeError,
+    NotReadOnlyError,
     Outcome,
     SequenceExhaustedError,
     SessionExpiredError,
@@ -147,7 +148,7 @@ class Contender:
                     if in_front:
                         await self._await_lease()
                         self._leave_watches()
-                except ConnectionLossError:
+                except (ConnectionLossError, NotReadOnlyError):
                     self._leave_watches()
                     self._close_own_watch()
                     await self._client.ready()

@@ -69,7 +69,10 @@ class ElectionObserver(Background[ElectionState]):
                     await self._client.ready()
                     continue
                 if leaders is not None:
-                    self.publish(ElectionState(tuple(leaders), self._client.session_id))
+                    state = ElectionState(tuple(leaders), self._client.session_id)
+                    # What a read-only server says may be old, and may be undone.
+                    is_current = self._client.state is SessionState.CONNECTED
+                    self.publish(replace(state, is_current=is_current))
                     await self._changed.wait()
         finally:
             unsubscribe()

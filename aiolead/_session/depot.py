@@ -7,7 +7,7 @@ requests leave in the order of the calls, as many at a time as may be in flight;
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -309,6 +309,14 @@ class Depot:
             call = self._inflight.popleft()
             self._counted -= call.is_counted
             call.fail(error)
+
+    def withdraw(self, ops: Collection[int]) -> list[Call[object]]:
+        """Takes the calls of some operations out of the queue."""
+        calls = [call for call in self._queue if call.op in ops]
+        if calls:
+            self._queue = deque(call for call in self._queue if call.op not in ops)
+            self._queued_bytes -= sum(len(call.body) for call in calls)
+        return calls
 
     def link_lost(self, now: float) -> None:
         """Settles what was in flight: reads go back to the front of the queue, writes fail.

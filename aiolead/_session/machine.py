@@ -20,7 +20,15 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import NoReturn, TypeVar
 
-from .._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode, WatcherType
+from .._wire.codes import (
+    REFUSED_READ_ONLY,
+    XID_AUTH,
+    XID_EVENT,
+    XID_PING,
+    XID_SET_WATCHES,
+    OpCode,
+    WatcherType,
+)
 from .._wire.framing import FrameReader
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
@@ -35,6 +43,7 @@ from ..errors import (
     LocalWireError,
     LossReason,
     NoNodeError,
+    NotReadOnlyError,
     Outcome,
     RemoteWireError,
     SessionExpiredError,
@@ -42,7 +51,7 @@ from ..errors import (
     TooManyRequestsError,
     TransactionError,
 )
-from ..model import Auth, EventType, SessionState
+from ..model import Auth, EventType, SessionCredentials, SessionState
 from .depot import Call, Depot
 from .lease import HeldZnode, LeaseBook
 from .ledger import Ledger
@@ -73,6 +82,9 @@ class SessionMachine:
         max_queued: how many requests may wait to be sent.
         tick_time: the servers' tick time in seconds, where it is known; see `Timing`.
         wind_down: how long before its end a lease ends for its holders; see `Timing`.
+        read_only: whether servers will do that are cut off from the quorum, where there is no
+            session yet.
+        resume: the session to go on with, instead of a new one.
         on_state: called with each change of state and the id of the session it speaks of.
         on_output: called when there is something to send.
         on_due: called when something became due earlier than `next_deadline` said, or may have.
@@ -89,6 +101,8 @@ class SessionMachine:
         max_queued: int,
         tick_time: float | None,
         wind_down: float | None,
+        read_only: bool = False,
+        resume: SessionCredentials | None = None,
         on_state: Callable[[SessionState, int], object],
         on_output: Callable[[], object],
         on_due: Callable[[], object],
@@ -111,6 +125,13 @@ class SessionMachine:
         self._on_state = on_state
         self._on_output = on_output
         self._on_due = on_due
+        self._read_only = read_only
+        self._is_resuming = resume is not None
+        if resume is not None:
+            self.session_id, self._password = resume.session_id, resume.password
+            self.last_zxid = resume.last_zxid
+            # What it was granted before counts for as long as it lives: see `ledger`.
+            session_timeout = min(session_timeout, resume.timeout)
         self.timing = Timing.derive(session_timeout, tick_time=tick_time, wind_down=wind_down)
         self._ledger = Ledger(self.timing)
         self.leases = LeaseBook(self._ledger, self.timing, on_due)
@@ -131,6 +152,7 @@ class SessionMachine:
         self._auth_pending = 0
         self._rearm_pending = 0
         self._holds_back = False
+        self.is_read_only = False
 
     @property
     def max_body(self) -> int:
@@ -159,7 +181,9 @@ class SessionMachine:
                 f"the request has {size} bytes, the servers take at most {self._max_request}"
             )
         if self.state.is_final:
-            call.fail(self._ended())
+            call.fail(self.ended())
+        elif self.state is SessionState.READ_ONLY and call.op in REFUSED_READ_ONLY:
+            call.fail(NotReadOnlyError(call.path))
         else:
             if limited:
                 self._admit(call)
@@ -191,11 +215,14 @@ class SessionMachine:
             self._move(Trigger.CLOSED)
             self._end_session(LossReason.CLOSED)
 
-    def _ended(self) -> AioleadError:
+    def ended(self) -> AioleadError:
+        """Why the session is over, or the client."""
         error: AioleadError
         match self.state:
             case SessionState.AUTH_FAILED:
                 error = AuthFailedError("the server refused the credentials")
+            case SessionState.CLOSED if self._is_resuming:
+                error = SessionExpiredError("the session to be resumed is over")
             case SessionState.CLOSED:
                 error = ClientClosedError("the client is closed")
             case _:
@@ -209,8 +236,14 @@ class SessionMachine:
         self._reset_link()
         self._linked = True
         self._handshake_sent = now
+        if self.last_contact == -inf:
+            self.last_contact = now  # a session that is resumed: nobody here knows since when
         request = ConnectRequest(
-            self.last_zxid, round(self._asked_timeout * 1000), self.session_id, self._password
+            self.last_zxid,
+            round(self._asked_timeout * 1000),
+            self.session_id,
+            self._password,
+            read_only=self._read_only and self.session_id == 0,
         )
         self._out.append(encode_record(request))
 
@@ -218,7 +251,7 @@ class SessionMachine:
         """The connection is gone, for whatever reason."""
         if not self._linked:
             return
-        established = self._established
+        established, was_read_only = self._established, self.is_read_only
         self._reset_link()
         self._ledger.closed()
         self.watches.is_live = False
@@ -227,8 +260,23 @@ class SessionMachine:
             self._depot.link_lost(now)
         if self.state is SessionState.CONNECTED:
             self._move(Trigger.LINK_LOST)
+        elif was_read_only and not self.state.is_final:
+            self._expired(keep_queue=True)  # no other server knows the session
         self.leases.link_lost()
         self._on_due()
+
+    @property
+    def credentials(self) -> SessionCredentials | None:
+        """What it takes to go on with the session elsewhere, if there is one."""
+        if self.session_id == 0 or self.is_read_only:
+            return None
+        timeout = self.timing.session_timeout
+        return SessionCredentials(self.session_id, self._password, timeout, self.last_zxid)
+
+    @property
+    def is_resuming(self) -> bool:
+        """Whether the session was given to us, and no server has resumed it yet."""
+        return self._is_resuming
 
     def hold_back(self) -> None:
         """Requests wait for the next connection from now on: this one is about to be given up."""
@@ -295,17 +343,25 @@ class SessionMachine:
         if response.timeout_ms <= 0 or response.session_id == 0:
             self._expired()
             raise SessionExpiredError("the server says that the session expired")
+        if response.read_only and not (self._read_only and self.session_id == 0):
+            raise RemoteWireError("a read-only server, which was not asked for")
         created = self.session_id != response.session_id
         if created and self.session_id != 0:
             # A server that cannot resume must say so. One that quietly hands out another session
             # (ClickHouse Keeper does) would make its client believe that its ephemerals live on.
             self._expired()
+            if self._is_resuming:
+                raise SessionExpiredError("the server does not know the session to be resumed")
+        self._is_resuming = False
+        self.is_read_only = response.read_only
         self.session_id = response.session_id
         self._password = response.password
         granted = response.timeout_ms / 1000
         if not created:
             granted = min(granted, self.timing.session_timeout)  # see `ledger`
         self.timing = Timing.derive(granted, tick_time=self._tick_time, wind_down=self._wind_down)
+        if self.is_read_only:
+            self._handshake_sent = -inf  # that such a server has heard it proves nothing
         self._ledger.opened(self.timing, self._handshake_sent, created=created)
         self.leases.retime(self.timing)
         self._window.patience = self.timing.prompt
@@ -322,7 +378,7 @@ class SessionMachine:
             self._rearm_pending += 1
         self.watches.is_live = self._rearm_pending == 0
         if not self._auth_pending:
-            self._move(Trigger.ESTABLISHED)
+            self._serve()
         self._on_output()
         self._on_due()
 
@@ -379,7 +435,16 @@ class SessionMachine:
         if err:
             self._auth_refused(AuthFailedError("the server refused the credentials"))
         if not self._auth_pending:
+            self._serve()
+
+    def _serve(self) -> None:
+        """The server takes requests now."""
+        if not self.is_read_only:
             self._move(Trigger.ESTABLISHED)
+            return
+        for call in self._depot.withdraw(REFUSED_READ_ONLY):
+            call.fail(NotReadOnlyError(call.path))
+        self._move(Trigger.ESTABLISHED_READ_ONLY)
 
     def _auth_refused(self, error: AuthFailedError) -> NoReturn:
         self._move(Trigger.AUTH_REFUSED)
@@ -403,16 +468,20 @@ class SessionMachine:
         if self.state is not before:
             self._on_state(self.state, self.session_id)
 
-    def _expired(self) -> None:
+    def _expired(self, *, keep_queue: bool = False) -> None:
         self._move(Trigger.EXPIRED)
-        self._end_session(LossReason.EXPIRED)
+        self._end_session(LossReason.EXPIRED, keep_queue=keep_queue)
+        if self._is_resuming:
+            self._move(Trigger.CLOSED)  # whoever asked for this session wants no other one
+            return
         self.session_id = 0
         self._password = b""
         self._move(Trigger.RETRY)
 
-    def _end_session(self, reason: LossReason) -> None:
+    def _end_session(self, reason: LossReason, *, keep_queue: bool = False) -> None:
         self.leases.lose_all(reason)
-        self._depot.fail_all(self._ended)
+        if not keep_queue:
+            self._depot.fail_all(self.ended)
         self.watches.session_over()
 
     # --- time ----------------------------------------------------------------------------------

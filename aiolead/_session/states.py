@@ -6,6 +6,12 @@
         │                      v                       v               v
         └──────retry──────── EXPIRED <─────────────────┴───────────────┘
 
+    CONNECTING ──established with a read-only server──> READ_ONLY ──expired──> EXPIRED
+
+A session that a read-only server has made up is over with its connection. One that is the
+ensemble's own is never shown to such a server: what that one says may be undone, and nobody who
+holds something, or waits for it, must act on it.
+
 Every state leads to AUTH_FAILED and CLOSED, which are final. `EXPIRED` is passed through: it is
 reported before anything of the next session, so that nobody can mistake one session for another.
 """
@@ -23,6 +29,7 @@ class Trigger(enum.Enum):
     """What moves a session from one state to another."""
 
     ESTABLISHED = "the handshake succeeded"
+    ESTABLISHED_READ_ONLY = "the handshake with a read-only server succeeded"
     LINK_LOST = "the link was lost"
     EXPIRED = "the session is over"
     RETRY = "a new session is asked for"
@@ -32,11 +39,13 @@ class Trigger(enum.Enum):
 
 TRANSITIONS: dict[tuple[SessionState, Trigger], SessionState] = {
     (S.CONNECTING, Trigger.ESTABLISHED): S.CONNECTED,
+    (S.CONNECTING, Trigger.ESTABLISHED_READ_ONLY): S.READ_ONLY,
     (S.CONNECTING, Trigger.EXPIRED): S.EXPIRED,
     (S.CONNECTED, Trigger.LINK_LOST): S.SUSPENDED,
     (S.CONNECTED, Trigger.EXPIRED): S.EXPIRED,
     (S.SUSPENDED, Trigger.ESTABLISHED): S.CONNECTED,
     (S.SUSPENDED, Trigger.EXPIRED): S.EXPIRED,
+    (S.READ_ONLY, Trigger.EXPIRED): S.EXPIRED,
     (S.EXPIRED, Trigger.RETRY): S.CONNECTING,
     **{(s, Trigger.AUTH_REFUSED): S.AUTH_FAILED for s in S if not s.is_final},
     **{(s, Trigger.CLOSED): S.CLOSED for s in S if s is not S.CLOSED},

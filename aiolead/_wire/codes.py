@@ -50,6 +50,24 @@ class OpCode(enum.IntEnum):
     ERROR = -1
 
 
+REFUSED_READ_ONLY = frozenset(
+    {
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+        OpCode.DELETE,
+        OpCode.SET_DATA,
+        OpCode.SET_ACL,
+        OpCode.MULTI,
+        OpCode.SYNC,
+        OpCode.RECONFIG,
+        OpCode.CLOSE_SESSION,
+    }
+)
+"""What a read-only server refuses (`ReadOnlyRequestProcessor`): it is not even sent there."""
+
+
 class WatcherType(enum.IntEnum):
     """Which watches `REMOVE_WATCHES` removes."""
 

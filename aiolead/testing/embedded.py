@@ -256,6 +256,21 @@ class EmbeddedServer:
         """
         self._running.resume()
 
+    def set_read_only(self, read_only: bool) -> None:
+        """Plays a server with `readonlymode.enabled` that has lost its quorum, or found it again.
+
+        Every connection is closed. While it is read-only, it takes clients that asked for that, in
+        sessions that it makes up, refuses writes and `sync` with `NotReadOnlyError`, and answers
+        `isro` with `ro`. Sessions that were there before are kept, and have their full timeout
+        afterwards. They are not served meanwhile: ZooKeeper 3.8 does that, later versions do not.
+        """
+        running = self._running
+        if read_only:
+            running.core.become_read_only()
+        else:
+            running.core.become_full(running.now())
+        running.deliver()
+
     def expire_session(self, session_id: int) -> None:
         """Ends a session now, as if nothing had been heard from it for its timeout.
 

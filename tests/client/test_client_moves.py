@@ -2,49 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
-from anyio.abc import ByteStream
+from support.fleet import a_fleet
 from support.recipes import eventually, stopped_clock
 
-import aiolead
 from aiolead import CreateMode, Lock, Outcome, SessionState
 from aiolead.errors import ConfigurationError, ConnectionLossError, InvalidConnectStringError
-from aiolead.testing import EmbeddedServer
-
-
-class Fleet:
-    """One server under many addresses, as many as anybody asks for.
-
-    Attributes:
-        dialled: where clients have connected to, in order.
-        down: which addresses refuse to be connected to.
-    """
-
-    def __init__(self, server: EmbeddedServer) -> None:
-        self.server = server
-        self.dialled: list[str] = []
-        self.down: set[str] = set()
-
-    async def dial(self, address: str, port: int) -> ByteStream:
-        assert port == 2181
-        if address in self.down:
-            raise ConnectionRefusedError(address)
-        self.dialled.append(address)
-        return await self.server.connect_stream()
-
-    def connect(self, hosts: str, **options: Any) -> aiolead.Connection:
-        return aiolead.connect(hosts, **{"session_timeout": 8, "dial": self.dial, **options})
-
-
-@asynccontextmanager
-async def a_fleet(**options: Any) -> AsyncIterator[Fleet]:
-    async with EmbeddedServer(port=None, **options) as server:
-        yield Fleet(server)
 
 
 async def test_a_server_that_is_gone_is_left_and_the_session_goes_on() -> None:

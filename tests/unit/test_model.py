@@ -26,6 +26,7 @@ from aiolead.model import (
     Identity,
     Participant,
     Permission,
+    SessionCredentials,
     SessionState,
     Stat,
     WatchEvent,
@@ -37,6 +38,7 @@ GOLDEN = json.loads((Path(__file__).parent / "golden" / "zookeeper-3.8.0.json").
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 VALUES = [
+    SessionCredentials(7, b"secret", 4.0),
     STAT,
     ACL(Permission.READ, "world", "anyone"),
     Auth("digest", b"u:p"),

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 
 from ... import paths
-from ..._wire.codes import XID_PING, OpCode
+from ..._wire.codes import REFUSED_READ_ONLY, XID_PING, OpCode
 from ..._wire.handshake import ConnectRequest
 from ..._wire.jute import Reader
 from ..._wire.packets import Record
@@ -19,6 +19,7 @@ from ..._wire.requests import AuthPacket, RequestHeader
 from ...errors import (
     MarshallingError,
     NoNodeError,
+    NotReadOnlyError,
     RemoteWireError,
     ServerError,
     ThrottledOpError,
@@ -49,6 +50,9 @@ class Core:
         first_id = rng.getrandbits(39) << 16 | 1
         secret = rng.getrandbits(128).to_bytes(16, "big")
         self.sessions = Sessions(settings.tick_ms, first_id, secret)
+        self._kept_sessions: Sessions | None = None  # those of the ensemble, while read-only
+        self._secret = secret
+        self._rng = rng
         self.connections: dict[Connection, None] = {}
         self.dropped_requests: Counter[OpCode] = Counter()
         self.dropped_replies: Counter[OpCode] = Counter()
@@ -161,6 +165,34 @@ class Core:
             self._woken[connection] = None
         return True
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it plays a server that is cut off from the quorum."""
+        return self._kept_sessions is not None
+
+    def become_read_only(self) -> None:
+        """Cut off from the quorum: every connection is closed, and only reads are answered.
+
+        Sessions neither end nor begin meanwhile, but for those that are made up for clients that
+        say that they would rather have old answers than none.
+        """
+        if self._kept_sessions is None:
+            self._kept_sessions = self.sessions
+            first_id = self._rng.getrandbits(39) << 16 | 1
+            self.sessions = Sessions(self.settings.tick_ms, first_id, self._secret)
+            self._close_all()
+
+    def become_full(self, now: float) -> None:
+        """Back in contact with the quorum: what was made up meanwhile is forgotten."""
+        if self._kept_sessions is not None:
+            self.sessions, self._kept_sessions = self._kept_sessions, None
+            self._close_all()
+            self.restarted(now)
+
+    def _close_all(self) -> None:
+        for connection in list(self.connections):
+            self._close(connection)
+
     def restarted(self, now: float) -> None:
         """The server was down until now: every session has its full timeout again."""
         self.sessions.touch_all(milliseconds(now))
@@ -195,19 +227,24 @@ class Core:
             # The client has seen the future; another server may know it.
             self._close(connection)
             return
+        if self.is_read_only and (not request.read_only or request.session_id != 0):
+            # Such a server can do nothing for the ensemble's sessions (as from 3.10 on).
+            self._close(connection)
+            return
         timeout = self.settings.negotiated_ms(request.timeout_ms)
         session = self._attach(request, timeout, now_ms)
         if session is None:
             greeting.refuse(connection)
             return
-        if request.session_id == 0:
+        if request.session_id == 0 and not self.is_read_only:
             self.processor.zxid += 1
         connection.session_id, connection.timeout_ms = session.id, timeout
         self._attached[session.id] = connection
         if take_fault(self.dropped_replies, OpCode.CREATE_SESSION):
             connection.close_after_flush()
             return
-        greeting.grant(connection, timeout, session.id, self.sessions.password(session.id))
+        password = self.sessions.password(session.id)
+        greeting.grant(connection, timeout, session.id, password, read_only=self.is_read_only)
 
     def _attach(self, request: ConnectRequest, timeout: int, now_ms: int) -> Session | None:
         """The session that the client asks for: a new one, its own, or none at all."""
@@ -266,6 +303,8 @@ class Core:
                 self.sessions.remove(connection.session_id)
                 self.processor.end_session(connection.session_id, time_ms)
                 return None, 0
+        if self.is_read_only and op in REFUSED_READ_ONLY:
+            return None, NotReadOnlyError.code
         try:
             return self.processor.execute(connection, op, r, time_ms), 0
         except RemoteWireError:

@@ -20,8 +20,8 @@ def _ruok(_: Core) -> str:
     return "imok"
 
 
-def _isro(_: Core) -> str:
-    return "rw"
+def _isro(core: Core) -> str:
+    return "ro" if core.is_read_only else "rw"
 
 
 def _version(core: Core) -> str:
@@ -65,11 +65,15 @@ def _state(core: Core) -> str:
             "Connections": len(core.connections),
             "Outstanding": 0,
             "Zxid": f"{core.processor.zxid:#x}",
-            "Mode": "standalone",
+            "Mode": _mode(core),
             "Node count": len(core.processor.tree),
         },
         ": ",
     )
+
+
+def _mode(core: Core) -> str:
+    return "read-only" if core.is_read_only else "standalone"
 
 
 def _cons(core: Core) -> str:
@@ -88,7 +92,7 @@ def _mntr(core: Core) -> str:
     return _lines(
         {
             "zk_version": _version(core),
-            "zk_server_state": "standalone",
+            "zk_server_state": _mode(core),
             "zk_avg_latency": 0.0,
             "zk_packets_received": traffic.packets_in,
             "zk_packets_sent": traffic.packets_out,

@@ -48,8 +48,16 @@ class Greeting:
         self.request = ConnectRequest.read(Reader(packet))
         self.is_old = len(packet) == OLD_CONNECT_SIZE + len(self.request.password)
 
-    def grant(self, connection: Connection, timeout_ms: int, id_: int, password: bytes) -> None:
-        self._answer(connection, ConnectResponse(timeout_ms, id_, password))
+    def grant(
+        self,
+        connection: Connection,
+        timeout_ms: int,
+        id_: int,
+        password: bytes,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        self._answer(connection, ConnectResponse(timeout_ms, id_, password, read_only))
 
     def refuse(self, connection: Connection) -> None:
         """There is no such session (any more), or the password is not its own."""

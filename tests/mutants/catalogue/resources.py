@@ -189,11 +189,11 @@ MUTANTS = (
                 "_session/machine.py",
                 """
                 if self.state.is_final:
-                    call.fail(self._ended())
+                    call.fail(self.ended())
                 """,
                 """
                 if self.state is None:
-                    call.fail(self._ended())
+                    call.fail(self.ended())
                 """,
             ),
         ),

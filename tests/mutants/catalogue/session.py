@@ -9,11 +9,11 @@ SILENT_EXPIRY = Change(
     "_session/machine.py",
     """
     self._move(Trigger.EXPIRED)
-    self._end_session(LossReason.EXPIRED)
-    self.session_id = 0
+    self._end_session(LossReason.EXPIRED, keep_queue=keep_queue)
+    if self._is_resuming:
     """,
     """
-    self.session_id = 0
+    if self._is_resuming:
     """,
 )
 
@@ -47,10 +47,10 @@ MUTANTS = (
                 "_session/machine.py",
                 """
                 self.leases.lose_all(reason)
-                self._depot.fail_all(self._ended)
+                if not keep_queue:
                 """,
                 """
-                self._depot.fail_all(self._ended)
+                if not keep_queue:
                 """,
             ),
         ),
@@ -190,9 +190,14 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self.last_zxid, round(self._asked_timeout * 1000), self.session_id, "
-                "self._password",
-                "0, round(self._asked_timeout * 1000), self.session_id, self._password",
+                """
+                self.last_zxid,
+                round(self._asked_timeout * 1000),
+                """,
+                """
+                0,
+                round(self._asked_timeout * 1000),
+                """,
             ),
         ),
         tests=("tests/unit/test_session_machine.py",),

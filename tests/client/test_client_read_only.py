@@ -1,0 +1,183 @@
+"""A server that is cut off from the quorum serves those who asked for that, and nobody else."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import anyio
+import pytest
+from support.fleet import a_fleet
+from support.recipes import eventually
+
+from aiolead import (
+    ConnectFailed,
+    CreateMode,
+    Election,
+    Lock,
+    LockLost,
+    LossReason,
+    NotReadOnlyError,
+    SessionState,
+    UsageError,
+)
+from aiolead._client.search import pauses
+from aiolead.testing import EmbeddedServer
+
+S = SessionState
+
+
+async def test_reads_are_answered_and_writes_are_refused() -> None:
+    async with a_fleet() as fleet:
+        async with fleet.connect("10.0.0.1") as client:
+            await client.create("/a", b"old")
+        fleet.server.set_read_only(True)
+        async with fleet.connect("10.0.0.1", read_only=True) as client:
+            assert client.state is S.READ_ONLY
+            assert (await client.get("/a"))[0] == b"old"
+            assert sorted(await client.get_children("/")) == ["a", "zookeeper"]
+            packets = fleet.server.packets_in
+            for reply in (
+                client.create("/b"),
+                client.set("/a", b"new"),
+                client.delete("/a"),
+                client.sync(),
+                client.check("/a"),
+                client.transaction().delete("/a").commit(),
+            ):
+                with pytest.raises(NotReadOnlyError):
+                    await reply
+            assert fleet.server.packets_in == packets
+            with pytest.raises(UsageError, match="no session that could be resumed"):
+                _ = client.credentials
+        assert client.state is S.CLOSED
+
+
+async def test_who_did_not_ask_for_it_is_not_served() -> None:
+    async with a_fleet() as fleet:
+        fleet.server.set_read_only(True)
+        with pytest.raises(ConnectFailed, match="closed the connection"):
+            async with fleet.connect("10.0.0.1", connect_timeout=0.3):
+                raise AssertionError
+
+
+async def test_it_moves_on_to_a_full_server_and_reads_go_on() -> None:
+    async with a_fleet() as fleet, EmbeddedServer(port=None) as other:
+        fleet.at["10.0.0.2"] = other
+        fleet.server.set_read_only(True)
+        other.set_read_only(True)
+        async with fleet.connect("10.0.0.1,10.0.0.2", read_only=True) as client:
+            current = fleet.dialled[-1]
+            async with client.observe() as states:
+                assert (await anext(states)).state is S.READ_ONLY
+                made_up = client.session_id
+                cut_off = fleet.at.get(current, fleet.server)
+                full = other if cut_off is fleet.server else fleet.server
+                await eventually(lambda: len(fleet.dialled) > 3, "it looks around")
+                full.set_read_only(False)
+                reads = []
+                with anyio.fail_after(20):
+                    while client.state is not S.CONNECTED:
+                        reads.append(client.exists("/zookeeper"))
+                        await anyio.sleep(0.01)
+                for read in reads:
+                    assert await read is not None
+                seen = [await anext(states), await anext(states)]
+                assert (seen[0].state, seen[0].session_id) == (S.EXPIRED, made_up)
+                assert seen[1].state is S.CONNECTED
+                assert seen[1].session_id == client.session_id != made_up
+                await client.create("/a")
+                assert full.znodes() == ["/a"]
+                await client.create("/e", mode=CreateMode.EPHEMERAL)
+                assert client.credentials.session_id == client.session_id
+
+
+async def test_nothing_is_acquired_there_and_something_is_afterwards() -> None:
+    async with a_fleet() as fleet:
+        fleet.server.set_read_only(True)
+        async with fleet.connect("10.0.0.1", read_only=True) as client:
+            assert not client.lease.remaining() > 0
+            entered: list[str] = []
+
+            async def hold() -> None:
+                async with Lock(client, "/lock").hold() as held:
+                    held.check()
+                    entered.append(client.state.value)
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hold)
+                await client.exists("/")
+                await anyio.wait_all_tasks_blocked()
+                assert entered == []
+                fleet.server.set_read_only(False)
+            assert entered == ["connected"]
+
+
+async def test_the_session_of_a_holder_is_never_shown_to_one() -> None:
+    """What it says may be undone. The lease ends, the session is given up in the end."""
+    async with a_fleet() as fleet:
+        async with fleet.connect("10.0.0.1", read_only=True, session_timeout=1) as client:
+            session = client.session_id
+            async with client.observe() as states:
+                with pytest.raises(LockLost) as raised:
+                    async with Lock(client, "/lock").hold():
+                        await eventually(lambda: fleet.server.requests["MULTI"] > 0, "renewed")
+                        fleet.server.set_read_only(True)
+                        await anyio.sleep_forever()
+                assert raised.value.reason is LossReason.UNCONFIRMED
+                with anyio.fail_after(20):
+                    while (change := await anext(states)).state is not S.EXPIRED:
+                        assert change.session_id == session
+                        assert change.state is not S.READ_ONLY
+                    while (await anext(states)).state is not S.READ_ONLY:
+                        pass
+                assert "lock" in await client.get_children("/")
+
+
+async def test_a_long_election_costs_no_session() -> None:
+    """Servers that hang up, but are not read-only, may come back with the session."""
+    async with a_fleet() as fleet:
+        async with fleet.connect("10.0.0.1", read_only=True, session_timeout=1) as client:
+            session = client.session_id
+            real = fleet.server
+            async with EmbeddedServer(port=None) as electing:
+                # It refuses whoever has a session of the other one, as its zxid is behind.
+                await client.create("/a")
+                fleet.at["10.0.0.1"] = electing
+                fleet.down.add("10.0.0.2")
+                client.update_hosts("10.0.0.1,10.0.0.2")
+                await real.stop()
+                await eventually(lambda: len(fleet.dialled) > 8, "it tries")
+            del fleet.at["10.0.0.1"]
+            await real.start()
+            await client.ready()
+            assert client.session_id == session
+
+
+async def test_an_observer_says_that_what_it_sees_may_be_old() -> None:
+    async with a_fleet() as fleet:
+        async with fleet.connect("10.0.0.1") as client:
+            await Election(client, "/election").participants()
+        fleet.server.set_read_only(True)
+        async with fleet.connect("10.0.0.1", read_only=True) as client:
+            async with Election(client, "/election").observe() as states:
+                with anyio.fail_after(20):
+                    assert not (await anext(states)).is_current
+                    fleet.server.set_read_only(False)
+                    while not (await anext(states)).is_current:
+                        pass
+
+
+def test_the_search_backs_off() -> None:
+    wanted = [0.1 * 2**n for n in range(10)]
+    assert list(islice(pauses(), 14)) == pytest.approx([*wanted, 60, 60, 60, 60])
+
+
+async def test_it_says_what_it_is() -> None:
+    async with a_fleet() as fleet:
+        for read_only, word, mode in [(True, b"ro", b"read-only"), (False, b"rw", b"standalone")]:
+            fleet.server.set_read_only(read_only)
+            for asked, wanted in ((b"isro", word), (b"srvr", mode)):
+                stream = await fleet.server.connect_stream()
+                await stream.send(asked)
+                assert wanted in await stream.receive()
+                await stream.aclose()
