@@ -22,11 +22,16 @@ __all__ = [
     "Identity",
     "Participant",
     "Permission",
+    "Quota",
+    "QuotaUsage",
     "SessionCredentials",
     "SessionState",
     "Stat",
     "WatchEvent",
 ]
+
+
+MAX_LIMIT = 0x7FFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,58 @@ class Created:
 
     path: str
     stat: Stat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """How much there may be of a tree, its top included; None sets no limit.
+
+    A server only logs that there is more than a soft limit. It refuses what would be more than a
+    hard one (`QuotaExceededError`) from ZooKeeper 3.7 on, if it was started with `enforceQuota`.
+
+    Args:
+        count: soft limit of the number of znodes.
+        bytes: soft limit of the bytes of data.
+        count_hard: hard limit of the number of znodes.
+        bytes_hard: hard limit of the bytes of data.
+
+    Raises:
+        ConfigurationError: a limit is no number from 0 to 2^63 - 1.
+    """
+
+    count: int | None = None
+    bytes: int | None = None
+    count_hard: int | None = None
+    bytes_hard: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in Quota.__slots__:
+            limit = getattr(self, name)
+            if limit is not None and not (type(limit) is int and 0 <= limit <= MAX_LIMIT):
+                raise ConfigurationError(f"{name}: must be 0 to 2^63 - 1, or None, not {limit!r}")
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether anything is limited at all."""
+        return self != Quota()
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether one of the limits is hard."""
+        return self.count_hard is not None or self.bytes_hard is not None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUsage:
+    """How much there is of a tree with a quota, its top included, as a server counts it.
+
+    Attributes:
+        count: how many znodes.
+        bytes: how many bytes of data.
+    """
+
+    count: int
+    bytes: int
 
 
 class EventType(enum.IntEnum):

@@ -7,6 +7,7 @@
     hosts        where to connect next
     peer         the server that we are connected to, and how to ask it for its version
     deletion     deletes trees
+    quotas       limits on trees, kept where the command `setquota` keeps them
     features     what servers know beyond ZooKeeper 3.5, and requests that need it
     reply, watch, states, lease, transaction, reads, fenced      what the client hands out
     clock        the lease's clock

@@ -25,6 +25,8 @@ from ..model import (
     Created,
     CreateMode,
     Identity,
+    Quota,
+    QuotaUsage,
     SessionCredentials,
     SessionState,
     Stat,
@@ -37,6 +39,7 @@ from .features import Feature, read_with
 from .fenced import Fence
 from .lease import ClientLease
 from .operations import Scope, whoami
+from .quotas import delete_quota, get_quota, set_quota
 from .reads import Reads
 from .reply import PendingReply
 from .states import SessionStates
@@ -438,6 +441,50 @@ class Client:
             UnsupportedError: the server is older, or does not tell its version.
         """
         return await read_with(self._core, Feature.WHO_AM_I, whoami())
+
+    # --- quotas --------------------------------------------------------------------------------
+
+    async def get_quota(self, path: str) -> tuple[Quota, QuotaUsage] | None:
+        """The quota on a znode's tree, and what there is of it; None if there is no quota.
+
+        Raises:
+            NoAuthError, RemoteWireError (somebody has written what is no quota).
+        """
+        return await get_quota(self._core, self._scope, path)
+
+    async def set_quota(self, path: str, quota: Quota) -> None:
+        """Sets the quota on a znode's tree, in the place of the one that it has.
+
+        Written where ZooKeeper's `setquota` writes it, for all servers and clients alike. A server
+        that holds more than a limit allows already is not asked to give anything up.
+
+        Args:
+            path: the top of the tree, which must exist: not the root, nor `/zookeeper`.
+            quota: the limits, at least one. Hard ones need servers of ZooKeeper 3.7.
+
+        Raises:
+            NoNodeError: there is no such znode.
+            NodeExistsError: a znode above or below has a quota; quotas cannot be nested.
+            NoAuthError.
+            UnsupportedError: there are hard limits, and the server is older than 3.7, or does not
+                tell its version.
+
+        On connection loss: the quota may have been set; setting it again does no harm.
+        """
+        await set_quota(self._core, self._scope, path, quota)
+
+    async def delete_quota(self, path: str) -> None:
+        """Takes the quota off a znode's tree.
+
+        Raises:
+            NoNodeError: there is no quota on it.
+            NoAuthError.
+
+        On connection loss: it may be gone; asking again says `NoNodeError` then.
+        """
+        await delete_quota(self._core, self._scope, path)
+
+    # --- watches -------------------------------------------------------------------------------
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
         """A one-shot watch, armed by passing it to a read of this client.

@@ -58,6 +58,7 @@ class EmbeddedServerOptions(TypedDict, total=False):
     container_interval: float
     version: str
     event_zxids: bool | None
+    enforce_quota: bool
     clock: Callable[[], float] | None
     rng: random.Random | None
 
@@ -89,6 +90,7 @@ class EmbeddedServer:
             to it; in all else it behaves as 3.8 does.
         event_zxids: whether watch events carry the zxid of the change; by default, if the version
             is 3.9 or newer.
+        enforce_quota: whether the hard limits of quotas hold, as with ZooKeeper's `enforceQuota`.
         clock: tells the time in seconds; it must go with `anyio.sleep`. By default the clock of
             the event loop.
         rng: where session ids and passwords come from. A seeded one makes them repeatable.
@@ -110,6 +112,7 @@ class EmbeddedServer:
         container_interval: float = 60.0,
         version: str = "3.8.0",
         event_zxids: bool | None = None,
+        enforce_quota: bool = False,
         clock: Callable[[], float] | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -145,6 +148,7 @@ class EmbeddedServer:
             max_connections=max_connections,
             container_interval_ms=milliseconds(container_interval),
             event_zxids=release >= (3, 9, 0) if event_zxids is None else event_zxids,
+            enforces_quotas=enforce_quota,
             version=release,
         )
         self._shell: Shell | None = None

@@ -33,7 +33,7 @@ NOT_EXPORTED = {
     "_recipes.layout": {"Role"},
 }
 
-MADE_BY_USERS = {"ACL", "Auth", "Election", "Lock", "TLS", "Watchdog"}
+MADE_BY_USERS = {"ACL", "Auth", "Election", "Lock", "Quota", "TLS", "Watchdog"}
 """The classes whose constructors are part of the public face; users are given all other objects."""
 
 PROTOCOLS = {

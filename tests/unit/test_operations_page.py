@@ -42,4 +42,4 @@ def test_what_they_need_and_raise_is_real() -> None:
             assert error.endswith("Error") or error == "Fenced", (name, error)
             assert hasattr(aiolead, error), (name, error)
         # What needs asking can be refused, and says so.
-        assert ("UnsupportedError" in errors) == (needs not in ("", "3.5")), name
+        assert "UnsupportedError" in errors or needs in ("", "3.5"), name

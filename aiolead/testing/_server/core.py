@@ -45,7 +45,9 @@ class Core:
     def __init__(self, settings: Settings, rng: random.Random) -> None:
         self.settings = settings
         self.traffic = Traffic()
-        self.processor = Processor(event_zxids=settings.event_zxids)
+        self.processor = Processor(
+            event_zxids=settings.event_zxids, enforces_quotas=settings.enforces_quotas
+        )
         # As real ids: the highest byte is the number of the server, the lowest two count.
         first_id = rng.getrandbits(39) << 16 | 1
         secret = rng.getrandbits(128).to_bytes(16, "big")

@@ -40,18 +40,20 @@ class Processor:
 
     Args:
         event_zxids: whether watch events carry the zxid of the change.
+        enforces_quotas: whether the hard limits of quotas hold.
 
     Attributes:
         zxid: of the last change.
         on_changes: called with what each transaction has changed, before the watchers are told.
     """
 
-    def __init__(self, *, event_zxids: bool = False) -> None:
+    def __init__(self, *, event_zxids: bool = False, enforces_quotas: bool = False) -> None:
         self.tree = Tree()
         self.watches: Watches[Connection] = Watches()
         self.zxid = 0
         self.on_changes: Callable[[Sequence[tuple[EventType, str]]], None] | None = None
         self._event_zxids = event_zxids
+        self._enforces_quotas = enforces_quotas
 
     def execute(self, connection: Connection, op: OpCode, r: Reader, time_ms: int) -> Record | None:
         """Carries a request out, and queues the events that it causes at once.
@@ -90,9 +92,15 @@ class Processor:
         """
         self.zxid = zxid
         transaction = Transaction(
-            self.tree, zxid, time_ms, session_id=session_id, identities=identities
+            self.tree,
+            zxid,
+            time_ms,
+            session_id=session_id,
+            identities=identities,
+            enforces_quotas=self._enforces_quotas,
         )
         reply = write(transaction)
+        transaction.keep_counts()
         if events := transaction.events:
             if self.on_changes is not None:
                 self.on_changes(events)

@@ -35,6 +35,7 @@ class Settings:
         container_interval_ms: how often empty containers and outlived TTL znodes are reaped.
         epoch: seconds since 1970 at which the clock read 0, for the times in a Stat.
         event_zxids: whether watch events carry the zxid of the change, as from 3.9 on.
+        enforces_quotas: whether the hard limits of quotas hold (`enforceQuota`).
         version: what the server says it is; operations that came later are unknown to it.
     """
 
@@ -46,6 +47,7 @@ class Settings:
     container_interval_ms: int = 60_000
     epoch: float = 0.0
     event_zxids: bool = False
+    enforces_quotas: bool = False
     version: Version = VERSION
 
     def knows(self, op: OpCode) -> bool:

@@ -19,6 +19,7 @@ from ...errors import (
 )
 from ...model import ACL, CreateMode, EventType, Permission
 from . import acl as acls
+from . import quotas
 from .tree import Lifetime, Tree, Znode, wrap32
 
 MAX_TTL_MS = 0xFF_FFFF_FFFF
@@ -44,12 +45,15 @@ class Transaction:
         *,
         session_id: int = 0,
         identities: Sequence[acls.Identity] = (),
+        enforces_quotas: bool = False,
     ) -> None:
         self._tree = tree
         self._zxid = zxid
         self._time_ms = time_ms
         self._session_id = session_id
         self._identities = identities
+        self._enforces_quotas = enforces_quotas
+        self._growth: list[quotas.Change] = []
         self._undo: list[Callable[[], None]] = []
         # The counters of parents as later writes of this transaction see them: at the end of the
         # range they run on here, although the tree's own counter sticks.
@@ -60,6 +64,11 @@ class Transaction:
         while self._undo:
             self._undo.pop()()
         self.events.clear()
+        self._growth.clear()
+
+    def keep_counts(self) -> None:
+        """The transaction has succeeded: the counts of quotas follow it."""
+        quotas.keep_counts(self._tree, self._growth)
 
     def create(self, request: Create) -> CreateReply:
         mode = _mode(request)
@@ -79,6 +88,7 @@ class Transaction:
             raise NodeExistsError(path)
         if parent.lifetime is Lifetime.EPHEMERAL:
             raise NoChildrenForEphemeralsError(path)
+        self._grow(path, len(request.data), 1)
 
         before = parent.creates, parent.pzxid
         self._counters[parent_path] = counter = wrap32(counter + 1)
@@ -121,6 +131,7 @@ class Transaction:
 
     def set_data(self, request: SetData) -> StatReply:
         node = self._change(request.path, Permission.WRITE)
+        self._grow(request.path, len(request.data) - len(node.data), 0)
         _match(node.version, request.version, request.path)
         data, version, mtime, mzxid = node.data, node.version, node.mtime, node.mzxid
         self._tree.set_data(node, request.data)
@@ -152,6 +163,7 @@ class Transaction:
         parent = self._node(parent_path)
         pzxid = parent.pzxid
         node = self._tree.remove(path)
+        self._growth.append((path, -len(node.data), -1))
         parent.pzxid = self._zxid
         # A znode that is created anew counts from 0, also within the transaction.
         self._counters.pop(path, None)
@@ -163,6 +175,12 @@ class Transaction:
         self._undo.append(undo)
         self.events.append((EventType.DELETED, path))
         self.events.append((EventType.CHILDREN_CHANGED, parent_path or "/"))
+
+    def _grow(self, path: str, size: int, count: int) -> None:
+        # Like a real server by the counts from before the transaction, whatever is in it.
+        if self._enforces_quotas:
+            quotas.check(self._tree, path, size, count)
+        self._growth.append((path, size, count))
 
     def _new(self, request: Create, mode: CreateMode, acl: tuple[ACL, ...]) -> Znode:
         lifetime = Lifetime.PERSISTENT

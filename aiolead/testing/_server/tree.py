@@ -14,6 +14,11 @@ def wrap32(value: int) -> int:
     return (value + 0x8000_0000) % 0x1_0000_0000 - 0x8000_0000
 
 
+QUOTAS = "/zookeeper/quota"
+
+_LIMITS = "/zookeeper_limits"
+
+
 class Lifetime(enum.Enum):
     """What ends a znode, beside a delete."""
 
@@ -105,6 +110,8 @@ class Tree:
         self._ephemerals: dict[int, dict[str, None]] = {}
         self._mortal: dict[str, Znode] = {}
         self._bytes = 0
+        self.quotas: set[str] = set()
+        """The paths that have a quota."""
         for path in ("/zookeeper", "/zookeeper/config", "/zookeeper/quota"):
             self.insert(path, Znode(b"", OPEN_ACL_UNSAFE, 0, 0))
         config = self._nodes["/zookeeper/config"]
@@ -121,6 +128,7 @@ class Tree:
         twin._ephemerals = {owner: dict(owned) for owner, owned in self._ephemerals.items()}
         twin._mortal = {path: twin._nodes[path] for path in self._mortal}
         twin._bytes = self._bytes
+        twin.quotas = set(self.quotas)
         return twin
 
     def get(self, path: str) -> Znode | None:
@@ -135,6 +143,8 @@ class Tree:
         self._nodes[path] = node
         self._nodes[paths.parent(path)].children[paths.basename(path)] = None
         self._bytes += len(path) + len(node.data)
+        if _has_limits(path):
+            self.quotas.add(path[len(QUOTAS) : -len(_LIMITS)])
         if node.lifetime is Lifetime.EPHEMERAL:
             self._ephemerals.setdefault(node.owner, {})[path] = None
         elif node.lifetime is not Lifetime.PERSISTENT:
@@ -145,6 +155,8 @@ class Tree:
         node = self._nodes.pop(path)
         del self._nodes[paths.parent(path)].children[paths.basename(path)]
         self._bytes -= len(path) + len(node.data)
+        if _has_limits(path):
+            self.quotas.discard(path[len(QUOTAS) : -len(_LIMITS)])
         if node.lifetime is Lifetime.EPHEMERAL:
             owned = self._ephemerals[node.owner]
             del owned[path]
@@ -167,6 +179,15 @@ class Tree:
         if path == "/":
             return len(self._nodes) - 2
         return sum(name.startswith(path + "/") for name in self._nodes)
+
+    def weigh(self, path: str) -> tuple[int, int]:
+        """How many znodes a tree has, with its top, and how many bytes of data are in them."""
+        sizes = [
+            len(node.data)
+            for name, node in self._nodes.items()
+            if name == path or name.startswith(path + "/")
+        ]
+        return len(sizes), sum(sizes)
 
     @property
     def has_mortals(self) -> bool:
@@ -201,3 +222,8 @@ class Tree:
 def is_own(path: str) -> bool:
     """Whether the path is the server's own, below `/zookeeper`."""
     return path == "/zookeeper" or path.startswith("/zookeeper/")
+
+
+def _has_limits(path: str) -> bool:
+    # Not on the root: a server takes no notice of that.
+    return path.startswith(QUOTAS + "/") and path.endswith(_LIMITS) and path != QUOTAS + _LIMITS

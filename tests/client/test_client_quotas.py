@@ -1,0 +1,322 @@
+"""Quotas: as `setquota` of ZooKeeper's own command keeps them, and as servers go by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import connect, eventually, in_memory
+
+from aiolead import (
+    ACL,
+    Client,
+    ConfigurationError,
+    CreateMode,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    Permission,
+    Quota,
+    QuotaExceededError,
+    QuotaUsage,
+    UnsupportedError,
+)
+from aiolead._client.quotas import decode_limits, decode_usage, encode_limits
+from aiolead._wire.codes import OpCode
+from aiolead.errors import ConnectionLossError, InvalidPathError, RemoteWireError, TransactionError
+from aiolead.testing import EmbeddedServer
+
+
+def root(client: Client) -> Client:
+    """A view of the whole tree."""
+    return Client(client._core, "")
+
+
+async def test_the_life_of_a_quota(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.create("/a", b"12345")
+        await client.create("/a/b", b"12")
+        assert await client.get_quota("/a") is None
+        quota = Quota(count=7, bytes=100)
+        await client.set_quota("/a", quota)
+        assert await client.get_quota("/a") == (quota, QuotaUsage(2, 7))
+        await client.create("/a/b/c", b"123")
+        await client.set("/a", b"1")
+        assert await client.get_quota("/a") == (quota, QuotaUsage(3, 6))
+        await client.transaction().create("/a/d", b"1").delete("/a/b/c").commit()
+        assert await client.get_quota("/a") == (quota, QuotaUsage(3, 4))
+        with pytest.raises(TransactionError):
+            await client.transaction().create("/a/x").delete("/missing")
+        assert await client.get_quota("/a") == (quota, QuotaUsage(3, 4))
+        # Another quota in its place; what is counted goes on.
+        harder = Quota(count_hard=4, bytes_hard=2**40)
+        await client.set_quota("/a", harder)
+        assert await client.get_quota("/a") == (harder, QuotaUsage(3, 4))
+        await client.delete_quota("/a")
+        assert await client.get_quota("/a") is None
+        with pytest.raises(NoNodeError, match="there is no quota on: /a"):
+            await client.delete_quota("/a")
+        # Nothing is left of it.
+        assert await root(client).exists(f"/zookeeper/quota{server.chroot}") is None
+
+
+async def test_where_it_is_kept(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.create("/a")
+        await client.set_quota("/a", Quota(count=7))
+        place = f"/zookeeper/quota{server.chroot}/a"
+        whole = root(client)
+        assert sorted(await whole.get_children(place)) == ["zookeeper_limits", "zookeeper_stats"]
+        assert (await whole.get(f"{place}/zookeeper_limits"))[0] == b"count=7,bytes=-1"
+        data, stat = await whole.get(f"{place}/zookeeper_stats")
+        assert data == b"count=1,bytes=0"
+        await client.create("/a/b", b"1")
+        data, later = await whole.get(f"{place}/zookeeper_stats")
+        # The server counts without a transaction.
+        assert data == b"count=2,bytes=1"
+        assert (later.version, later.mzxid) == (stat.version, stat.mzxid)
+
+
+async def test_ephemerals_are_counted_until_they_go(server: ServerUnderTest) -> None:
+
+    async with connect(server) as client:
+        await client.create("/a")
+        await client.set_quota("/a", Quota(count=7))
+        async with connect(server) as other:
+            await other.create("/a/e", b"123", mode=CreateMode.EPHEMERAL)
+            assert (await client.get_quota("/a") or [None])[-1] == QuotaUsage(2, 3)
+
+        async def is_back() -> bool:
+            return (await client.get_quota("/a") or [None])[-1] == QuotaUsage(1, 0)
+
+        await eventually(is_back, "the ephemeral znode is not counted any more")
+
+
+async def test_quotas_are_not_nested(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        for path in ("/a", "/a/b", "/a/b/c", "/a/b/c/d", "/a/x", "/ab"):
+            await client.create(path)
+        await client.set_quota("/a/b/c", Quota(count=7))
+        other = f"{server.chroot}/a/b/c has one"
+        for path in ("/a", "/a/b", "/a/b/c/d"):
+            with pytest.raises(NodeExistsError, match=f"{other}: {path}$"):
+                await client.set_quota(path, Quota(count=9))
+        # Beside it there is room.
+        await client.set_quota("/a/x", Quota(count=9))
+        await client.set_quota("/ab", Quota(count=9))
+        await client.delete_quota("/a/b/c")
+        await client.delete_quota("/a/x")
+        await client.set_quota("/a", Quota(count=9))
+        assert await client.chroot("/a").get_quota("/") == await client.get_quota("/a")
+        with pytest.raises(NodeExistsError, match="nested"):
+            await client.chroot("/a/b").set_quota("/c", Quota(count=9))
+
+
+async def test_what_has_no_quota(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        with pytest.raises(NoNodeError) as raised:
+            await client.set_quota("/missing", Quota(count=1))
+        assert raised.value.path == "/missing"
+        whole = root(client)
+        assert await whole.exists("/zookeeper/quota/missing") is None
+        for path in ("/", "/zookeeper", "/zookeeper/quota/a"):
+            for act in (
+                whole.get_quota(path),
+                whole.delete_quota(path),
+                whole.set_quota(path, Quota(count=1)),
+            ):
+                with pytest.raises(InvalidPathError, match="no quota"):
+                    await act
+
+
+@pytest.mark.parametrize("quota", [Quota(), None, 7, {"count": 7}])
+async def test_what_is_no_quota(quota: Any) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        await client.create("/a")
+        with pytest.raises(ConfigurationError, match="quota: must be a Quota"):
+            await client.set_quota("/a", quota)
+
+
+@pytest.mark.parametrize("limit", [-1, 2**63, 1.5, "7", True])
+def test_what_is_no_limit(limit: Any) -> None:
+    for name in ("count", "bytes", "count_hard", "bytes_hard"):
+        with pytest.raises(ConfigurationError, match=name):
+            Quota(**{name: limit})
+
+
+async def test_one_half_of_a_quota_is_none(server: ServerUnderTest) -> None:
+    """As of a command that was killed half way; setting it again mends it."""
+    async with connect(server) as client:
+        await client.create("/a")
+        await client.set_quota("/a", Quota(count=7))
+        whole, place = root(client), f"/zookeeper/quota{server.chroot}/a"
+        await whole.delete(f"{place}/zookeeper_stats")
+        assert await client.get_quota("/a") is None
+        await client.create("/a/b")
+        await client.set_quota("/a", Quota(count=8))
+        assert await client.get_quota("/a") == (Quota(count=8), QuotaUsage(2, 0))
+        await whole.delete(f"{place}/zookeeper_stats")
+        await client.delete_quota("/a")
+        assert await whole.exists(place) is None
+
+
+# --- old servers, lost connections, other people -----------------------------------------------
+
+
+async def test_hard_limits_need_a_newer_server() -> None:
+    async with EmbeddedServer(version="3.6.3") as server, in_memory(server) as client:
+        await client.create("/a")
+        for quota in (Quota(count_hard=7), Quota(bytes_hard=7)):
+            with pytest.raises(UnsupportedError, match=r"a hard limit of a quota needs .* 3\.7"):
+                await client.set_quota("/a", quota)
+        assert await client.get_quota("/a") is None
+        await client.set_quota("/a", Quota(count=7))
+        assert await client.get_quota("/a") == (Quota(count=7), QuotaUsage(1, 0))
+
+
+async def test_quotas_that_one_may_not_set(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.create("/a")
+        await client.create("/a/b")
+        await client.set_quota("/a/b", Quota(count=7))
+        place = f"/zookeeper/quota{server.chroot}/a/b"
+        limits = f"{place}/zookeeper_limits"
+        await root(client).set_acl(limits, [ACL(Permission.READ, "world", "anyone")])
+        await root(client).set_acl(place, [ACL(Permission.READ, "world", "anyone")])
+        with pytest.raises(NoAuthError) as raised:
+            await client.set_quota("/a/b", Quota(count=8))
+        assert raised.value.path == limits
+        with pytest.raises(NoAuthError):
+            await client.delete_quota("/a/b")
+        assert await client.get_quota("/a/b") == (Quota(count=7), QuotaUsage(1, 0))
+
+
+@pytest.mark.parametrize("lost", ["request", "reply"])
+async def test_a_lost_connection_leaves_open_whether_it_is_set(lost: str) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        await client.create("/a")
+        drop = server.drop_reply if lost == "reply" else server.drop_request
+        drop(OpCode.MULTI)
+        with pytest.raises(ConnectionLossError):
+            await client.set_quota("/a", Quota(count=7))
+        assert (await client.get_quota("/a") is None) == (lost == "request")
+        await client.set_quota("/a", Quota(count=7))
+        assert await client.get_quota("/a") == (Quota(count=7), QuotaUsage(1, 0))
+
+
+async def test_others_set_quotas_at_the_same_time(server: ServerUnderTest) -> None:
+    """Both want to make what is above; the second one finds it made."""
+    async with connect(server) as client:
+        for path in ("/a", "/a/1", "/a/2"):
+            await client.create(path)
+        submit, whole = client._core.submit, root(client)
+        place = f"/zookeeper/quota{server.chroot}"
+        once = iter([place, f"{place}/a"])
+
+        def meddle(call: Any) -> None:
+            if call.op == OpCode.MULTI and (path := next(once, None)):
+                client._core.submit = submit  # type: ignore[method-assign]
+                whole.create(path)
+                client._core.submit = meddle  # type: ignore[method-assign]
+            submit(call)
+
+        client._core.submit = meddle  # type: ignore[method-assign]
+        await client.set_quota("/a/1", Quota(count=7))
+        assert next(once, None) is None
+        assert await client.get_quota("/a/1") == (Quota(count=7), QuotaUsage(1, 0))
+
+
+# --- hard limits -------------------------------------------------------------------------------
+
+
+async def hard_limits_hold(client: Client) -> None:
+    await client.ensure_path("/")
+    await client.create("/a", b"12345")
+    await client.create("/a/b")
+    await client.set_quota("/a", Quota(count_hard=3, bytes_hard=10))
+    await client.create("/a/c", b"12345")
+    with pytest.raises(QuotaExceededError) as raised:
+        await client.create("/a/d")
+    assert raised.value.path == "/a/d"
+    with pytest.raises(QuotaExceededError):
+        await client.set("/a/b", b"1")
+    await client.set("/a/c", b"54321")
+    with pytest.raises(TransactionError) as failed:
+        await client.transaction().set("/a/c", b"1").create("/a/d")
+    assert isinstance(failed.value.cause, QuotaExceededError)
+    assert failed.value.index == 1
+    await client.delete("/a/b")
+    await client.create("/a/d")
+    with pytest.raises(QuotaExceededError):
+        await client.create("/a/e")
+    await client.create("/beside", b"x" * 100)
+    quota = Quota(count=1, bytes=1)
+    await client.set_quota("/a", quota)
+    # Soft ones are for the server's log.
+    await client.create("/a/e", b"123")
+    assert await client.get_quota("/a") == (quota, QuotaUsage(4, 13))
+
+
+async def test_hard_limits_hold_on_the_embedded_server() -> None:
+    async with EmbeddedServer(enforce_quota=True) as server, in_memory(server) as client:
+        await hard_limits_hold(client)
+
+
+@pytest.fixture(scope="module")
+def enforcing(zookeeper_installed: None) -> Any:
+    from aiolead.testing.servers import BlockingServer
+
+    with BlockingServer(java_options=["-Dzookeeper.enforceQuota=true"]) as server:
+        yield server
+
+
+@pytest.mark.real
+async def test_hard_limits_hold_on_a_real_server(enforcing: Any, chroot: str) -> None:
+    async with connect(enforcing) as client:
+        await hard_limits_hold(client.chroot(chroot))
+
+
+async def test_hard_limits_are_advice_unless_enforced(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.create("/a")
+        await client.set_quota("/a", Quota(count_hard=1, bytes_hard=1))
+        await client.create("/a/b", b"123")
+
+
+# --- what is in there --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "quota"),
+    [
+        (b"count=4,bytes=5", Quota(count=4, bytes=5)),
+        (b"count=-1,bytes=-1", Quota()),
+        # As 3.8's setquota -n 4 writes it.
+        (b"count=4,bytes=-1=;byteHardLimit=-1;countHardLimit=-1", Quota(count=4)),
+        (
+            b"count=4,bytes=5=;byteHardLimit=7;countHardLimit=6",
+            Quota(count=4, bytes=5, count_hard=6, bytes_hard=7),
+        ),
+        (b"count=0,bytes=9999999999999999999", Quota(count=0, bytes=2**63 - 1)),
+        (b"count=1,bytes=2=;invented=3", Quota(count=1, bytes=2)),
+    ],
+)
+def test_limits_that_others_wrote(data: bytes, quota: Quota) -> None:
+    assert decode_limits(data) == quota
+    assert decode_limits(encode_limits(quota)) == quota
+
+
+def test_limits_as_servers_of_every_version_read_them() -> None:
+    assert encode_limits(Quota(count=4)) == b"count=4,bytes=-1"
+    both = Quota(count=4, count_hard=6)
+    assert encode_limits(both) == b"count=4,bytes=-1=;byteHardLimit=-1;countHardLimit=6"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff", b"count", b"count=", b"count=x", b"count=1 ", b"count=" + b"1" * 20]
+)
+def test_what_makes_no_sense(data: bytes) -> None:
+    for decode in (decode_limits, decode_usage):
+        with pytest.raises(RemoteWireError, match="quota"):
+            decode(data)
