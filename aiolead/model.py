@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-MAX_LIMIT = 0x7FFF_FFFF_FFFF_FFFF
+_MAX_LIMIT = 0x7FFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Quota:
     def __post_init__(self) -> None:
         for name in Quota.__slots__:
             limit = getattr(self, name)
-            if limit is not None and not (type(limit) is int and 0 <= limit <= MAX_LIMIT):
+            if limit is not None and not (type(limit) is int and 0 <= limit <= _MAX_LIMIT):
                 raise ConfigurationError(f"{name}: must be 0 to 2^63 - 1, or None, not {limit!r}")
 
     @property

@@ -22,7 +22,7 @@ from ..errors import (
     ServerError,
     TransactionError,
 )
-from ..model import MAX_LIMIT, Quota, QuotaUsage
+from ..model import Quota, QuotaUsage
 from ..paths import join, parent
 from .core import Core
 from .features import Feature, require
@@ -32,6 +32,9 @@ from .transaction import Transaction
 ROOT = "/zookeeper/quota"
 LIMITS = "zookeeper_limits"
 STATS = "zookeeper_stats"
+
+MOST = 0x7FFF_FFFF_FFFF_FFFF
+"""What Java's numbers end at."""
 
 ATTEMPTS = 10
 """How often others may change the quotas around ours while we do."""
@@ -227,4 +230,4 @@ def _number(limit: int | None) -> int:
 
 
 def _limit(number: int) -> int | None:
-    return min(number, MAX_LIMIT) if number >= 0 else None
+    return min(number, MOST) if number >= 0 else None
