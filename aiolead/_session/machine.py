@@ -63,6 +63,9 @@ from .window import Window
 
 T = TypeVar("T")
 
+EVENT = XID_EVENT.to_bytes(4, "big", signed=True)
+"""What the frame of an event begins with."""
+
 HEADER = 8
 """Bytes of a request's header, which count towards the packet limit."""
 
@@ -318,8 +321,8 @@ class SessionMachine:
         except RemoteWireError as error:
             self._depot.nonsense(error)
             raise
-        if self._frames.buffered:
-            self._last_answer = now  # the answer may be a long one, on a slow link
+        if len(self._frames.begun) == len(EVENT) and self._frames.begun != EVENT:
+            self._last_answer = now  # which may be a long one, on a slow link
         if self.leases.observer is not None:
             self.leases.observer.proof_moved()
 

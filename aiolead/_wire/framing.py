@@ -40,6 +40,11 @@ class FrameReader:
         """How many bytes of an unfinished frame are held."""
         return len(self._kept)
 
+    @property
+    def begun(self) -> bytes:
+        """The first bytes of the payload of an unfinished frame, at most four, as far as known."""
+        return bytes(self._kept[4:8])
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yields each frame that is complete now; to be exhausted before the next call.
 

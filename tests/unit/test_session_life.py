@@ -114,8 +114,17 @@ def test_an_answer_breaks_the_silence(script: Script) -> None:
 def test_an_answer_that_is_long_in_coming_breaks_the_silence(script: Script) -> None:
     for _ in range(4):
         script.advance(5.3)
-        script.machine.receive(bytes([0, 0, 0, 100]), script.now)
+        script.machine.receive(bytes([0, 0, 0, 100, 0, 0, 0, 7]), script.now)
     assert script.cuts == []
+
+
+@pytest.mark.parametrize("begun", ["00000064", "00000064ffffffff", "00000064ffffffffffff"])
+def test_what_may_be_an_event_does_not_break_it(script: Script, begun: str) -> None:
+    """Events, too, come in pieces (seed 600190)."""
+    script.advance(5.0)
+    script.machine.receive(bytes.fromhex(begun), script.now)
+    script.advance(0.4)
+    assert script.cuts == ["the server has answered nothing for 5.33333 seconds"]
 
 
 def test_events_do_not_break_it(script: Script) -> None:
