@@ -190,7 +190,7 @@ def main() -> None:
             recorder.close()
             text = [f"# {version}", "# Its client: " + name, *recorder.lines]
             (HERE / f"{name}.txt").write_text("\n".join(text) + "\n")
-            print(f"{name}.txt: {len(recorder.lines)} lines", file=sys.stderr)
+            sys.stderr.write(f"{name}.txt: {len(recorder.lines)} lines\n")
 
 
 if __name__ == "__main__":
