@@ -6,7 +6,7 @@ that has logged in as ann.
 
 from __future__ import annotations
 
-from aiolead import ACL, OPEN_ACL_UNSAFE, Auth, CreateMode, Permission
+from aiolead import ACL, OPEN_ACL_UNSAFE, Auth, CreateMode, Permission, Quota, QuotaUsage
 from aiolead.errors import (
     BadVersionError,
     Fenced,
@@ -291,6 +291,20 @@ CASES: dict[str, list[Step]] = {
         do("delete", "/g"),
         fenced("/g", "set", "/a", b"three", gives=error(Fenced)),
         do("get", "/a", gives=(b"two", ANY)),
+    ],
+    "quotas": [
+        do("get_quota", "/a", gives=None),
+        do("set_quota", "/a", Quota(count=9), gives=error(NoNodeError)),
+        do("create", "/a", b"data", gives=ANY),
+        do("set_quota", "/a", Quota(count=9, bytes_hard=1000)),
+        do("create", "/a/b", b"x", gives=ANY),
+        do("get_quota", "/a", gives=(Quota(count=9, bytes_hard=1000), QuotaUsage(2, 5))),
+        do("set_quota", "/a/b", Quota(count=1), gives=error(NodeExistsError)),
+        do("set_quota", "/a", Quota(bytes=7)),
+        do("get_quota", "/a", gives=(Quota(bytes=7), QuotaUsage(2, 5))),
+        do("delete_quota", "/a"),
+        do("delete_quota", "/a", gives=error(NoNodeError)),
+        do("get_quota", "/a", gives=None),
     ],
     # --- watches -------------------------------------------------------------------------------
     "one-shot watches": [

@@ -38,6 +38,7 @@ ELSEWHERE = {
 @pytest.mark.parametrize("case", CASES)
 async def test_every_server_answers_alike(case: str, server: ServerUnderTest) -> None:
     clients: dict[str, Client] = {}
+    last = ""
     with anyio.fail_after(PATIENCE):
         async with AsyncExitStack() as stack:
             for step in CASES[case]:
@@ -45,8 +46,10 @@ async def test_every_server_answers_alike(case: str, server: ServerUnderTest) ->
                     connection = connect(server.connect_string, auth=CREDENTIALS[step.who])
                     clients[step.who] = await stack.enter_async_context(connection)
                 client = clients[step.who]
-                # Clients of different servers of an ensemble see each other's writes after this.
-                await client.sync()
+                if step.who != last:
+                    # Clients of different servers see each other's writes after this.
+                    await client.sync()
+                    last = step.who
                 try:
                     await run(step, client)
                 except AssertionError as wrong:
