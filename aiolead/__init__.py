@@ -22,6 +22,7 @@ from ._client.fenced import (
 from ._client.lease import ClientLease
 from ._client.reads import Reads
 from ._client.reply import PendingReply
+from ._client.sasl import SASL
 from ._client.states import (
     SessionChange,
     SessionStates,
@@ -142,6 +143,7 @@ __all__ = [
     "CREATOR_ALL_ACL",
     "OPEN_ACL_UNSAFE",
     "READ_ACL_UNSAFE",
+    "SASL",
     "TLS",
     "APIError",
     "AcquireTimeout",

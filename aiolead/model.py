@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import enum
 import hashlib
+import ipaddress
 from dataclasses import dataclass, field
 
 from .errors import ConfigurationError
@@ -110,11 +111,88 @@ class Permission(enum.IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class ACL:
-    """One entry of an access control list: who (`scheme:id`) may do what."""
+    """One entry of an access control list: who (`scheme:id`) may do what.
+
+    Whoever matches any entry of a znode's list is allowed what that entry says. The class methods
+    make the entries of the schemes that ZooKeeper knows, for all permissions unless told otherwise.
+    """
 
     permissions: Permission
     scheme: str
     id: str
+
+    @classmethod
+    def world(cls, permissions: Permission = Permission.ALL) -> ACL:
+        """For everybody."""
+        return cls(permissions, *ANYONE)
+
+    @classmethod
+    def auth(cls, permissions: Permission = Permission.ALL) -> ACL:
+        """For whoever creates the znode: all that he has authenticated as, by digest, SASL or TLS.
+
+        Servers refuse it (`InvalidACLError`) from a client that has not.
+        """
+        return cls(permissions, "auth", "")
+
+    @classmethod
+    def digest(cls, user: str, password: str, permissions: Permission = Permission.ALL) -> ACL:
+        """For whoever knows the password: who presents `Auth.digest(user, password)`.
+
+        Raises:
+            ConfigurationError: as from `Auth.digest`.
+        """
+        return Auth.digest(user, password).acl(permissions)
+
+    @classmethod
+    def ip(cls, network: str, permissions: Permission = Permission.ALL) -> ACL:
+        """For an address, or a network such as `10.1.0.0/16`, as the server sees it.
+
+        Older servers know IPv4 only, and refuse the rest (`InvalidACLError`).
+
+        Raises:
+            ConfigurationError: it is neither.
+        """
+        address, slash, bits = str(network).partition("/")
+        try:
+            most: int = ipaddress.ip_address(address).max_prefixlen
+        except ValueError:
+            most = -1
+        # Of what Python takes besides, such as netmasks, servers know nothing.
+        if most < 0 or (slash and not (bits.isascii() and bits.isdigit() and int(bits) <= most)):
+            raise ConfigurationError(
+                f"network: must be an IP address, or one with `/bits`, not {network!r}"
+            )
+        return cls(permissions, "ip", network)
+
+    @classmethod
+    def x509(cls, subject: str, permissions: Permission = Permission.ALL) -> ACL:
+        """For the owner of a client certificate.
+
+        Args:
+            subject: of the certificate, as Java writes it (RFC 2253): `CN=app,O=Example`.
+            permissions: what is allowed.
+
+        Raises:
+            ConfigurationError: it is no such name.
+        """
+        if not isinstance(subject, str) or "=" not in subject:
+            raise ConfigurationError(f"subject: must be like CN=app,O=Example, not {subject!r}")
+        return cls(permissions, "x509", subject)
+
+    @classmethod
+    def sasl(cls, name: str, permissions: Permission = Permission.ALL) -> ACL:
+        """For who has logged in by SASL: a user of DIGEST-MD5, or a principal of Kerberos.
+
+        Args:
+            name: the user or `principal@REALM`, as the server has it after its own rules.
+            permissions: what is allowed.
+
+        Raises:
+            ConfigurationError: it is empty.
+        """
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(f"name: must be text, and not empty, not {name!r}")
+        return cls(permissions, "sasl", name)
 
 
 ANYONE = ("world", "anyone")

@@ -11,7 +11,7 @@ from .._session.transaction import multi_parser
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
-from .._wire.requests import Multi
+from .._wire.requests import AuthPacket, Multi
 from ..abc import Watch
 from ..errors import (
     ConfigurationError,
@@ -22,6 +22,7 @@ from ..errors import (
 )
 from ..model import (
     ACL,
+    Auth,
     Created,
     CreateMode,
     Identity,
@@ -192,6 +193,26 @@ class Client:
         effect on a closed client.
         """
         self._core.spawn(job)
+
+    def add_auth(self, auth: Auth) -> PendingReply[None]:
+        """Presents more credentials: to the present server, and on every later connection.
+
+        They count for every request that is made after this call; the answer says that the server
+        has taken them. While there is no connection it is the next server's, which is waited for as
+        long as the session timeout; the credentials are kept also after that.
+
+        Raises:
+            AuthFailedError: they were refused, which ends the client, as at `connect`.
+            ConnectionLossError: no server was shown them in time.
+        """
+        if not isinstance(auth, Auth):
+            # The value may be, or hold, a password: it is not shown.
+            raise ConfigurationError("auth: must be an Auth, such as Auth.digest(user, password)")
+        body = encode_body(AuthPacket(auth.scheme, auth.credential))
+        reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, _nothing)
+        self._core.machine.check_size(reply)
+        self._core.machine.login.add(auth, reply, self._core.clock())
+        return reply
 
     def chroot(self, path: str) -> Client:
         """A view of what lies under `path`, over the same session."""
@@ -503,3 +524,7 @@ class Client:
 
 def _never() -> bool:
     return False
+
+
+def _nothing(_: Reader) -> None:
+    return None

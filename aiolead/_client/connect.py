@@ -25,6 +25,7 @@ from .guard import Guard
 from .hosts import HostList
 from .opener import Dial, Opener, dial_tcp
 from .operations import Scope, checked_duration
+from .sasl import SASL, Logins, checked_sasl
 from .supervisor import Supervisor
 from .tls import TLS, ContextSource
 from .watchdog import Watchdog
@@ -39,6 +40,7 @@ def connect(
     connect_timeout: float | None = None,
     auth: Sequence[Auth] = (),
     ssl_context: ssl.SSLContext | TLS | None = None,
+    sasl: SASL | None = None,
     wind_down: float | None = None,
     tick_time: float | None = None,
     watchdog: Watchdog | bool | None = None,
@@ -69,6 +71,7 @@ def connect(
         auth: credentials to present on every connection, such as `Auth.digest(user, password)`.
         ssl_context: TLS, by a context of the standard library or by PEM files: a `TLS`. Without
             it, everything travels in the clear.
+        sasl: how to log in by SASL on every connection, before `auth` is presented.
         wind_down: how long before its surely proven end a lease ends for its holders, so that they
             have time to stop, in seconds: at most a quarter of the session timeout; a tenth unless
             given.
@@ -137,6 +140,8 @@ def connect(
     opener = Opener(dial, None if ssl_context is None else ContextSource(ssl_context))
     _check_count("max_in_flight", max_in_flight)
     _check_count("max_queued", max_queued)
+    login = checked_sasl(sasl)
+    logins = None if login is None else Logins(login)
 
     def make_machine(core: Core) -> SessionMachine:
         return SessionMachine(
@@ -153,6 +158,7 @@ def connect(
             on_state=core.report,
             on_output=lambda: core.on_output(),
             on_due=core.due,
+            on_challenge=None if logins is None else logins.challenged,
         )
 
     rng = rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
@@ -160,7 +166,7 @@ def connect(
     core.server_version = version
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
     supervisor = Supervisor(
-        core, HostList(target.hosts, rng), Backoff(rng), opener, read_only=read_only
+        core, HostList(target.hosts, rng), Backoff(rng), opener, logins, read_only=read_only
     )
     client = Client(core, target.chroot)
     return Connection(core, supervisor, client, guard, str(target), connect_timeout, read_only)

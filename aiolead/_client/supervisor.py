@@ -16,8 +16,8 @@ import anyio
 from anyio.abc import ByteStream
 
 from .._session.backoff import Backoff
-from ..errors import AioleadError
-from ..model import SessionState
+from .._session.states import SERVED
+from ..errors import AioleadError, AuthFailedError
 from ..paths import format_host
 from .core import Core
 from .home import kept_from_children
@@ -25,6 +25,7 @@ from .hosts import HostList
 from .opener import LinkEnded, Opener
 from .peer import Peer
 from .rebalance import Server
+from .sasl import Login, Logins
 from .search import find_full_server, says
 
 logger = logging.getLogger("aiolead.connection")
@@ -46,7 +47,6 @@ Nothing is sent meanwhile, renewals included: a lease that is renewed in time ha
 LEAST_PATIENCE = 1 / 32
 """The least for one connection attempt of a holder, as a part of the session timeout."""
 
-SERVED = (SessionState.CONNECTED, SessionState.READ_ONLY)
 
 REFUSALS = 3
 """Rounds of refusals after which a session whose time is up is given up; one may be a bad link."""
@@ -79,6 +79,7 @@ class Supervisor:
         hosts: where to connect.
         backoff: when to try again.
         opener: opens the byte streams.
+        logins: log in on each connection; None where the machine wants no SASL.
         read_only: whether a server that is cut off from the quorum will do.
     """
 
@@ -88,6 +89,7 @@ class Supervisor:
         hosts: HostList,
         backoff: Backoff,
         opener: Opener,
+        logins: Logins | None = None,
         *,
         read_only: bool = False,
     ) -> None:
@@ -96,6 +98,7 @@ class Supervisor:
         self._hosts = hosts
         self._backoff = backoff
         self._opener = opener
+        self._logins = logins
         self._read_only = read_only
         self._link: Link | None = None
         self._output = anyio.Event()
@@ -298,12 +301,15 @@ class Supervisor:
         )
         clock = self._core.clock
         opened_at = inf
+        login = None if self._logins is None else self._logins.begin(host)
         try:
             self._machine.link_up(clock())
             with kept_from_children(stream), link.scope:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._read, link)
                     tasks.start_soon(self._write, link)
+                    if login is not None:
+                        tasks.start_soon(self._log_in, link, login)
                     with anyio.move_on_after(self._patience):
                         await link.opened.wait()
                         opened_at = clock()
@@ -337,10 +343,7 @@ class Supervisor:
             while True:
                 data = await stream.receive(READ_SIZE)
                 machine.receive(data, clock())
-                if not link.opened.is_set() and machine.state in SERVED:
-                    self._core.peer = link.peer
-                    link.opened.set()
-                    self._on_due()
+                self._look_whether_opened(link)
                 self._on_output()
                 if self._answered is not None and not machine.awaits_answers:
                     self._answered.set()
@@ -348,6 +351,28 @@ class Supervisor:
             self._cut(_hang_up(error))
         except AioleadError as error:
             # Not the protocol, or the end of the session: the machine has drawn its conclusions.
+            self._cut(error)
+
+    def _look_whether_opened(self, link: Link) -> None:
+        if not link.opened.is_set() and self._machine.state in SERVED:
+            self._core.peer = link.peer
+            link.opened.set()
+            self._on_due()
+
+    async def _log_in(self, link: Link, login: Login) -> None:
+        machine, clock = self._machine, self._core.clock
+
+        def answer(token: bytes | None, is_last: bool) -> None:
+            if link.ended is None:
+                machine.login.answer(token, clock(), is_last=is_last)
+                self._look_whether_opened(link)
+
+        try:
+            await login.run(answer)
+        except AuthFailedError as error:
+            machine.refuse_login(error)
+            self._cut(error)
+        except LinkEnded as error:
             self._cut(error)
 
     async def _write(self, link: Link) -> None:
@@ -377,6 +402,8 @@ def _hang_up(error: Exception) -> LinkEnded:
 def _reason(error: Exception, timed_out: str) -> Exception:
     if isinstance(error, TimeoutError):
         return LinkEnded(timed_out)
+    if isinstance(error, LinkEnded):
+        return error
     # anyio says only that all attempts failed; what they failed of is below.
     below = error.__cause__
     if isinstance(below, BaseExceptionGroup):

@@ -368,3 +368,10 @@ class Depot:
             unsent = error()
             unsent.outcome = Outcome.NOT_APPLIED
             call.fail(unsent)
+
+
+def unreached(patience: float) -> ConnectionLossError:
+    """What a request fails with that has waited for `patience` seconds for a server."""
+    return ConnectionLossError(
+        f"no server was reached for {patience:g} seconds", outcome=Outcome.NOT_APPLIED
+    )

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from .._wire.codes import (
     REFUSED_READ_ONLY,
@@ -34,17 +34,14 @@ from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
 from .._wire.packets import PING, encode_body, encode_record, encode_request
 from .._wire.replies import MultiResult, ReplyHeader, WatcherEvent
-from .._wire.requests import AuthPacket, Check, CloseSession, Multi, RemoveWatches, Sync
+from .._wire.requests import Check, CloseSession, Multi, RemoveWatches, Sync
 from ..errors import (
     AioleadError,
     AuthFailedError,
-    ClientClosedError,
-    ConnectionLossError,
     LocalWireError,
     LossReason,
     NoNodeError,
     NotReadOnlyError,
-    Outcome,
     RemoteWireError,
     SessionExpiredError,
     SessionMovedError,
@@ -52,10 +49,11 @@ from ..errors import (
     TransactionError,
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
-from .depot import Call, Depot
+from .depot import Call, Depot, unreached
 from .lease import HeldZnode, LeaseBook
 from .ledger import Ledger
-from .states import Trigger, after
+from .login import Login
+from .states import SERVED, Trigger, after, why_over
 from .timing import Timing
 from .transaction import multi_call
 from .watches import WatchRegistry
@@ -91,6 +89,8 @@ class SessionMachine:
         on_state: called with each change of state and the id of the session it speaks of.
         on_output: called when there is something to send.
         on_due: called when something became due earlier than `next_deadline` said, or may have.
+        on_challenge: called with each token of a SASL server, and on each connection first with
+            an empty one: a call of `login.answer` is to follow. None: no SASL.
     """
 
     def __init__(
@@ -109,6 +109,7 @@ class SessionMachine:
         on_state: Callable[[SessionState, int], object],
         on_output: Callable[[], object],
         on_due: Callable[[], object],
+        on_challenge: Callable[[bytes], object] | None = None,
     ) -> None:
         self.state = SessionState.CONNECTING
         self.session_id = 0
@@ -120,7 +121,7 @@ class SessionMachine:
         """Whether there is another server to go to, so that it is worth giving one up."""
         self._password = b""
         self._asked_timeout = session_timeout
-        self._auth = tuple(auth)
+        self.login = Login(auth, on_challenge, self._send, self._introduce, self.ended)
         self._max_request = max_request
         self._max_reply = max_reply
         self._tick_time = tick_time
@@ -152,7 +153,6 @@ class SessionMachine:
         self._established_at = inf
         self._last_sent = -inf
         self._pings: deque[float] = deque()
-        self._auth_pending = 0
         self._rearm_pending = 0
         self._holds_back = False
         self.is_read_only = False
@@ -176,13 +176,7 @@ class SessionMachine:
             LocalWireError: it is longer than the servers accept.
             TooManyRequestsError: too many wait already.
         """
-        size = len(call.body) + HEADER
-        if size > self._max_request:
-            if call.arming is not None:
-                call.arming.abandon()
-            raise LocalWireError(
-                f"the request has {size} bytes, the servers take at most {self._max_request}"
-            )
+        self.check_size(call)
         if self.state.is_final:
             call.fail(self.ended())
         elif self.state is SessionState.READ_ONLY and call.op in REFUSED_READ_ONLY:
@@ -205,6 +199,27 @@ class SessionMachine:
                 call.arming.abandon()
             raise
 
+    def _send(self, data: bytes) -> None:
+        self._out.append(data)
+        self._on_output()
+
+    def refuse_login(self, error: AuthFailedError) -> None:
+        """The login failed for good: also for the owner, if the server is not what it should be."""
+        if not self.state.is_final:
+            self.login.refusal = str(error)
+            self._move(Trigger.AUTH_REFUSED)
+            self._end_session(LossReason.EXPIRED)
+
+    def check_size(self, call: Call[T]) -> None:
+        """Raises `LocalWireError` if a request is longer than the servers accept."""
+        size = len(call.body) + HEADER
+        if size > self._max_request:
+            if call.arming is not None:
+                call.arming.abandon()
+            raise LocalWireError(
+                f"the request has {size} bytes, the servers take at most {self._max_request}"
+            )
+
     def close(self, now: float) -> Call[None]:
         """Ends the session: what is queued is still sent, then the server is told.
 
@@ -220,17 +235,7 @@ class SessionMachine:
 
     def ended(self) -> AioleadError:
         """Why the session is over, or the client."""
-        error: AioleadError
-        match self.state:
-            case SessionState.AUTH_FAILED:
-                error = AuthFailedError("the server refused the credentials")
-            case SessionState.CLOSED if self._is_resuming:
-                error = SessionExpiredError("the session to be resumed is over")
-            case SessionState.CLOSED:
-                error = ClientClosedError("the client is closed")
-            case _:
-                error = SessionExpiredError("the session has expired")
-        return error
+        return why_over(self.state, self.login.refusal, is_resuming=self._is_resuming)
 
     # --- the link ------------------------------------------------------------------------------
 
@@ -256,6 +261,7 @@ class SessionMachine:
             return
         established, was_read_only = self._established, self.is_read_only
         self._reset_link()
+        self.login.link_lost(now, established=established)
         self._ledger.closed()
         self.watches.is_live = False
         if established:
@@ -316,10 +322,15 @@ class SessionMachine:
             for frame in self._frames.feed(data):
                 if self._established:
                     self._packet(frame, now)
+                elif self.login.is_under_way:
+                    self.login.receive(frame, now)
                 else:
                     self._shake_hands(Reader(frame), now)
         except RemoteWireError as error:
             self._depot.nonsense(error)
+            raise
+        except AuthFailedError as error:
+            self.refuse_login(error)
             raise
         if len(self._frames.begun) == len(EVENT) and self._frames.begun != EVENT:
             self._last_answer = now  # which may be a long one, on a slow link
@@ -368,20 +379,21 @@ class SessionMachine:
         self._ledger.opened(self.timing, self._handshake_sent, created=created)
         self.leases.retime(self.timing)
         self._window.patience = self.timing.prompt
+
+        self.login.begin(now)
+
+    def _introduce(self, now: float) -> None:
+        """The server knows the session: on with all that it has to know besides."""
         self._established = True
         self._established_at = self._last_answer = now
         # Credentials go before watches: what they may see depends on them.
-        for auth in self._auth:
-            body = encode_body(AuthPacket(auth.scheme, auth.credential))
-            self._out.append(encode_request(XID_AUTH, OpCode.AUTH, body))
-        self._auth_pending = len(self._auth)
+        self.login.present_all()
         for request in self.watches.rearm(self.last_zxid, self._max_request - HEADER):
             body = encode_body(request)
             self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
             self._rearm_pending += 1
         self.watches.is_live = self._rearm_pending == 0
-        if not self._auth_pending:
-            self._serve()
+        self._look_whether_served()
         self._on_output()
         self._on_due()
 
@@ -401,8 +413,9 @@ class SessionMachine:
         elif xid == XID_SET_WATCHES and self._rearm_pending:
             self._rearm_pending -= 1
             self.watches.is_live = self._rearm_pending == 0
-        elif xid == XID_AUTH and self._auth_pending:
-            self._authenticated(header.err)
+        elif xid == XID_AUTH and self.login.is_pending:
+            self.login.answered(header.err)
+            self._look_whether_served()
         else:
             raise RemoteWireError(f"an answer with the unexpected xid {xid}")
 
@@ -417,12 +430,10 @@ class SessionMachine:
             call.sent_at, now, proof=call.is_proof and worked, led=call.is_led and worked
         )
         call.settle(answer, missing=header.err != 0)
-        if isinstance(answer, AuthFailedError):
-            # From a server that serves authenticated clients only; it hangs up after this.
-            self._auth_refused(answer)
-        if isinstance(answer, (SessionExpiredError, SessionMovedError)):
-            # A follower goes on serving the connection of a session that is over, pings included,
-            # if the session was resumed there while the leader was closing it. Only the next
+        if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):
+            # The first comes from a server that serves authenticated clients only. The others: a
+            # follower goes on serving the connection of a session that is over, pings included, if
+            # the session was resumed there while the leader was closing it. Only the next
             # handshake, which the leader answers, gets us out of there.
             raise answer
 
@@ -433,26 +444,16 @@ class SessionMachine:
             return  # of a kind of watch that we do not set
         self.watches.fire(type_, event.path, zxid)
 
-    def _authenticated(self, err: int) -> None:
-        self._auth_pending -= 1
-        if err:
-            self._auth_refused(AuthFailedError("the server refused the credentials"))
-        if not self._auth_pending:
-            self._serve()
-
-    def _serve(self) -> None:
-        """The server takes requests now."""
+    def _look_whether_served(self) -> None:
+        """The server takes requests, once it has taken the credentials."""
+        if self.login.is_pending or self.state in SERVED:
+            return
         if not self.is_read_only:
             self._move(Trigger.ESTABLISHED)
             return
         for call in self._depot.withdraw(REFUSED_READ_ONLY):
             call.fail(NotReadOnlyError(call.path))
         self._move(Trigger.ESTABLISHED_READ_ONLY)
-
-    def _auth_refused(self, error: AuthFailedError) -> NoReturn:
-        self._move(Trigger.AUTH_REFUSED)
-        self._end_session(LossReason.EXPIRED)
-        raise error
 
     def _remove_watch(self, path: str, type_: WatcherType) -> None:
         if self._established:
@@ -485,6 +486,8 @@ class SessionMachine:
         self.leases.lose_all(reason)
         if not keep_queue:
             self._depot.fail_all(self.ended)
+        if self.state.is_final:
+            self.login.fail_all()
         self.watches.session_over()
 
     # --- time ----------------------------------------------------------------------------------
@@ -503,8 +506,10 @@ class SessionMachine:
                 self._cut_due(),
                 self.leases.renewal_due(),
             )
-        since = self._depot.waiting_since
-        return due if since is None else min(due, since + self.timing.session_timeout)
+        for since in (self._depot.waiting_since, self.login.waiting_since):
+            if since is not None:
+                due = min(due, since + self.timing.session_timeout)
+        return due
 
     def _ping_due(self) -> float:
         return self._last_sent + self.timing.ping_after
@@ -528,6 +533,7 @@ class SessionMachine:
         self.leases.settle(now)
         if not self._established:
             self._depot.fail_overdue(now, self.timing.session_timeout, self._waited_too_long)
+            self.login.fail_overdue(now, self.timing.session_timeout)
             return None
         if now >= self._silent_due():
             return f"the server has answered nothing for {self.timing.silent_after:g} seconds"
@@ -542,10 +548,7 @@ class SessionMachine:
         return None
 
     def _waited_too_long(self) -> AioleadError:
-        return ConnectionLossError(
-            f"no server was reached for {self.timing.session_timeout:g} seconds",
-            outcome=Outcome.NOT_APPLIED,
-        )
+        return unreached(self.timing.session_timeout)
 
     def _renew(self, now: float) -> None:
         holds = self.leases.renewal(MOST_CHECKS, self._max_request - HEADER, now)

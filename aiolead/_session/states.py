@@ -20,9 +20,18 @@ from __future__ import annotations
 
 import enum
 
+from ..errors import (
+    AioleadError,
+    AuthFailedError,
+    ClientClosedError,
+    SessionExpiredError,
+)
 from ..model import SessionState
 
 S = SessionState
+
+SERVED = (S.CONNECTED, S.READ_ONLY)
+"""The states in which a server takes requests."""
 
 
 class Trigger(enum.Enum):
@@ -62,3 +71,22 @@ def after(state: SessionState, trigger: Trigger) -> SessionState:
         return TRANSITIONS[state, trigger]
     except KeyError:
         raise RuntimeError(f"no transition from {state.name} when {trigger.value}") from None
+
+
+def why_over(state: SessionState, refusal: str, *, is_resuming: bool) -> AioleadError:
+    """What whoever comes too late is told.
+
+    Args:
+        state: in which the session has ended.
+        refusal: why the credentials were refused, if they were.
+        is_resuming: whether it was somebody else's session, which could not be resumed.
+    """
+    match state:
+        case SessionState.AUTH_FAILED:
+            return AuthFailedError(refusal)
+        case SessionState.CLOSED if is_resuming:
+            return SessionExpiredError("the session to be resumed is over")
+        case SessionState.CLOSED:
+            return ClientClosedError("the client is closed")
+        case _:
+            return SessionExpiredError("the session has expired")

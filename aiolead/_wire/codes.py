@@ -10,6 +10,8 @@ XID_EVENT = -1
 XID_PING = -2
 XID_AUTH = -4
 XID_SET_WATCHES = -8
+XID_SASL = 1
+"""Of a SASL token: any that is positive will do, as no request is in flight during the login."""
 
 
 class OpCode(enum.IntEnum):

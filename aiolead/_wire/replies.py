@@ -153,6 +153,20 @@ class ChildrenReply:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenReply:
+    """To `SASL`: the server's token; null where it has no SASL, or nothing more to say."""
+
+    token: bytes = field(repr=False)
+
+    def write(self, w: Writer) -> None:
+        w.blob(self.token)
+
+    @classmethod
+    def read(cls, r: Reader) -> TokenReply:
+        return cls(r.blob())
+
+
+@dataclass(frozen=True, slots=True)
 class DoneResult:
     """In a transaction: a `CHECK` or `DELETE` that worked."""
 

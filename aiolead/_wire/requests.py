@@ -288,6 +288,21 @@ class AuthPacket:
 
 
 @dataclass(frozen=True, slots=True)
+class Sasl:
+    """A token of a SASL exchange."""
+
+    op: ClassVar[OpCode] = OpCode.SASL
+    token: bytes = field(repr=False)
+
+    def write(self, w: Writer) -> None:
+        w.blob(self.token)
+
+    @classmethod
+    def read(cls, r: Reader) -> Sasl:
+        return cls(r.blob())
+
+
+@dataclass(frozen=True, slots=True)
 class GetEphemerals:
     """The paths of the session's ephemeral znodes that start with a prefix (3.6)."""
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from ._link import Gate, Link, Transport
+from ._server.acl import Identity
 from ._server.connection import Connection
 from ._server.core import Core
 from ._sockets import Listener
+from ._tls import HANDSHAKE_TIMEOUT, TLSTransport
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -26,12 +29,20 @@ class Shell:
     test: there the error would be lost, or the test would hang.
     """
 
-    def __init__(self, core: Core, clock: Callable[[], float], host: str, port: int | None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        clock: Callable[[], float],
+        host: str,
+        port: int | None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.core = core
         self.now = clock
         self.port = port
         self.failures: list[Exception] = []
         self._host = host
+        self._tls = tls
         self._tasks = anyio.create_task_group()
         self._gate = Gate()
         self._links: dict[Connection, Link] = {}
@@ -91,7 +102,42 @@ class Shell:
         """
         if self._run_tasks is None:
             raise ConnectionRefusedError("the embedded server is stopped")
-        connection = self.core.connect(address)
+        if self._tls is None:
+            self._take_up(self._run_tasks, transport, address, ())
+        else:
+            self._run_tasks.start_soon(
+                self._guard, self._secure, self._run_tasks, transport, address, self._tls
+            )
+
+    async def _secure(
+        self, tasks: TaskGroup, transport: Transport, address: str, context: ssl.SSLContext
+    ) -> None:
+        """Agrees with a client on TLS; whoever fails at that was never here."""
+        secure = TLSTransport(transport, context)
+        is_done = False
+        try:
+            await self._gate.wait()
+            with anyio.move_on_after(HANDSHAKE_TIMEOUT):
+                await secure.handshake()
+                is_done = True
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass
+        finally:
+            if not is_done:
+                transport.close()
+        if is_done:
+            client = secure.client
+            identities = () if client is None else (("x509", client),)
+            self._take_up(tasks, secure, address, identities)
+
+    def _take_up(
+        self,
+        tasks: TaskGroup,
+        transport: Transport,
+        address: str,
+        identities: Sequence[Identity],
+    ) -> None:
+        connection = self.core.connect(address, identities)
         if connection is None:
             transport.close()
             return
@@ -105,7 +151,7 @@ class Shell:
             self._fail,
         )
         self._links[connection] = link
-        self._run_tasks.start_soon(self._serve, connection, link)
+        tasks.start_soon(self._serve, connection, link)
 
     def deliver(self) -> None:
         """Wakes the links, and the timer, that the core has something for."""

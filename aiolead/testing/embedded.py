@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import ssl
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self, TypedDict, Unpack
@@ -59,6 +60,9 @@ class EmbeddedServerOptions(TypedDict, total=False):
     version: str
     event_zxids: bool | None
     enforce_quota: bool
+    ssl_context: ssl.SSLContext | None
+    sasl_users: Mapping[str, str] | None
+    require_auth: Collection[str]
     clock: Callable[[], float] | None
     rng: random.Random | None
 
@@ -91,6 +95,12 @@ class EmbeddedServer:
         event_zxids: whether watch events carry the zxid of the change; by default, if the version
             is 3.9 or newer.
         enforce_quota: whether the hard limits of quotas hold, as with ZooKeeper's `enforceQuota`.
+        ssl_context: for TLS on every connection, those in memory, too. Where it asks for client
+            certificates, their subjects are the clients' identities of the scheme `x509`.
+        sasl_users: who may log in by SASL's DIGEST-MD5, and their passwords; looked at with
+            each login.
+        require_auth: the schemes (`sasl`, `digest`, `x509`) of which a client must have shown an
+            identity before its first request; empty to serve everybody.
         clock: tells the time in seconds; it must go with `anyio.sleep`. By default the clock of
             the event loop.
         rng: where session ids and passwords come from. A seeded one makes them repeatable.
@@ -113,6 +123,9 @@ class EmbeddedServer:
         version: str = "3.8.0",
         event_zxids: bool | None = None,
         enforce_quota: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
+        sasl_users: Mapping[str, str] | None = None,
+        require_auth: Collection[str] = (),
         clock: Callable[[], float] | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -135,6 +148,15 @@ class EmbeddedServer:
             )
         if max_frame < 1:
             raise ConfigurationError(f"max_frame: must be at least 1 byte, not {max_frame}")
+        schemes = {"digest", "ip"}
+        if ssl_context is not None:
+            schemes.add("x509")
+        if sasl_users:
+            schemes.add("sasl")
+        if isinstance(require_auth, str) or not schemes.issuperset(require_auth):
+            raise ConfigurationError(
+                f"require_auth: must be some of {sorted(schemes)}, not {require_auth!r}"
+            )
         release = parse_version(version, name="version")
         self._host = host
         self._port = port
@@ -150,7 +172,11 @@ class EmbeddedServer:
             event_zxids=release >= (3, 9, 0) if event_zxids is None else event_zxids,
             enforces_quotas=enforce_quota,
             version=release,
+            sasl_users=sasl_users or {},
+            schemes=frozenset(schemes),
+            required=frozenset(require_auth),
         )
+        self._ssl_context = ssl_context
         self._shell: Shell | None = None
 
     @classmethod
@@ -172,7 +198,7 @@ class EmbeddedServer:
         # A clock that was passed in is all the time there is; the times in a Stat follow it.
         epoch = time.time() - clock() if self._clock is None else 0.0
         core = Core(replace(self._settings, epoch=epoch), self._rng)
-        self._shell = Shell(core, clock, self._host, self._port)
+        self._shell = Shell(core, clock, self._host, self._port, self._ssl_context)
         await self._shell.open()
         return self
 

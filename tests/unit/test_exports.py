@@ -47,6 +47,8 @@ PROTOCOLS = {
 INTERNAL = {
     # The recipes' own business.
     "Layout": {"is_like_ours", "misfit", "neighbour", "prefix"},
+    # The client's tasks'.
+    "SASL": {"mechanism_for"},
     # The session machine's.
     "ClientWatch": {"belongs_to", "fire"},
     "PendingReply": {"fail", "read", "settle", "succeed"},

@@ -1,10 +1,11 @@
-"""Who may do what: the schemes world, auth, digest and ip."""
+"""Who may do what: the schemes world, auth, digest and ip; x509 and sasl where they are on."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import ipaddress
+import re
 from collections.abc import Iterable
 
 from ...errors import InvalidACLError, NoAuthError
@@ -12,6 +13,12 @@ from ...model import ACL, ANYONE, Permission
 
 Identity = tuple[str, str]
 """A scheme and an id that a connection has shown to be its own."""
+
+DEFAULT_SCHEMES = frozenset({"digest", "ip"})
+"""What ACL entries may name, beside world and auth, on a server as it comes."""
+
+AUTHENTICATED = frozenset({"digest", "sasl", "x509"})
+"""The schemes that `auth` stands for. An address is no authentication: everybody has one."""
 
 
 def authenticate(scheme: str, credential: bytes, address: str) -> Identity | None:
@@ -28,7 +35,12 @@ def authenticate(scheme: str, credential: bytes, address: str) -> Identity | Non
             return None
 
 
-def expand(acls: Iterable[ACL], identities: Iterable[Identity], path: str) -> tuple[ACL, ...]:
+def expand(
+    acls: Iterable[ACL],
+    identities: Iterable[Identity],
+    path: str,
+    schemes: frozenset[str] = DEFAULT_SCHEMES,
+) -> tuple[ACL, ...]:
     """The list as it is stored: without doubles, `auth` replaced by who the caller is.
 
     Raises:
@@ -40,12 +52,11 @@ def expand(acls: Iterable[ACL], identities: Iterable[Identity], path: str) -> tu
         if (acl.scheme, acl.id) == ANYONE:
             expanded.append(acl)
         elif acl.scheme == "auth":
-            # An address is no authentication: everybody has one.
-            own = [ACL(acl.permissions, *who) for who in identities if who[0] == "digest"]
+            own = [ACL(acl.permissions, *who) for who in identities if who[0] in AUTHENTICATED]
             if not own:
                 raise InvalidACLError(path)
             expanded += own
-        elif _is_valid(acl.scheme, acl.id):
+        elif acl.scheme in schemes and _is_valid(acl.scheme, acl.id):
             expanded.append(acl)
         else:
             raise InvalidACLError(path)
@@ -91,8 +102,16 @@ def _is_valid(scheme: str, id_: str) -> bool:
             return id_.count(":") == 1 and not id_.endswith(":")
         case "ip":
             return _network(id_) is not None
+        case "sasl":
+            # A plain name, or a principal of Kerberos.
+            return "@" not in id_ or _PRINCIPAL.fullmatch(id_) is not None
+        case "x509":
+            return all("=" in part for part in id_.split(","))
         case _:
             return False
+
+
+_PRINCIPAL = re.compile("[^/@]*(/[^/@]*)?@[^/@]*")
 
 
 def _matches(acl: ACL, id_: str) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..._wire.framing import FrameReader
 from .acl import Identity
+from .login import DigestLogin
 
 HIGH_WATER = 1024 * 1024
 """With this many bytes unsent, no more requests of the connection are answered."""
@@ -31,17 +32,24 @@ class Connection:
 
     Attributes:
         address: of the client, as text.
+        login: how far the client's SASL login is; None before it begins.
         session_id: 0 until the handshake is done.
         closing: whether, and how, the shell is to close it.
     """
 
     def __init__(
-        self, address: str, max_frame: int, woken: dict[Connection, None], traffic: Traffic
+        self,
+        address: str,
+        max_frame: int,
+        woken: dict[Connection, None],
+        traffic: Traffic,
+        identities: Sequence[Identity] = (),
     ) -> None:
         self.address = address
         self.session_id = 0
         self.timeout_ms = 0
-        self.identities: list[Identity] = [("ip", address)]
+        self.identities: list[Identity] = [("ip", address), *identities]
+        self.login: DigestLogin | None = None
         self.closing = Closing.NO
         self.reader = FrameReader(max_frame)
         self.frames: Iterator[bytes] = iter(())

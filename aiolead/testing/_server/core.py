@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 from ... import paths
 from ..._wire.codes import REFUSED_READ_ONLY, XID_PING, OpCode
 from ..._wire.handshake import ConnectRequest
 from ..._wire.jute import Reader
 from ..._wire.packets import Record
-from ..._wire.requests import AuthPacket, RequestHeader
+from ..._wire.replies import TokenReply
+from ..._wire.requests import AuthPacket, RequestHeader, Sasl
 from ...errors import (
     MarshallingError,
     NoNodeError,
@@ -26,9 +28,20 @@ from ...errors import (
     UnimplementedError,
 )
 from . import fourletter
+from .acl import Identity
 from .connection import Closing, Connection, Traffic
+from .login import DigestLogin, RefusedLogin
 from .processor import NO_ZXID, Processor
-from .protocol import NOT_FOR_CLIENTS, OPS, Greeting, authenticate, reply, take_fault
+from .protocol import (
+    AUTH_FAILED,
+    NEEDS_LOGIN,
+    NOT_FOR_CLIENTS,
+    OPS,
+    Greeting,
+    authenticate,
+    reply,
+    take_fault,
+)
 from .records import NoTokenReply
 from .sessions import Session, Sessions
 from .settings import Settings, milliseconds
@@ -46,7 +59,9 @@ class Core:
         self.settings = settings
         self.traffic = Traffic()
         self.processor = Processor(
-            event_zxids=settings.event_zxids, enforces_quotas=settings.enforces_quotas
+            event_zxids=settings.event_zxids,
+            enforces_quotas=settings.enforces_quotas,
+            schemes=settings.schemes,
         )
         # As real ids: the highest byte is the number of the server, the lowest two count.
         first_id = rng.getrandbits(39) << 16 | 1
@@ -67,11 +82,18 @@ class Core:
 
     # --- what the shell calls ------------------------------------------------------------------
 
-    def connect(self, address: str) -> Connection | None:
-        """Takes a connection up; None where there are too many."""
+    def connect(self, address: str, identities: Sequence[Identity] = ()) -> Connection | None:
+        """Takes a connection up; None where there are too many.
+
+        Args:
+            address: of the client, as text.
+            identities: what the client has shown to be before it says anything.
+        """
         if 0 < self.settings.max_connections <= len(self.connections):
             return None
-        connection = Connection(address, self.settings.max_frame, self._woken, self.traffic)
+        connection = Connection(
+            address, self.settings.max_frame, self._woken, self.traffic, identities
+        )
         self.connections[connection] = None
         return connection
 
@@ -270,6 +292,10 @@ class Core:
             # Answered before the queue of requests: it does not touch the session.
             authenticate(connection, header.xid, AuthPacket.read(r))
             return
+        if op is not OpCode.SASL and not self._may_ask(connection):
+            reply(connection, header.xid, 0, error=NEEDS_LOGIN)
+            connection.close_after_flush()
+            return
         self.sessions.touch(connection.session_id, connection.timeout_ms, now_ms)
         if op is None or op in NOT_FOR_CLIENTS or not self.settings.knows(op):
             reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
@@ -289,8 +315,26 @@ class Core:
         xid = XID_PING if op is OpCode.PING else header.xid
         zxid = 0 if op is OpCode.SASL else self.processor.zxid
         reply(connection, xid, zxid, body, error=error)
-        if op is OpCode.CLOSE_SESSION:
+        if op is OpCode.CLOSE_SESSION or error in (AUTH_FAILED, NEEDS_LOGIN):
             connection.close_after_flush()
+
+    def _may_ask(self, connection: Connection) -> bool:
+        required = self.settings.required
+        return not required or any(scheme in required for scheme, _ in connection.identities)
+
+    def _log_in(self, connection: Connection, token: bytes) -> tuple[Record | None, int]:
+        if not self.settings.sasl_users:
+            return NoTokenReply(), 0
+        if connection.login is None:
+            nonce = f"{self._rng.getrandbits(128):032x}"
+            connection.login = DigestLogin(self.settings.sasl_users, nonce)
+        try:
+            answer = connection.login.evaluate(token)
+        except RefusedLogin:
+            return None, NEEDS_LOGIN if "sasl" in self.settings.required else AUTH_FAILED
+        if connection.login.user is not None:
+            connection.identities.append(("sasl", connection.login.user))
+        return TokenReply(answer), 0
 
     def _execute(
         self, connection: Connection, op: OpCode, r: Reader, now_ms: int
@@ -300,7 +344,7 @@ class Core:
             case OpCode.PING:
                 return None, 0
             case OpCode.SASL:
-                return NoTokenReply(), 0
+                return self._log_in(connection, Sasl.read(r).token)
             case OpCode.CLOSE_SESSION:
                 self.sessions.remove(connection.session_id)
                 self.processor.end_session(connection.session_id, time_ms)

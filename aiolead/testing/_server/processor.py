@@ -41,19 +41,27 @@ class Processor:
     Args:
         event_zxids: whether watch events carry the zxid of the change.
         enforces_quotas: whether the hard limits of quotas hold.
+        schemes: what ACL entries may name, beside world and auth.
 
     Attributes:
         zxid: of the last change.
         on_changes: called with what each transaction has changed, before the watchers are told.
     """
 
-    def __init__(self, *, event_zxids: bool = False, enforces_quotas: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        event_zxids: bool = False,
+        enforces_quotas: bool = False,
+        schemes: frozenset[str] = acl.DEFAULT_SCHEMES,
+    ) -> None:
         self.tree = Tree()
         self.watches: Watches[Connection] = Watches()
         self.zxid = 0
         self.on_changes: Callable[[Sequence[tuple[EventType, str]]], None] | None = None
         self._event_zxids = event_zxids
         self._enforces_quotas = enforces_quotas
+        self._schemes = schemes
 
     def execute(self, connection: Connection, op: OpCode, r: Reader, time_ms: int) -> Record | None:
         """Carries a request out, and queues the events that it causes at once.
@@ -98,6 +106,7 @@ class Processor:
             session_id=session_id,
             identities=identities,
             enforces_quotas=self._enforces_quotas,
+            schemes=self._schemes,
         )
         reply = write(transaction)
         transaction.keep_counts()

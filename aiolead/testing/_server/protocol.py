@@ -17,6 +17,9 @@ from .sessions import PASSWORD_SIZE
 
 AUTH_FAILED = -115
 
+NEEDS_LOGIN = -124
+"""To whoever asks for something before it has proved who it is, where that is required."""
+
 OLD_CONNECT_SIZE = 28
 """Bytes of a ConnectRequest without its password and its read-only flag."""
 

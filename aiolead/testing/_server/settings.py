@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ..._wire.codes import OpCode
 from ..._wire.framing import DEFAULT_MAX_FRAME
 from ..._wire.srvr import Version
+from .acl import DEFAULT_SCHEMES
 
 VERSION = (3, 8, 0)
 """The version of ZooKeeper whose behaviour the server shows."""
@@ -37,6 +39,10 @@ class Settings:
         event_zxids: whether watch events carry the zxid of the change, as from 3.9 on.
         enforces_quotas: whether the hard limits of quotas hold (`enforceQuota`).
         version: what the server says it is; operations that came later are unknown to it.
+        sasl_users: the passwords of those who may log in by SASL; none switches that off.
+        schemes: what ACL entries may name, beside world and auth.
+        required: the schemes of which a client must have proved one before its first request;
+            none to serve everybody.
     """
 
     tick_ms: int = 500
@@ -48,6 +54,9 @@ class Settings:
     epoch: float = 0.0
     event_zxids: bool = False
     enforces_quotas: bool = False
+    sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    schemes: frozenset[str] = DEFAULT_SCHEMES
+    required: frozenset[str] = frozenset()
     version: Version = VERSION
 
     def knows(self, op: OpCode) -> bool:

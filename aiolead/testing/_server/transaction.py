@@ -46,6 +46,7 @@ class Transaction:
         session_id: int = 0,
         identities: Sequence[acls.Identity] = (),
         enforces_quotas: bool = False,
+        schemes: frozenset[str] = acls.DEFAULT_SCHEMES,
     ) -> None:
         self._tree = tree
         self._zxid = zxid
@@ -54,6 +55,7 @@ class Transaction:
         self._identities = identities
         self._enforces_quotas = enforces_quotas
         self._growth: list[quotas.Change] = []
+        self._schemes = schemes
         self._undo: list[Callable[[], None]] = []
         # The counters of parents as later writes of this transaction see them: at the end of the
         # range they run on here, although the tree's own counter sticks.
@@ -75,7 +77,7 @@ class Transaction:
         path = request.path
         if "/" not in path or "\0" in path:
             raise BadArgumentsError(path)
-        acl = acls.expand(request.acl, self._identities, path)
+        acl = acls.expand(request.acl, self._identities, path, self._schemes)
         # Not `paths.parent`: what has no name before its last slash has the root as its parent.
         parent_path = path.rpartition("/")[0]
         parent = self._node(parent_path)
@@ -148,7 +150,7 @@ class Transaction:
 
     def set_acl(self, request: SetACL) -> StatReply:
         self._validate(request.path)
-        acl = acls.expand(request.acl, self._identities, request.path)
+        acl = acls.expand(request.acl, self._identities, request.path, self._schemes)
         node = self._change(request.path, Permission.ADMIN)
         _match(node.aversion, request.version, request.path)
         node.acl, node.aversion = acl, wrap32(node.aversion + 1)

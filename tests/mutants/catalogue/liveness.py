@@ -108,17 +108,15 @@ MUTANTS = (
                 "_session/machine.py",
                 """
                 self._depot.fail_overdue(now, self.timing.session_timeout, self._waited_too_long)
-                return None
                 """,
                 """
                 self._depot.fail_overdue(now, 1e9, self._waited_too_long)
-                return None
                 """,
             ),
             Change(
                 "_session/machine.py",
-                "return due if since is None else min(due, since + self.timing.session_timeout)",
-                "return due if since is None else min(due, since + 1e9)",
+                "due = min(due, since + self.timing.session_timeout)",
+                "due = min(due, since + 1e9)",
             ),
         ),
         tests=("tests/client/test_client_requests.py", *ASYNCIO),

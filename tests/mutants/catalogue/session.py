@@ -419,8 +419,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "if isinstance(answer, (SessionExpiredError, SessionMovedError)):",
-                "if isinstance(answer, RemoteWireError):",
+                "if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):",
+                "if isinstance(answer, AuthFailedError):",
             ),
         ),
         tests=("tests/unit/test_session_life.py",),

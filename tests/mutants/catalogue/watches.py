@@ -77,13 +77,11 @@ MUTANTS = (
             Change(
                 "_client/supervisor.py",
                 """
-                    link.opened.set()
-                    self._on_due()
+                self._look_whether_opened(link)
                 self._on_output()
                 """,
                 """
-                    link.opened.set()
-                    self._on_due()
+                self._look_whether_opened(link)
                 self._on_output()
                 while machine._rearm_pending:
                     await anyio.sleep(0.01)

@@ -1,1 +1,0 @@
-"""One table of operations, arguments, and what every server must answer."""
