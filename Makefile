@@ -7,11 +7,12 @@ BIN := $(VENV)/bin
 SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py:lockset
 MINUTES ?= $(if $(SEEDS),,10)
 REPORT ?= soak-report
+SECONDS ?= 60
 SOURCES := aiolead tests examples benchmarks
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit soak chaos mutants zookeeper wheel clean
+.PHONY: help demo test lint types unit soak chaos mutants fuzz zookeeper wheel clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,8 +53,11 @@ chaos: zookeeper ## Processes and real servers under faults: SEEDS=5, RECIPES=ai
 mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices (an hour or two).
 	$(BIN)/python -m tests.mutants
 
+fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzzer's bytes: SECONDS=600, TARGET=machine.
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
+
 clean: ## Removes the environment and what tools left behind.
-	rm -rf $(VENV) $(REPORT) build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(REPORT) fuzz-corpus fuzz-findings build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # The stamps say what the environment holds; it is updated when the project's metadata change.
 
@@ -71,6 +75,10 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/.base
 $(VENV)/.dev: pyproject.toml | $(VENV)/.base
 	$(PIP) install --editable '.[cli,trio]' --group dev
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.fuzz: pyproject.toml | $(VENV)/.dev
+	$(PIP) install --group fuzz
+	touch $@
 
 $(VENV)/.soak: pyproject.toml | $(VENV)/.dev
 	$(PIP) install --group soak

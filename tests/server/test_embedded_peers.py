@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +14,6 @@ from kazoo.protocol.states import KazooState
 from kazoo.security import make_digest_acl
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
-from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
 
 WAIT = 10.0
 
@@ -181,40 +179,3 @@ def test_kazoo_learns_that_its_session_expired(connect: Any, server: ThreadedSer
     assert connected.wait(WAIT)
     assert client.client_id[0] != old
     assert client.exists("/e") is None
-
-
-@pytest.mark.real
-def test_zookeepers_own_shell(server: ThreadedServer) -> None:
-    """The commands of `zkCli.sh`, run by the Java client."""
-    try:
-        installation = find_installation()
-    except ZooKeeperNotFoundError as missing:
-        pytest.skip(f"needs a real ZooKeeper: {missing}")
-
-    def shell(*command: str) -> str:
-        done = subprocess.run(
-            [
-                str(installation.java),
-                "-cp",
-                installation.class_path,
-                "org.apache.zookeeper.ZooKeeperMain",
-                "-server",
-                server.connect_string,
-                *command,
-            ],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
-        return done.stdout
-
-    assert "[zookeeper]" in shell("ls", "/")
-    shell("create", "/x", "data")
-    shell("create", "-s", "-e", "/x/n-", "more")
-    assert "data" in shell("get", "/x")
-    assert "cversion = 1" in shell("stat", "/x")
-    assert "n-0000000000" in shell("ls", "-s", "/x")
-    assert "'world,'anyone" in shell("getAcl", "/x")
-    shell("deleteall", "/x")
-    assert server.znodes() == []

@@ -1,0 +1,1 @@
+"""One table of operations, arguments, and what every server must answer."""

@@ -1,0 +1,67 @@
+"""The table holds on the embedded server, on a real one, and on a real ensemble."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import PATIENCE
+
+from aiolead import Client, connect
+
+from .steps import run
+from .table import ANN, CASES
+
+CREDENTIALS = {"one": (), "other": (), "ann": (ANN,)}
+
+# What is no operation on the servers' tree, and has tests of its own.
+ELSEWHERE = {
+    "chroot",
+    "credentials",
+    "detach",
+    "make_watch",
+    "observe",
+    "ready",
+    "shared",
+    "spawn",
+    "subscribe",
+    "unlimited",
+    "update_hosts",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_every_server_answers_alike(case: str, server: ServerUnderTest) -> None:
+    clients: dict[str, Client] = {}
+    last = ""
+    with anyio.fail_after(PATIENCE):
+        async with AsyncExitStack() as stack:
+            for step in CASES[case]:
+                if step.who not in clients:
+                    connection = connect(server.connect_string, auth=CREDENTIALS[step.who])
+                    clients[step.who] = await stack.enter_async_context(connection)
+                client = clients[step.who]
+                if step.who != last:
+                    # Clients of different servers see each other's writes after this.
+                    await client.sync()
+                    last = step.who
+                try:
+                    await run(step, client)
+                except AssertionError as wrong:
+                    raise AssertionError(f"{step.what}:{wrong}") from None
+
+
+def test_every_operation_is_in_the_table() -> None:
+    methods = {
+        name
+        for name, _ in inspect.getmembers(Client, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    text = (Path(__file__).with_name("table.py")).read_text()
+    used = {name for name in methods if re.search(rf'"{name}"|\b{name}\(', text)}
+    assert methods - used - ELSEWHERE == set()

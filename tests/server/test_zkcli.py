@@ -1,0 +1,149 @@
+"""ZooKeeper's own shell, `zkCli.sh`, says of the embedded server what it says of a real one.
+
+One Java for all commands, which it reads from its standard input. What it says is in `zkcli.txt`,
+with what is different each time left out: so it says of a real server, and the tests see to that,
+too.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aiolead.testing import EmbeddedServer
+from aiolead.testing.installation import find_installation
+from aiolead.testing.servers import BlockingServer
+
+EXPECTED = Path(__file__).with_name("zkcli.txt")
+
+COMMANDS = """
+ls /
+create /app data
+create -e /app/eph one
+create -s /app/seq- two
+create -s -e /app/both- three
+create -c /app/cont
+create -t 50000 /app/ttl x
+create /app
+create /none/child
+create /app/eph/child
+get /app
+get -s /app/eph
+set /app more
+set -s -v 1 /app again
+set -v 7 /app wrong
+stat /app/seq-0000000001
+stat /none
+ls /app
+ls -s /app
+ls -R /app
+getAllChildrenNumber /app
+getEphemerals /app
+getEphemerals
+getAcl /app
+addauth digest ann:secret
+create /app/hers secret auth:ann:cdrwa
+getAcl /app/hers
+setAcl -s /app/cont world:anyone:r
+getAcl -s /app/cont
+set /app/cont x
+setAcl /app/cont nonsense:x:r
+whoami
+setquota -n 10 /app
+setquota -B 1000 /app
+listquota /app
+delquota -n /app
+listquota /app
+delquota /app
+listquota /app
+sync /app
+delete /app
+delete /none
+delete -v 5 /app/seq-0000000001
+delete -v 0 /app/seq-0000000001
+get /none
+deleteall /app
+deleteall /none
+ls /
+config
+addWatch /w
+addWatch -m PERSISTENT /w
+create /w x
+set /w y
+removewatches /w
+get -w /w
+set /w z
+stat -w /w
+delete /w
+history
+quit
+"""
+
+
+@pytest.fixture(params=["embedded", "standalone"])
+def hosts(request: pytest.FixtureRequest, zookeeper_installed: None) -> Iterator[str]:
+    """An empty server that nobody else uses."""
+    if request.param == "embedded":
+        with EmbeddedServer.in_thread() as server:
+            yield server.connect_string
+    else:
+        with BlockingServer() as real:
+            yield real.connect_string
+
+
+def shell(hosts: str, commands: str) -> tuple[str, str]:
+    """What the shell says on its two outputs."""
+    installation = find_installation()
+    done = subprocess.run(
+        [
+            *(str(installation.java), "-cp", installation.class_path),
+            *("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+            "org.apache.zookeeper.ZooKeeperMain",
+            *("-timeout", "10000", "-server", hosts),
+        ],
+        input=commands.strip() + "\n",
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    return done.stdout, done.stderr
+
+
+_EVENT = re.compile(r"\nWATCHER::\n\nWatchedEvent (.*)\n")
+
+
+def told(out: str, err: str) -> str:
+    """What was said, without what differs between two runs: times, and when events come."""
+    events = [event for event in _EVENT.findall(out) if "type:None" not in event]
+    out = _EVENT.sub("", out)
+    out = re.sub(r"(?m)^(Connecting to|Welcome to|JLine support).*\n", "", out)
+    out = re.sub(r"(?m)time = .*$", "time = TIME", out)
+    # What Java keeps in a set comes in any order.
+    out = re.sub(r"(?m)^\[(.*)\]$", lambda m: ", ".join(sorted(m[1].split(", "))), out)
+    out = re.sub(
+        r"(?m)(?<=^Auth scheme: User\n)(\w+: \S+\n)+",
+        lambda m: "".join(sorted(m[0].splitlines(keepends=True))),
+        out,
+    )
+    # A server that is new counts its zxids from 1. Whose the session is, is plain.
+    owners = re.findall(r"ephemeralOwner = (0x[0-9a-f]{2,})", out)
+    for owner in owners:
+        out = out.replace(owner, "SESSION")
+    err = "".join(line for line in err.splitlines(keepends=True) if not _is_log(line))
+    parts = {"It says": out, "Of errors": err, "Of events": "\n".join(events) + "\n"}
+    return "\n".join(f"--- {name}\n{text.strip()}" for name, text in parts.items()) + "\n"
+
+
+def _is_log(line: str) -> bool:
+    return re.match(r"\[|\tat |\S*Exception:|log4j|SLF4J|Exiting JVM", line) is not None
+
+
+@pytest.mark.real
+def test_it_says_what_it_says_of_a_real_server(hosts: str) -> None:
+    assert told(*shell(hosts, COMMANDS)) == EXPECTED.read_text()
