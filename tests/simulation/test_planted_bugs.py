@@ -19,6 +19,7 @@ SEEDS = 60
     [
         ("an-event-is-contact", "asyncio", "I2"),
         ("data-watches-not-rearmed", "trio", "I9"),
+        ("everybody-watches-the-first", "asyncio", "I14"),
         ("new-session-without-a-word", "asyncio", "I7"),
         ("predecessor-gone-means-first", "trio", "I1"),
         ("release-is-the-callers-work", "asyncio", "I6"),

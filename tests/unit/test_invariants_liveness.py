@@ -480,3 +480,40 @@ def test_a_departure_wakes_few(tale: Tale) -> None:
     (wrong,) = herd.wrong(GOING_ON)
     assert wrong.text == "/l: the deletion of /app/l/lock-0000000001 woke 3 waiters"
     assert herd.broken(replace(GOING_ON, places=3)) == []
+
+
+@pytest.mark.parametrize("which", ["has left", "looks on"])
+def test_who_does_not_wait_is_no_part_of_a_herd(tale: Tale, which: str) -> None:
+    for number, name in enumerate("abcd", 1):
+        tale.at(number)
+        if name == "d" and which == "looks on":
+            continue
+        tale.waits(name, number)
+    tale.at(5).holds("a", 1)
+    if which == "has left":
+        tale.gone("d", 4)
+        tale.withdrew(L, "d", "cancelled")
+    tale.at(6).leaves("a", 1)
+    for name in "bcd":
+        tale.notified(path_of(1), session_of(name))
+    assert tale.broken(GOING_ON) == []
+
+
+def test_two_znodes_of_one_name_wake_different_ones(tale: Tale) -> None:
+    """The path was deleted, and made anew."""
+    for czxid, woken in ((1, "bc"), (11, "bd")):
+        for number, name in enumerate("abcd"):
+            tale.after(1).joined(L, name)
+            tale.node_created(path_of(number), czxid + number, session_of(name))
+        tale.after(1).entered(L, "a", czxid, path=path_of(0), session_id=session_of("a"))
+        for number, name in enumerate("abcd"):
+            tale.node_deleted(path_of(number), czxid + 5 + number, session_of(name), 0)
+        for name in woken:
+            tale.notified(path_of(0), session_of(name))
+        tale.after(1).left(L, "a", czxid, was_lost=True)
+        for name in "bcd":
+            tale.withdrew(L, name, "error")
+    assert "I14" not in tale.broken(GOING_ON)
+    for name in "bcd":
+        tale.notified(path_of(0), session_of(name))
+    assert "I14" in tale.broken(GOING_ON)

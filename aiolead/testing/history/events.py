@@ -357,11 +357,11 @@ class LeaderChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notified(Event):
-    """A server sent the event of a watch to a session.
+    """A session was told by a watch that a znode is gone.
 
     Attributes:
         path: of the watched znode, with the chroot.
-        session_id: to whom.
+        session_id: who was told.
     """
 
     path: str

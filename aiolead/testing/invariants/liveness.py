@@ -278,8 +278,9 @@ def _leaderless(reading: Reading) -> list[Stop]:
 def no_herd(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I14: the departure of one wakes a bounded number of others, however many wait.
 
-    At most `woken` sessions are sent the event of a znode's deletion, or as many as there are
-    places; its owner's is not counted. Only where `Notified` was reported.
+    At most `woken` sessions that wait in the line, or as many as there are places, are told that a
+    znode was deleted. Only where `Notified` was reported. What is told of a path that was there
+    several times counts for the last one that was gone.
     """
     reading = Reading.of(events)
     told: dict[str, list[tuple[int, int]]] = {}
@@ -290,12 +291,22 @@ def no_herd(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation
     wrong: list[Violation] = []
     for line, path in reading.parents.items():
         most = max(bounds.woken, bounds.places_in(line))
-        for node in reading.nodes.get(path, ()):
+        nodes = reading.nodes.get(path, ())
+        until: dict[str, float] = {}
+        for node in reversed(nodes):
+            end, until[node.path] = until.get(node.path, inf), node.deleted_pos
             woken = {
                 session_id
                 for pos, session_id in told.get(node.path, ())
-                if pos > node.deleted_pos and session_id != node.owner
+                if node.deleted_pos < pos < end and session_id != node.owner
             }
+            if len(woken) > most:
+                # Who has left since, or watches without waiting, is none of the herd.
+                woken &= {
+                    other.owner
+                    for other in nodes
+                    if node.created_pos < other.created_pos < node.deleted_pos < other.deleted_pos
+                }
             if len(woken) > most:
                 text = f"{line}: the deletion of {node.path} woke {len(woken)} waiters"
                 wrong.append(Violation("I14", text, node.deleted))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import anyio
 
 from ..._client.client import Client
-from ...model import SessionState
+from ..._client.watch import ClientWatch
+from ..._recipes.contender import Contender
+from ...model import EventType, SessionState, WatchEvent
 
 if TYPE_CHECKING:
     from .process import Process
@@ -18,8 +22,8 @@ if TYPE_CHECKING:
 class Online:
     """A client for as long as an `async with` lasts; made by `World.client`.
 
-    Reports how long entering and leaving took, where both have limits, and each state of the
-    session.
+    Reports how long entering and leaving took, where both have limits, each state of the session,
+    and each departure that wakes somebody in a line (only who waits, not who looks on).
     """
 
     def __init__(self, world: World, process: Process, options: dict[str, object]) -> None:
@@ -43,10 +47,28 @@ class Online:
         self._client = client
         history.session(name, client.state.value, client.session_id)
         client.subscribe(self._on_state)
+        self._report_wakings(client)
         return client
 
     def _on_state(self, state: SessionState, session_id: int) -> None:
         self._history.session(self._name, state.value, session_id)
+
+    def _report_wakings(self, client: Client) -> None:
+        make_watch, prefix, history = client.make_watch, client._scope.prefix, self._history
+
+        def reporting(on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
+            if on_event is None or not _is_of_a_waiter(on_event):
+                return make_watch(on_event)
+            react = on_event
+
+            def wake(event: WatchEvent) -> None:
+                if event.type is EventType.DELETED:
+                    history.notified(prefix + event.path, client.session_id)
+                react(event)
+
+            return make_watch(wake)
+
+        client.make_watch = reporting  # type: ignore[method-assign]
 
     async def __aexit__(
         self,
@@ -63,6 +85,12 @@ class Online:
             await self._connection.__aexit__(exc_type, exc, traceback)
         finally:
             self._history.ended(self._name, "close")
+
+
+def _is_of_a_waiter(on_event: Callable[[WatchEvent], object]) -> bool:
+    """Whether a watch is on somebody who is before a contender in its line."""
+    react = on_event.func if isinstance(on_event, partial) else on_event
+    return getattr(react, "__func__", None) is Contender._on_ahead
 
 
 def _named(error: BaseException) -> str:
