@@ -47,14 +47,15 @@ class Online:
         self._client = client
         history.session(name, client.state.value, client.session_id)
         client.subscribe(self._on_state)
-        self._report_wakings(client)
-        return client
+        return self._reporting_wakings(client)
 
     def _on_state(self, state: SessionState, session_id: int) -> None:
         self._history.session(self._name, state.value, session_id)
 
-    def _report_wakings(self, client: Client) -> None:
-        make_watch, prefix, history = client.make_watch, client._scope.prefix, self._history
+    def _reporting_wakings(self, client: Client) -> Client:
+        """A client, or a view of it: recipes work on views."""
+        make_watch, unlimited, chroot = client.make_watch, client.unlimited, client.chroot
+        prefix, history = client._scope.prefix, self._history
 
         def reporting(on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
             if on_event is None or not _is_of_a_waiter(on_event):
@@ -69,6 +70,9 @@ class Online:
             return make_watch(wake)
 
         client.make_watch = reporting  # type: ignore[method-assign]
+        client.unlimited = lambda: self._reporting_wakings(unlimited())  # type: ignore[method-assign]
+        client.chroot = lambda path: self._reporting_wakings(chroot(path))  # type: ignore[method-assign]
+        return client
 
     async def __aexit__(
         self,
