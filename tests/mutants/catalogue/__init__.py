@@ -19,11 +19,6 @@ MUTANTS: tuple[Mutant, ...] = (
 
 ABSENT: tuple[Absent, ...] = (
     Absent(
-        "24",
-        "A read-only server is taken for one that can commit",
-        "The handshake never asks for read-only mode, so no server offers it.",
-    ),
-    Absent(
         "27",
         "The step-down callback runs before the hold counts as over",
         "Users have no such callback: losing cancels a scope, and no code of theirs runs before "

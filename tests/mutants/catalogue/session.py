@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import ASYNCIO, CUTS, LINKS, LOST_LINKS, SILENCE
+from .kinds import ASYNCIO, CUTS, LINKS, LOST_LINKS, READ_ONLY, SILENCE
 
 SILENT_EXPIRY = Change(
     "_session/machine.py",
@@ -424,5 +424,62 @@ MUTANTS = (
             ),
         ),
         tests=("tests/unit/test_session_life.py",),
+    ),
+    Mutant(
+        number="24",
+        name="read-only-counts-as-connected",
+        wrong="A read-only server is taken for one that can commit.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                if not self.is_read_only:
+                    self._move(Trigger.ESTABLISHED)
+                    return
+                """,
+                """
+                if self is not None:
+                    self._move(Trigger.ESTABLISHED)
+                    return
+                """,
+            ),
+        ),
+        tests=READ_ONLY,
+        simulated=False,
+    ),
+    Mutant(
+        number="24b",
+        name="read-only-begins-a-lease",
+        wrong="The handshake with a read-only server counts as proof of a session.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "self._handshake_sent = -inf  # that such a server has heard it proves nothing",
+                "pass",
+            ),
+        ),
+        tests=READ_ONLY,
+        note="No znode can be created there, so nobody can hold by it: only `lease` contradicts "
+        "itself.",
+        simulated=False,
+    ),
+    Mutant(
+        number="24c",
+        name="sessions-are-shown-to-read-only-servers",
+        wrong="A session of the ensemble is resumed by a read-only server.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "read_only=self._read_only and self.session_id == 0,",
+                "read_only=self._read_only,",
+            ),
+            Change(
+                "_session/machine.py",
+                "if response.read_only and not (self._read_only and self.session_id == 0):",
+                "if response.read_only and not self._read_only:",
+            ),
+        ),
+        tests=READ_ONLY,
+        simulated=False,
     ),
 )
