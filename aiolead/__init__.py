@@ -27,8 +27,14 @@ from ._client.states import (
     SessionChange,
     SessionStates,
 )
+from ._client.stream import WatchStream
 from ._client.tls import TLS
 from ._client.transaction import Transaction
+from ._client.view import (
+    ChildrenView,
+    DataView,
+    View,
+)
 from ._client.watch import ClientWatch
 from ._client.watchdog import (
     OverdueHold,
@@ -127,6 +133,8 @@ from .model import (
     CreateMode,
     EventType,
     Identity,
+    Missed,
+    MissedReason,
     Participant,
     Permission,
     Quota,
@@ -156,6 +164,7 @@ __all__ = [
     "Blame",
     "Campaign",
     "CampaignState",
+    "ChildrenView",
     "Client",
     "ClientClosedError",
     "ClientLease",
@@ -168,6 +177,7 @@ __all__ = [
     "CreateMode",
     "Created",
     "DataInconsistencyError",
+    "DataView",
     "Election",
     "ElectionObserver",
     "ElectionState",
@@ -189,6 +199,8 @@ __all__ = [
     "LockLost",
     "LossReason",
     "MarshallingError",
+    "Missed",
+    "MissedReason",
     "MixedLayoutError",
     "NewConfigNoQuorumError",
     "NoAuthError",
@@ -241,7 +253,9 @@ __all__ = [
     "UnknownServerError",
     "UnsupportedError",
     "UsageError",
+    "View",
     "WatchEvent",
+    "WatchStream",
     "Watchdog",
     "WireError",
     "connect",

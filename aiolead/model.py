@@ -21,6 +21,8 @@ __all__ = [
     "Created",
     "EventType",
     "Identity",
+    "Missed",
+    "MissedReason",
     "Participant",
     "Permission",
     "Quota",
@@ -398,6 +400,28 @@ class WatchEvent:
     type: EventType
     path: str
     zxid: int = -1
+
+
+class MissedReason(enum.Enum):
+    """Why a stream of events may have a gap."""
+
+    RECONNECTED = "reconnected"
+    """The link was down; servers do not report what happened meanwhile to a persistent watch."""
+    EXPIRED = "expired"
+    """The session was over. The watch is set again in the next one."""
+    OVERFLOW = "overflow"
+    """The reader was slower than the events, and the buffer is full: what was in it is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """In a stream of events: here some may be missing. What is read now is not stale.
+
+    Attributes:
+        reason: why.
+    """
+
+    reason: MissedReason
 
 
 @dataclass(frozen=True, slots=True)

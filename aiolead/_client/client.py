@@ -44,7 +44,9 @@ from .quotas import delete_quota, get_quota, set_quota
 from .reads import Reads
 from .reply import PendingReply
 from .states import SessionStates
+from .stream import MAX_EVENTS, WatchStream
 from .transaction import Transaction
+from .view import ChildrenView, DataView
 from .watch import ClientWatch
 
 
@@ -516,6 +518,54 @@ class Client:
         """
         self._core.check_home()
         return ClientWatch(self._core.machine.watches, on_event)
+
+    # --- watches as streams --------------------------------------------------------------------
+
+    def watch(
+        self, path: str, *, recursive: bool = False, max_events: int = MAX_EVENTS
+    ) -> WatchStream:
+        """What happens to a znode, as it happens: `async with client.watch(path) as events:`.
+
+        The znode need not exist. The events are those of one znode, `CREATED`, `DELETED`,
+        `DATA_CHANGED` and `CHILDREN_CHANGED`, or, if `recursive`, those of the whole tree from
+        there on, without `CHILDREN_CHANGED`, which the events of the children say better. Where
+        some may be missing, the stream says `Missed`. Needs servers of 3.6.
+
+        Args:
+            path: where.
+            recursive: whether to see everything below, too.
+            max_events: how many unread events to keep; with one more, all that is unread makes
+                room for one `Missed`. A change of data, or of the children, of a znode is merged
+                into the unread one before it, and needs no room.
+
+        Raises (on entering):
+            UnsupportedError: the server is older than 3.6, or does not tell its version.
+            ConnectionLossError: no server was reached, or it could not be asked for its version.
+            SessionExpiredError: the session was over.
+        """
+        return WatchStream(self._core, self._scope, path, recursive, max_events)
+
+    def watch_data(self, path: str) -> DataView:
+        """A znode's latest data: `async with client.watch_data(path) as view:`.
+
+        `async for value in view:` gives `(data, Stat)`, or None while there is no such znode: the
+        present one, then what it becomes. See `View`.
+
+        Raises (on entering):
+            NoAuthError: it may not be read; ConnectionLossError: no server was reached.
+        """
+        return DataView(self._core, self._scope, path)
+
+    def watch_children(self, path: str) -> ChildrenView:
+        """A znode's latest children: `async with client.watch_children(path) as view:`.
+
+        `async for names in view:` gives their names, sorted, or None while there is no such znode:
+        the present ones, then what they become. See `View`.
+
+        Raises (on entering):
+            NoAuthError: they may not be read; ConnectionLossError: no server was reached.
+        """
+        return ChildrenView(self._core, self._scope, path)
 
     def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
         self._core.submit(reply, limited=self._limited)

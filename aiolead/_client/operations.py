@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
-from .._session.watches import Arming, Kind, WatchSlot
+from .._session.watches import Arming, Kind
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
@@ -231,10 +231,11 @@ def _read(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:
 def _arming(core: Core, watch: Watch | None, full: str, path: str, kind: Kind) -> Arming | None:
     if watch is None:
         return None
-    if not isinstance(watch, ClientWatch) or not watch.belongs_to(core.machine.watches):
+    watches = core.machine.watches
+    slot = watch.slot_in(watches) if isinstance(watch, ClientWatch) else None
+    if slot is None:
         raise UsageError("watch: must be made by this client's make_watch()")
-    slot: WatchSlot = watch
-    return core.machine.watches.begin(slot, full, path, kind)
+    return watches.begin(slot, full, path, kind)
 
 
 def _nothing(_: Reader) -> None:

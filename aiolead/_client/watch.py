@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, final
 
 import anyio
 import anyio.lowlevel
@@ -14,8 +14,11 @@ from ..errors import UsageError
 from ..model import WatchEvent
 
 
-class ClientWatch(WatchSlot):
-    """See `aiolead.abc.Watch`. Also a context manager that closes the watch."""
+class _AwaitedSlot(WatchSlot):
+    """What the session knows of a watch, and whom it wakes.
+
+    Not the object that users hold, so that this one can be seen to be dropped.
+    """
 
     __slots__ = ("_fired",)
 
@@ -24,10 +27,6 @@ class ClientWatch(WatchSlot):
     ) -> None:
         super().__init__(registry, on_event)
         self._fired: anyio.Event | None = None
-
-    def belongs_to(self, registry: WatchRegistry) -> bool:
-        """Whether it was made for this client's watches."""
-        return self._registry is registry
 
     def fire(self, event: WatchEvent) -> None:
         super().fire(event)
@@ -42,23 +41,68 @@ class ClientWatch(WatchSlot):
             self._fired.set()
             self._fired = None
 
+    async def changed(self) -> None:
+        """Waits until the watch has fired or was closed."""
+        if self._fired is None:
+            self._fired = anyio.Event()
+        await self._fired.wait()
+
+
+@final
+class ClientWatch:
+    """See `aiolead.abc.Watch`. Also a context manager that closes the watch.
+
+    One that is dropped without being closed is taken back, too, with the next request or ping,
+    unless it has an `on_event` that is still to be called.
+    """
+
+    __slots__ = ("__weakref__", "_registry", "_slot")
+
+    def __init__(
+        self, registry: WatchRegistry, on_event: Callable[[WatchEvent], object] | None
+    ) -> None:
+        self._registry = registry
+        self._slot = _AwaitedSlot(registry, on_event)
+
+    def __del__(self) -> None:
+        # In any thread, at any time, in the middle of anything: so it only leaves a note.
+        if not self._slot.closed and self._slot.on_event is None:
+            self._registry.dropped(self._slot)
+
+    def slot_in(self, registry: WatchRegistry) -> WatchSlot | None:
+        """What the session knows of it; None if it was made for another client's watches."""
+        return self._slot if self._registry is registry else None
+
+    @property
+    def event(self) -> WatchEvent | None:
+        """See `aiolead.abc.Watch.event`."""
+        return self._slot.event
+
+    @property
+    def is_armed(self) -> bool:
+        """See `aiolead.abc.Watch.is_armed`."""
+        return self._slot.is_armed
+
+    def close(self) -> None:
+        """Takes the watch back, also on the server if nobody else here watches the same."""
+        self._slot.close()
+
     async def wait(self) -> WatchEvent:
         """Waits for the event. Cancellation: leaves the watch armed.
 
         Raises:
             UsageError: the watch was closed before anything happened.
         """
-        if (event := self.event) is not None:
+        slot = self._slot
+        if (event := slot.event) is not None:
             await anyio.lowlevel.checkpoint()
             return event
-        while self.event is None:
-            if self.closed:
+        while slot.event is None:
+            if slot.closed:
                 await anyio.lowlevel.checkpoint()
                 raise UsageError("the watch was closed")
-            if self._fired is None:
-                self._fired = anyio.Event()
-            await self._fired.wait()
-        return self.event
+            await slot.changed()
+        return slot.event
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 from math import inf
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from .._wire.jute import Reader
 from .._wire.packets import encode_request
@@ -23,9 +23,6 @@ from ..errors import (
 )
 from .window import Window
 
-if TYPE_CHECKING:
-    from .watches import Arming
-
 T = TypeVar("T")
 
 MAX_XID = 0x7FFF_FFFF
@@ -35,6 +32,22 @@ SEGMENT = 128 * 1024
 
 MAX_QUEUED_BYTES = 256 * 1024 * 1024
 """How much may wait in the queue, in bytes, whatever the number of requests."""
+
+
+class WatchEffect(Protocol):
+    """What a request does to the watches, told as it happens."""
+
+    def sending(self, body: bytes) -> bytes | None:
+        """The request goes out now, not for the first time perhaps: its body, None to drop it."""
+        ...
+
+    def armed(self, *, missing: bool = False) -> None:
+        """It was answered; `missing` says that there is no such znode."""
+        ...
+
+    def abandon(self) -> None:
+        """It has failed, or was dropped."""
+        ...
 
 
 class Call(Generic[T]):
@@ -49,7 +62,7 @@ class Call(Generic[T]):
         is_proof: whether its success is a committed transaction: what a cut-off server cannot
             give.
         is_led: whether the leader answers it in its turn, as it does a write; see `ledger`.
-        arming: the watch that the request sets, if any.
+        arming: what the request does to the watches, if anything.
         bound: whether it is of no use on another connection than the present one.
         is_counted: whether it is one of those that `max_in_flight` counts: a user's.
         on_error: turns some errors into a result, and returns the others.
@@ -87,7 +100,7 @@ class Call(Generic[T]):
         is_write: bool = False,
         is_proof: bool = False,
         is_led: bool = False,
-        arming: Arming | None = None,
+        arming: WatchEffect | None = None,
         bound: bool = False,
         is_counted: bool = True,
         on_error: Callable[[AioleadError], T | AioleadError] | None = None,
@@ -142,6 +155,12 @@ class Call(Generic[T]):
         if self.arming is not None:
             self.arming.abandon()
         self._error = error
+        self._finish()
+
+    def drop(self) -> None:
+        """Nobody needs it any more: it is not sent."""
+        if self.arming is not None:
+            self.arming.abandon()
         self._finish()
 
     def _finish(self) -> None:
@@ -265,14 +284,18 @@ class Depot:
             elif self._queue and (self._counted < most or not self._queue[0].is_counted):
                 call = self._queue.popleft()
                 self._queued_bytes -= len(call.body)
-                call.ahead = self._counted
-                self._counted += call.is_counted
             else:
                 break
+            body = call.body if call.arming is None else call.arming.sending(call.body)
+            if body is None:
+                call.drop()
+                continue
+            call.ahead = self._counted
+            self._counted += call.is_counted
             self._xid = 1 if self._xid >= MAX_XID else self._xid + 1
             call.xid = self._xid
             call.sent_at = now
-            out += encode_request(call.xid, call.op, call.body)
+            out += encode_request(call.xid, call.op, body)
             # Never sent again, and answered much later perhaps.
             if call.is_write:
                 call.body = b""

@@ -27,14 +27,13 @@ from .._wire.codes import (
     XID_PING,
     XID_SET_WATCHES,
     OpCode,
-    WatcherType,
 )
 from .._wire.framing import FrameReader
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
 from .._wire.packets import PING, encode_body, encode_record, encode_request
 from .._wire.replies import MultiResult, ReplyHeader, WatcherEvent
-from .._wire.requests import Check, CloseSession, Multi, RemoveWatches, Sync
+from .._wire.requests import Check, CloseSession, Multi, Sync
 from ..errors import (
     AioleadError,
     AuthFailedError,
@@ -139,7 +138,7 @@ class SessionMachine:
         self.timing = Timing.derive(session_timeout, tick_time=tick_time, wind_down=wind_down)
         self._ledger = Ledger(self.timing)
         self.leases = LeaseBook(self._ledger, self.timing, on_due)
-        self.watches = WatchRegistry(self._remove_watch)
+        self.watches = WatchRegistry(self._ask, lambda: self.last_zxid)
         self._window = Window(max_in_flight, self.timing.prompt)
         self._depot = Depot(self._window, max_queued)
         self._reset_link()
@@ -153,7 +152,6 @@ class SessionMachine:
         self._established_at = inf
         self._last_sent = -inf
         self._pings: deque[float] = deque()
-        self._rearm_pending = 0
         self._holds_back = False
         self.is_read_only = False
 
@@ -176,6 +174,7 @@ class SessionMachine:
             LocalWireError: it is longer than the servers accept.
             TooManyRequestsError: too many wait already.
         """
+        self.watches.sweep()
         self.check_size(call)
         if self.state.is_final:
             call.fail(self.ended())
@@ -263,7 +262,7 @@ class SessionMachine:
         self._reset_link()
         self.login.link_lost(now, established=established)
         self._ledger.closed()
-        self.watches.is_live = False
+        self.watches.link_lost()
         if established:
             # What waits for a connection goes on waiting where one came to nothing.
             self._depot.link_lost(now)
@@ -313,6 +312,7 @@ class SessionMachine:
             AuthFailedError: the credentials were refused, for good: the link must be cut.
             SessionExpiredError, SessionMovedError: the session is over, or so the server says: the
                 link must be cut.
+            ConnectionLossError: the server does not set watches again: the link must be cut.
         """
         if not self._linked:
             return  # bytes of a connection that was given up while they were on their way
@@ -391,8 +391,6 @@ class SessionMachine:
         for request in self.watches.rearm(self.last_zxid, self._max_request - HEADER):
             body = encode_body(request)
             self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
-            self._rearm_pending += 1
-        self.watches.is_live = self._rearm_pending == 0
         self._look_whether_served()
         self._on_output()
         self._on_due()
@@ -410,9 +408,8 @@ class SessionMachine:
             self._answer(header, r, now)
         elif xid == XID_PING and self._pings:
             self._ledger.answered(self._pings.popleft(), now, proof=False, led=False)
-        elif xid == XID_SET_WATCHES and self._rearm_pending:
-            self._rearm_pending -= 1
-            self.watches.is_live = self._rearm_pending == 0
+        elif xid == XID_SET_WATCHES and self.watches.unanswered:
+            self.watches.rearmed(header.err)
         elif xid == XID_AUTH and self.login.is_pending:
             self.login.answered(header.err)
             self._look_whether_served()
@@ -455,13 +452,9 @@ class SessionMachine:
             call.fail(NotReadOnlyError(call.path))
         self._move(Trigger.ESTABLISHED_READ_ONLY)
 
-    def _remove_watch(self, path: str, type_: WatcherType) -> None:
+    def _ask(self, call: Call[None]) -> None:
+        """Sends a request of the watches' own; nobody waits for it."""
         if self._established:
-            body = encode_body(RemoveWatches(path, type_))
-            # Nobody waits for it.
-            call: Call[None] = Call(
-                OpCode.REMOVE_WATCHES, body, _nothing, is_write=True, bound=True
-            )
             self._depot.enqueue(call, self.last_contact)
             self._on_output()
 
@@ -471,6 +464,8 @@ class SessionMachine:
         before, self.state = self.state, after(self.state, trigger)
         if self.state is not before:
             self._on_state(self.state, self.session_id)
+            if self.state.is_final:
+                self.watches.end(self.ended)
 
     def _expired(self, *, keep_queue: bool = False) -> None:
         self._move(Trigger.EXPIRED)
@@ -531,6 +526,7 @@ class SessionMachine:
         """
         self.leases.expire(now)
         self.leases.settle(now)
+        self.watches.sweep()
         if not self._established:
             self._depot.fail_overdue(now, self.timing.session_timeout, self._waited_too_long)
             self.login.fail_overdue(now, self.timing.session_timeout)

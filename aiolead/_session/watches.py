@@ -1,21 +1,30 @@
-"""One-shot watches as objects: armed by reads, fired by events, re-armed over reconnects."""
+"""One-shot watches as objects: armed by reads, fired by events, re-armed over reconnects.
+
+And the registry of all watches of a session, those that last (see `lasting`) included.
+"""
 
 from __future__ import annotations
 
 import enum
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NoReturn
 
-from .._wire.codes import WatcherType
-from .._wire.requests import SetWatches
-from ..errors import UsageError
+from .._wire.codes import AddWatchMode, OpCode, WatcherType
+from .._wire.jute import Reader
+from .._wire.packets import encode_body
+from .._wire.refusal import server_error
+from .._wire.requests import AddWatch, RemoveWatches, SetWatches
+from ..errors import AioleadError, ConnectionLossError, UsageError
 from ..model import EventType, WatchEvent
+from .depot import Call, WatchEffect
+from .lasting import Lasting, LastingWatches, StreamSlot
 
 CHUNK = 128 * 1024
 """Most bytes of paths in one SetWatches: a fraction of what servers take (ZOOKEEPER-706)."""
 
-SET_WATCHES = 20
-"""Bytes of a SetWatches without its paths."""
+SET_WATCHES = 28
+"""Bytes of a SetWatches, the longer one, without its paths."""
 
 
 class Kind(enum.Enum):
@@ -97,42 +106,114 @@ class WatchSlot:
 class Arming:
     """A read that will arm a watch: the link between a call in flight and its slot."""
 
-    __slots__ = ("_kind", "_path", "_registry", "_slot")
+    __slots__ = ("_kind", "_path", "_registry", "_slot", "told")
 
     def __init__(self, registry: WatchRegistry, slot: WatchSlot, path: str, kind: Kind) -> None:
         self._registry = registry
         self._slot = slot
         self._path = path
         self._kind = kind
+        self.told = registry.told
+        """What the server had been told of persistent watches before it was asked."""
+
+    def sending(self, body: bytes) -> bytes:
+        """The request as it goes out: with its flag, the last byte, or without."""
+        self.told = self._registry.told
+        return body if self._registry.is_one_shot(self._path, self._kind) else body[:-1] + b"\0"
 
     def armed(self, *, missing: bool = False) -> None:
         """The read was answered: the server watches now, maybe for a znode that is not there."""
-        self._registry.armed(self._slot, self._path, Kind.EXIST if missing else self._kind)
+        kind = Kind.EXIST if missing else self._kind
+        self._registry.armed(self._slot, self._path, kind, self.told)
 
     def abandon(self) -> None:
         """The read failed: the server does not watch."""
         self._registry.abandoned(self._slot, self._path, self._kind)
 
 
+class Joining:
+    """A request that sets a persistent watch: the link between a call in flight and its stream."""
+
+    __slots__ = ("_registry", "_stream")
+
+    def __init__(self, registry: WatchRegistry, stream: StreamSlot) -> None:
+        self._registry = registry
+        self._stream = stream
+
+    def sending(self, body: bytes) -> bytes | None:
+        return self._registry.joining(self._stream)
+
+    def armed(self, *, missing: bool = False) -> None:
+        self._stream.is_set = True
+        self._registry.joined(self._stream)
+
+    def abandon(self) -> None:
+        self._stream.closed = True
+        self._registry.joined(self._stream)
+
+
+class Leaving:
+    """A request that removes all watches of a path."""
+
+    __slots__ = ("_path", "_registry")
+
+    def __init__(self, registry: WatchRegistry, path: str) -> None:
+        self._registry = registry
+        self._path = path
+
+    def sending(self, body: bytes) -> bytes | None:
+        return self._registry.leaving(self._path)
+
+    def armed(self, *, missing: bool = False) -> None:
+        pass
+
+    def abandon(self) -> None:
+        pass  # with the connection, and with that the server's watches
+
+
 class WatchRegistry:
     """All watches of a session.
 
     Args:
-        remove: asks the server to forget a watch that nobody here needs any more; for nothing,
-            where there is no link, since only what is needed gets re-armed.
+        ask: sends the server a request of ours, on this connection or never: where there is none,
+            nothing is to be asked, since only what is needed gets re-armed.
+        seen: the last transaction that an answer has shown.
     """
 
-    __slots__ = ("_armed", "_arming", "_remove", "is_live")
+    __slots__ = (
+        "_armed",
+        "_arming",
+        "_ask",
+        "_dropped",
+        "_seen",
+        "is_live",
+        "lasting",
+        "told",
+        "unanswered",
+    )
 
-    def __init__(self, remove: Callable[[str, WatcherType], None]) -> None:
-        self._remove = remove
+    def __init__(
+        self,
+        ask: Callable[[Call[None]], None],
+        seen: Callable[[], int],
+    ) -> None:
+        self._ask = ask
+        self._seen = seen
         self._armed: dict[tuple[str, Kind], dict[WatchSlot, None]] = {}
         self._arming: Counter[tuple[str, WatcherType]] = Counter()
+        self._dropped: deque[WatchSlot] = deque()
+        self.lasting = LastingWatches()
+        self.told = 0
+        """Counts what servers were told of persistent watches."""
         self.is_live = False
         """Whether the server knows of all of them: false from a lost link to their re-arming."""
+        self.unanswered = 0
+        """How many of the requests that re-arm are."""
 
     def __len__(self) -> int:
-        return sum(map(len, self._armed.values()))
+        return sum(map(len, self._armed.values())) + len(self.lasting)
+
+    # --- one-shot watches ----------------------------------------------------------------------
 
     def begin(self, slot: WatchSlot, path: str, label: str, kind: Kind) -> Arming:
         """A read that arms the slot is about to be sent.
@@ -153,7 +234,12 @@ class WatchRegistry:
         self._arming[path, kind.wire] += 1
         return Arming(self, slot, path, kind)
 
-    def armed(self, slot: WatchSlot, path: str, kind: Kind) -> None:
+    def is_one_shot(self, path: str, kind: Kind) -> bool:
+        """Whether the server has to be told of such a watch; see `lasting`."""
+        mode = self.lasting.mode(path)
+        return mode is None or (mode is AddWatchMode.RECURSIVE and kind is Kind.CHILD)
+
+    def armed(self, slot: WatchSlot, path: str, kind: Kind, told: int) -> None:
         self._settle(slot, path, kind)
         if slot.closed:  # ... while its read was in flight
             self._forget(path, kind)
@@ -162,6 +248,8 @@ class WatchRegistry:
             self._discard(slot, path, slot.kind)
         slot.kind = kind
         self._armed.setdefault((path, kind), {})[slot] = None
+        if told != self.told:  # ... and a persistent watch may have come or gone behind the read
+            self._set_again(path)
 
     def abandoned(self, slot: WatchSlot, path: str, kind: Kind) -> None:
         self._settle(slot, path, kind)
@@ -172,6 +260,35 @@ class WatchRegistry:
         self._arming[key] -= 1
         if self._arming[key] <= 0:
             del self._arming[key]
+
+    def _set_again(self, path: str) -> None:
+        """Tells the server of the one-shot watches that a persistent one has ended, or fed."""
+        kinds = [k for k in Kind if (path, k) in self._armed and self.is_one_shot(path, k)]
+        if kinds:
+            request = _set_watches(self._seen(), ((path, kind) for kind in kinds))
+            self._send(request)
+
+    def _send(self, request: SetWatches | RemoveWatches, effect: WatchEffect | None = None) -> None:
+        self._ask(
+            Call(
+                request.op,
+                encode_body(request),
+                _nothing,
+                is_write=True,
+                bound=True,
+                arming=effect,
+                on_error=_not_set_again if isinstance(request, SetWatches) else None,
+            )
+        )
+
+    def dropped(self, slot: WatchSlot) -> None:
+        """The slot's owner is gone. For finalizers: in any thread, at any time."""
+        self._dropped.append(slot)
+
+    def sweep(self) -> None:
+        """Closes what was dropped."""
+        while self._dropped:
+            self._dropped.popleft().close()
 
     def drop(self, slot: WatchSlot) -> None:
         """The slot's owner does not want to hear of it any more."""
@@ -191,14 +308,82 @@ class WatchRegistry:
     def _forget(self, path: str, kind: Kind) -> None:
         """Removes the server's watch, unless somebody here still needs it, or is about to."""
         wire = kind.wire
-        wanted = self._arming.get((path, wire), 0) or any(
-            (path, other) in self._armed for other in Kind if other.wire is wire
+        wanted = (
+            self._arming.get((path, wire), 0)
+            or any((path, other) in self._armed for other in Kind if other.wire is wire)
+            # Beside a persistent watch it stays: what removes the one may remove the other.
+            or path in self.lasting.by_path
         )
         if not wanted:
-            self._remove(path, wire)
+            request = RemoveWatches(path, wire)
+            self._send(request)
+
+    # --- persistent watches --------------------------------------------------------------------
+
+    def join(self, stream: StreamSlot) -> tuple[AddWatch, Joining]:
+        """A stream is about to be opened, or once more: the request to send for it, also where
+        others have set its watch: with the answer, the server surely watches.
+        """
+        stream.closed = False
+        lasting = self.lasting.by_path.setdefault(stream.path, Lasting())
+        lasting.streams[stream] = None
+        lasting.joining += 1
+        mode = AddWatchMode.RECURSIVE if stream.recursive else AddWatchMode.PERSISTENT
+        return AddWatch(stream.path, mode), Joining(self, stream)
+
+    def joining(self, stream: StreamSlot) -> bytes | None:
+        """The request goes out now: what it is to say. Nothing, if the stream was closed."""
+        if stream.closed:
+            return None
+        lasting = self.lasting.by_path[stream.path]
+        recursive = stream.recursive or lasting.mode is AddWatchMode.RECURSIVE
+        mode = AddWatchMode.RECURSIVE if recursive else AddWatchMode.PERSISTENT
+        if recursive or mode is not lasting.mode:  # a recursive one ends others each time
+            lasting.mode = mode
+            self.told += 1
+            self._set_again(stream.path)
+        return encode_body(AddWatch(stream.path, mode))
+
+    def joined(self, stream: StreamSlot) -> None:
+        """The request was answered, or has failed: then the stream is closed."""
+        lasting = self.lasting.by_path[stream.path]
+        lasting.joining -= 1
+        if stream.closed:
+            lasting.streams.pop(stream, None)
+            self._unless_needed(stream.path, lasting)
+
+    def leave(self, stream: StreamSlot) -> None:
+        """The stream was closed."""
+        stream.closed = True
+        lasting = self.lasting.by_path.get(stream.path)
+        if lasting is not None and stream in lasting.streams:
+            del lasting.streams[stream]
+            self._unless_needed(stream.path, lasting)
+
+    def _unless_needed(self, path: str, lasting: Lasting) -> None:
+        if lasting.is_needed:
+            return
+        if lasting.mode is None:
+            del self.lasting.by_path[path]
+        else:
+            self._send(RemoveWatches(path, WatcherType.ANY), Leaving(self, path))
+
+    def leaving(self, path: str) -> bytes | None:
+        """The request that removes it goes out now, unless it is needed again."""
+        lasting = self.lasting.by_path.get(path)
+        if lasting is None or lasting.is_needed:
+            return None
+        del self.lasting.by_path[path]
+        self.told += 1
+        self._set_again(path)
+        return encode_body(RemoveWatches(path, WatcherType.ANY))
+
+    # --- events --------------------------------------------------------------------------------
 
     def fire(self, type_: EventType, path: str, zxid: int) -> None:
-        """An event came in: every watch that it consumes fires."""
+        """An event came in: every watch that it consumes fires, and every stream is told."""
+        if type_ not in FIRES:
+            return  # that a watch was removed: Java's client says so to itself, no server does
         fired: list[WatchSlot] = []
         for kind in FIRES.get(type_, ()):
             fired.extend(self._armed.pop((path, kind), ()))
@@ -206,10 +391,41 @@ class WatchRegistry:
             slot.kind = None
         for slot in fired:
             slot.fire(WatchEvent(type_, slot.label, zxid))
+        if self.lasting.by_path:
+            self.lasting.fire(type_, path, zxid)
+
+    # --- links and sessions --------------------------------------------------------------------
+
+    def link_lost(self) -> None:
+        """The server has forgotten everything."""
+        self.is_live = False
+        self.unanswered = 0
+        self.lasting.link_lost()
+
+    def rearmed(self, err: int) -> None:
+        """One of the requests that re-arm was answered; after the last, all is told again.
+
+        Raises:
+            ConnectionLossError: the server refuses: the link must be cut.
+        """
+        if err:
+            raise _not_set_again(server_error(err))
+        self.unanswered -= 1
+        self._if_live()
+
+    def _if_live(self) -> None:
+        if not self.unanswered:
+            self.is_live = True
+            self.lasting.set_again()
+
+    def end(self, error: Callable[[], AioleadError]) -> None:
+        """The client is closed, or was refused: the streams end."""
+        self.lasting.end(error)
 
     def session_over(self) -> None:
         """The session ended: no watch of it can fire any more, and each is told so.
 
+        Streams go on in the next one, and are told when their watches are set there.
         Reads that were to arm one have failed by now; those in `_arming` are for the next session.
         """
         self.is_live = False
@@ -219,6 +435,7 @@ class WatchRegistry:
             slot.kind = None
         for slot in slots:
             slot.fire(WatchEvent(EventType.NONE, slot.label))
+        self.lasting.session_over()
 
     def rearm(self, relative_zxid: int, room: int) -> Iterator[SetWatches]:
         """The requests that re-arm everything on a new connection, in chunks.
@@ -228,22 +445,57 @@ class WatchRegistry:
                 once what changed since.
             room: how many bytes one request may have.
         """
-        limit = min(CHUNK, room - SET_WATCHES)
-        chunk: dict[Kind, list[str]] = {kind: [] for kind in Kind}
-        size = 0
+        for request in self._requests(relative_zxid, min(CHUNK, room - SET_WATCHES)):
+            self.unanswered += 1
+            yield request
+        self._if_live()
+
+    def _requests(self, relative_zxid: int, limit: int) -> Iterator[SetWatches]:
+        self.told += 1
+        lasting = self.lasting.told_again()
+        early: list[tuple[str, List]] = []
+        late: list[tuple[str, List]] = []
         for path, kind in self._armed:
-            cost = len(path.encode()) + 4
-            if size and size + cost > limit:
+            ended = kind is Kind.CHILD and self.lasting.mode(path) is AddWatchMode.RECURSIVE
+            (late if ended else early).append((path, kind))
+        for group in (early, lasting, late):
+            chunk: list[tuple[str, List]] = []
+            size = 0
+            for path, list_ in group:
+                cost = len(path.encode()) + 4
+                if size and size + cost > limit:
+                    yield _set_watches(relative_zxid, chunk)
+                    chunk, size = [], 0
+                chunk.append((path, list_))
+                size += cost
+            if size:
                 yield _set_watches(relative_zxid, chunk)
-                chunk = {kind: [] for kind in Kind}
-                size = 0
-            chunk[kind].append(path)
-            size += cost
-        if size:
-            yield _set_watches(relative_zxid, chunk)
 
 
-def _set_watches(zxid: int, chunk: dict[Kind, list[str]]) -> SetWatches:
+def _not_set_again(error: AioleadError) -> NoReturn:
+    """A server that refuses to watch must not be taken for one that has nothing to report."""
+    raise ConnectionLossError(f"the server does not set watches again: {error}")
+
+
+def _nothing(_: Reader) -> None:
+    return None
+
+
+List = Kind | AddWatchMode
+"""Which list of SetWatches a path is on."""
+
+
+def _set_watches(zxid: int, watches: Iterable[tuple[str, List]]) -> SetWatches:
+    chunk: defaultdict[List, list[str]] = defaultdict(list)
+    for path, list_ in watches:
+        chunk[list_].append(path)
+    lasting = chunk[AddWatchMode.PERSISTENT] or chunk[AddWatchMode.RECURSIVE]
     return SetWatches(
-        zxid, tuple(chunk[Kind.DATA]), tuple(chunk[Kind.EXIST]), tuple(chunk[Kind.CHILD])
+        zxid,
+        tuple(chunk[Kind.DATA]),
+        tuple(chunk[Kind.EXIST]),
+        tuple(chunk[Kind.CHILD]),
+        tuple(chunk[AddWatchMode.PERSISTENT]),
+        tuple(chunk[AddWatchMode.RECURSIVE]),
+        OpCode.SET_WATCHES2 if lasting else OpCode.SET_WATCHES,
     )

@@ -78,5 +78,14 @@ class WatcherType(enum.IntEnum):
     ANY = 3
 
 
+class AddWatchMode(enum.IntEnum):
+    """How far a watch of `ADD_WATCH` sees. It fires again and again, until it is removed."""
+
+    PERSISTENT = 0
+    """What happens to the path and to the list of its children."""
+    RECURSIVE = 1
+    """What happens to the path and to everything below it; of lists of children it says nothing."""
+
+
 KEEPER_STATE_CONNECTED = 3
 """The `state` of every watch event that a server sends over a healthy connection."""

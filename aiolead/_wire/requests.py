@@ -196,6 +196,23 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class AddWatch:
+    """Sets a watch that fires again and again (3.6); its path need not exist."""
+
+    op: ClassVar[OpCode] = OpCode.ADD_WATCH
+    path: str
+    mode: int
+
+    def write(self, w: Writer) -> None:
+        w.text(self.path)
+        w.i32(self.mode)
+
+    @classmethod
+    def read(cls, r: Reader) -> AddWatch:
+        return cls(r.text(), r.i32())
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveWatches:
     op: ClassVar[OpCode] = OpCode.REMOVE_WATCHES
     path: str

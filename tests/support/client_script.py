@@ -22,6 +22,7 @@ from aiolead._wire.replies import (
     ErrorResult,
     MultiReply,
     NamesReply,
+    NumberReply,
     PathReply,
     ReplyHeader,
     StatReply,
@@ -246,6 +247,8 @@ _ANSWERS: dict[OpCode, Record | None] = {
     OpCode.CLOSE_SESSION: None,
     OpCode.PING: None,
     OpCode.SET_WATCHES: None,
+    OpCode.SET_WATCHES2: None,
+    OpCode.ADD_WATCH: NumberReply(0),
     OpCode.SYNC: PathReply("/"),
     OpCode.AUTH: None,
 }

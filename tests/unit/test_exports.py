@@ -28,6 +28,8 @@ NOT_EXPORTED = {
     "_client.features": {"Bound", "bound_read", "read_with", "require"},
     "_client.reads": {"ReadResult"},
     "_client.transaction": {"TransactionResult"},
+    "_client.stream": {"MAX_EVENTS"},
+    "_client.view": {"OVERLOADED", "PAUSE"},
     "_client.watchdog": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
     "_recipes.campaign": {"TRANSITIONS"},
     "_recipes.layout": {"Role"},
@@ -50,7 +52,7 @@ INTERNAL = {
     # The client's tasks'.
     "SASL": {"mechanism_for"},
     # The session machine's.
-    "ClientWatch": {"belongs_to", "fire"},
+    "ClientWatch": {"slot_in"},
     "PendingReply": {"fail", "read", "settle", "succeed"},
 }
 """Methods that are not for users, although their names have no underscore."""

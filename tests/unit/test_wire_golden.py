@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiolead._wire import codes
-from aiolead._wire.codes import OpCode, WatcherType
+from aiolead._wire.codes import AddWatchMode, OpCode, WatcherType
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.replies import (
@@ -28,6 +28,7 @@ from aiolead._wire.replies import (
     WatcherEvent,
 )
 from aiolead._wire.requests import (
+    AddWatch,
     AuthPacket,
     Check,
     Create,
@@ -75,6 +76,7 @@ RECORDS: dict[str, Any] = {
     "GetChildren2": GetChildren("/a", False),
     "Sync": Sync("/a"),
     "Check": Check("/a", 3),
+    "AddWatch": AddWatch("/a", AddWatchMode.RECURSIVE),
     "RemoveWatches": RemoveWatches("/a", WatcherType.ANY),
     "SetWatches": SetWatches(0x77, NAMES, (), ("/c",)),
     "SetWatches2": SetWatches(0x77, NAMES, (), ("/c",), ("/p",), ("/r", "/s"), OpCode.SET_WATCHES2),

@@ -37,6 +37,7 @@ from aiolead._wire.replies import (
     WhoAmIReply,
 )
 from aiolead._wire.requests import (
+    AddWatch,
     AuthPacket,
     Check,
     CloseSession,
@@ -109,6 +110,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "Sync": st.builds(Sync, TEXT),
     "Check": CHECKS,
+    "AddWatch": st.builds(AddWatch, TEXT, I32),
     "RemoveWatches": st.builds(RemoveWatches, TEXT, I32),
     "SetWatches": st.one_of(
         st.builds(SetWatches, I64, TEXTS, TEXTS, TEXTS),
@@ -170,6 +172,7 @@ SAMPLES: list[Any] = [
     GetChildren("/a", True),
     Sync("/a"),
     Check("/a", 7),
+    AddWatch("/a", 1),
     RemoveWatches("/a", 3),
     SetWatches(2**33, ("/a",), ("/b", "/c"), ("/d",)),
     SetWatches(2**33, ("/a",), ("/b",), ("/c",), ("/d",), ("/e",), OpCode.SET_WATCHES2),

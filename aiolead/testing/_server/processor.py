@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..._wire.codes import XID_EVENT, OpCode, WatcherType
+from ..._wire.codes import XID_EVENT, AddWatchMode, OpCode, WatcherType
 from ..._wire.jute import Reader
 from ..._wire.packets import Record, encode_reply
 from ..._wire.replies import NumberReply, PathReply, ReplyHeader, WatcherEvent, WhoAmIReply
 from ..._wire.requests import (
+    AddWatch,
     Exists,
     GetACL,
     GetAllChildrenNumber,
@@ -32,7 +33,10 @@ from .writes import Write, write_of
 
 NO_ZXID = -1
 
-ADD_WATCH_MODES = {0: Mode.PERSISTENT, 1: Mode.RECURSIVE}
+ADD_WATCH_MODES: dict[int, Mode] = {
+    AddWatchMode.PERSISTENT: Mode.PERSISTENT,
+    AddWatchMode.RECURSIVE: Mode.RECURSIVE,
+}
 
 
 class Processor:
@@ -163,7 +167,7 @@ class Processor:
                 self._set_watches(connection, SetWatches.read(r, op))
                 return None
             case OpCode.ADD_WATCH:
-                return self._add_watch(connection, r.text(), r.i32())
+                return self._add_watch(connection, AddWatch.read(r))
             case OpCode.REMOVE_WATCHES | OpCode.CHECK_WATCHES:
                 self._match_watches(connection, op, RemoveWatches.read(r))
                 return None
@@ -202,11 +206,11 @@ class Processor:
         for path in request.recursive:
             self.watches.add_lasting(path, connection, Mode.RECURSIVE)
 
-    def _add_watch(self, connection: Connection, path: str, number: int) -> NumberReply:
-        mode = ADD_WATCH_MODES.get(number)
+    def _add_watch(self, connection: Connection, request: AddWatch) -> NumberReply:
+        mode = ADD_WATCH_MODES.get(request.mode)
         if mode is None:
-            raise RemoteWireError(f"the watch mode {number}")
-        self.watches.add_lasting(path, connection, mode)
+            raise RemoteWireError(f"the watch mode {request.mode}")
+        self.watches.add_lasting(request.path, connection, mode)
         return NumberReply(0)
 
     def _match_watches(self, connection: Connection, op: OpCode, request: RemoveWatches) -> None:

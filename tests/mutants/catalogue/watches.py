@@ -11,7 +11,7 @@ MUTANTS = (
         name="data-watches-not-rearmed",
         wrong="Watches for a deletion are not re-armed over a reconnect.",
         seen_in="aiozk; kazoo #151; rust-zookeeper #97",
-        changes=(Change("_session/watches.py", "zxid, tuple(chunk[Kind.DATA]),", "zxid, (),"),),
+        changes=(Change("_session/watches.py", "tuple(chunk[Kind.DATA]),", "(),"),),
     ),
     Mutant(
         number="29b",
@@ -21,8 +21,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/watches.py",
-                "tuple(chunk[Kind.EXIST]), tuple(chunk[Kind.CHILD])",
-                "(), tuple(chunk[Kind.CHILD])",
+                "tuple(chunk[Kind.EXIST]),",
+                "(),",
             ),
         ),
         tests=("tests/unit/test_session_watches.py",),
@@ -35,8 +35,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/watches.py",
-                "tuple(chunk[Kind.EXIST]), tuple(chunk[Kind.CHILD])",
-                "tuple(chunk[Kind.EXIST]), ()",
+                "tuple(chunk[Kind.CHILD]),",
+                "(),",
             ),
         ),
         tests=("tests/unit/test_session_watches.py",),
@@ -83,7 +83,7 @@ MUTANTS = (
                 """
                 self._look_whether_opened(link)
                 self._on_output()
-                while machine._rearm_pending:
+                while machine.watches.unanswered:
                     await anyio.sleep(0.01)
                 """,
             ),

@@ -162,6 +162,7 @@ public class GoldenZooKeeper {
         put(map, "GetChildren2", new GetChildren2Request("/a", false));
         put(map, "Sync", new SyncRequest("/a"));
         put(map, "Check", new CheckVersionRequest("/a", 3));
+        put(map, "AddWatch", new AddWatchRequest("/a", 1));
         put(map, "RemoveWatches", new RemoveWatchesRequest("/a", 3));
         put(map, "SetWatches", new SetWatches(0x77L, names, none, Arrays.asList("/c")));
         put(map, "SetWatches2", new SetWatches2(

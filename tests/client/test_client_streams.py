@@ -1,0 +1,482 @@
+"""Streams of events: all of them, in order, and a word where some may be missing."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from client.test_client_faults import through_proxy
+from conftest import ServerUnderTest
+from support.client_fake import FakeServer, usual
+from support.raw import RawClient
+from support.recipes import PATIENCE, connect, eventually
+
+import aiolead
+from aiolead import (
+    Auth,
+    AuthFailedError,
+    ClientClosedError,
+    ConfigurationError,
+    ConnectionLossError,
+    EventType,
+    InvalidPathError,
+    Missed,
+    MissedReason,
+    SessionState,
+    UnsupportedError,
+    UsageError,
+    WatchEvent,
+    WatchStream,
+)
+from aiolead._wire.codes import OpCode
+from aiolead._wire.packets import encode_reply
+from aiolead._wire.replies import NumberReply, ReplyHeader
+from aiolead._wire.requests import RequestHeader
+from aiolead.testing import EmbeddedServer
+
+E = EventType
+RECONNECTED, EXPIRED, OVERFLOW = (Missed(reason) for reason in MissedReason)
+
+
+async def read(stream: WatchStream, count: int) -> list[tuple[EventType, str] | Missed]:
+    found: list[tuple[EventType, str] | Missed] = []
+    with anyio.fail_after(PATIENCE):
+        while len(found) < count:
+            item = await anext(stream)
+            found.append(item if isinstance(item, Missed) else (item.type, item.path))
+    return found
+
+
+def change(other: RawClient) -> None:
+    other.create("/a")
+    other.create("/a/b")
+    other.set("/a/b", b"1")
+    other.set("/a", b"1")
+    other.delete("/a/b")
+    other.delete("/a")
+
+
+EXACTLY = [
+    (E.CREATED, "/a"),
+    (E.CHILDREN_CHANGED, "/a"),
+    (E.DATA_CHANGED, "/a"),
+    (E.CHILDREN_CHANGED, "/a"),
+    (E.DELETED, "/a"),
+]
+BELOW = [
+    (E.CREATED, "/a"),
+    (E.CREATED, "/a/b"),
+    (E.DATA_CHANGED, "/a/b"),
+    (E.DATA_CHANGED, "/a"),
+    (E.DELETED, "/a/b"),
+    (E.DELETED, "/a"),
+]
+
+
+# --- what is told ------------------------------------------------------------------------------
+
+
+async def test_every_event_in_order(server: ServerUnderTest) -> None:
+    async with connect(server) as client, connect(server) as quick:
+        with RawClient(server.connect_string) as other:
+            async with client.watch("/a") as exact, client.watch("/", recursive=True) as deep:
+                seen = []
+                async with quick.watch("/a") as events:
+                    for step in (E.CREATED, E.DELETED) * 2:
+                        other.create("/a") if step is E.CREATED else other.delete("/a")
+                        seen += await read(events, 1)
+                assert seen == [(E.CREATED, "/a"), (E.DELETED, "/a")] * 2
+                assert await read(exact, 4) == seen
+                assert await read(deep, 4) == seen
+                change(other)
+                # The second change of the children is merged into the first, which is unread.
+                assert await read(exact, 4) == EXACTLY[:3] + EXACTLY[4:]
+                assert await read(deep, 6) == BELOW
+
+
+async def test_kinds_on_one_path_do_not_disturb_each_other(server: ServerUnderTest) -> None:
+    """Before 3.9, servers know one watch for a path and a connection (ZOOKEEPER-4466)."""
+    async with connect(server) as client:
+        with RawClient(server.connect_string) as other:
+            other.create("/a")
+            await client.sync()
+            early, late = client.make_watch(), client.make_watch()
+            data = client.make_watch()
+            await client.get_children("/a", watch=early)
+            async with client.watch("/a") as exact, client.watch("/a", recursive=True) as deep:
+                await client.get_children("/a", watch=late)
+                await client.get("/a", watch=data)
+                other.create("/a/b")
+                other.set("/a", b"1")
+                other.set("/a", b"2")
+                other.set("/a/b", b"1")
+                assert await read(deep, 3) == [
+                    (E.CREATED, "/a/b"),
+                    (E.DATA_CHANGED, "/a"),
+                    (E.DATA_CHANGED, "/a/b"),
+                ]
+                assert await read(exact, 2) == [(E.CHILDREN_CHANGED, "/a"), (E.DATA_CHANGED, "/a")]
+                for watch in (early, late, data):
+                    with anyio.fail_after(PATIENCE):
+                        await watch.wait()
+                assert (early.event, late.event) == (WatchEvent(E.CHILDREN_CHANGED, "/a"),) * 2
+                await client.get_children("/a", watch=early)
+                await client.get("/a", watch=data)
+            # What is left lives on without the streams.
+            other.set("/a", b"3")
+            other.delete("/a/b")
+            with anyio.fail_after(PATIENCE):
+                assert (await data.wait()).type is E.DATA_CHANGED
+                assert (await early.wait()).type is E.CHILDREN_CHANGED
+
+
+async def test_a_view_with_a_chroot_sees_its_own_paths(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.ensure_path("/x/y")
+        inner = client.chroot("/x")
+        async with inner.watch("/", recursive=True) as deep, inner.watch("/y") as exact:
+            await client.create("/x/y/z")
+            await client.set("/x", b"1")
+            assert await read(deep, 2) == [(E.CREATED, "/y/z"), (E.DATA_CHANGED, "/")]
+            assert await read(exact, 1) == [(E.CHILDREN_CHANGED, "/y")]
+
+
+async def test_entering_waits_until_the_server_watches(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        with RawClient(server.connect_string) as other:
+            for n in range(20):
+                async with client.watch("/", recursive=True) as events:
+                    other.create(f"/{n}")
+                    assert await read(events, 1) == [(E.CREATED, f"/{n}")]
+
+
+async def test_a_slow_reader_is_told_what_it_is() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        async with client.watch("/", recursive=True, max_events=3) as events:
+            await anyio.lowlevel.checkpoint()
+            for n in range(10):
+                await client.create(f"/{n}")
+            # 0 1 2, then 3 is too many; 4 5 and the gap are three, then 6 is too many ...
+            assert events.unread <= 3
+            found = await read(events, events.unread)
+            assert found[0] == OVERFLOW
+            await client.set("/0", b"")
+            assert await read(events, 1) == [(E.DATA_CHANGED, "/0")]
+
+
+async def test_a_cancelled_wait_loses_no_event() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        async with client.watch("/a") as events:
+            for n in range(20):
+                with anyio.move_on_after(0):
+                    await anext(events)
+                    raise AssertionError("there is no event yet")
+                await (client.delete("/a") if n % 2 else client.create("/a"))
+                with anyio.CancelScope() as scope:
+                    scope.cancel()
+                    await anext(events)
+                    raise AssertionError("it was not cancelled")
+                assert await read(events, 1) == [(E.DELETED if n % 2 else E.CREATED, "/a")]
+
+
+# --- links and sessions ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["reset", "fin"])
+async def test_a_reconnect_is_told_when_the_watch_is_set_again(
+    server: ServerUnderTest, fault: str
+) -> None:
+    async with through_proxy(server) as (proxy, client), client.watch("/a") as events:
+        one_shot = client.make_watch()
+        await client.exists("/a", watch=one_shot)
+        async with client.watch("/", recursive=True) as deep:
+            proxy.refuse()
+            getattr(proxy, fault)()
+            await eventually(lambda: client.state is SessionState.SUSPENDED, "the link is lost")
+            assert not events.is_live
+            with RawClient(server.connect_string) as other:
+                other.create("/a")
+                proxy.heal()
+                # What the one-shot watch is told when it is set again, the streams hear, too.
+                assert await read(deep, 2) == [(E.CREATED, "/a"), RECONNECTED]
+                assert events.is_live
+                assert (await client.get("/a"))[0] == b""
+                other.set("/a", b"1")
+                assert await read(deep, 1) == [(E.DATA_CHANGED, "/a")]
+                with anyio.fail_after(PATIENCE):
+                    assert (await one_shot.wait()).type is E.CREATED
+                assert await read(events, 3) == [
+                    (E.CREATED, "/a"),
+                    RECONNECTED,
+                    (E.DATA_CHANGED, "/a"),
+                ]
+
+
+async def test_an_expiry_is_told_when_the_watch_is_set_in_the_next_session() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        async with client.watch("/", recursive=True) as events:
+            first = client.session_id
+            server.expire_session(first)
+            assert await read(events, 1) == [EXPIRED]
+            assert client.session_id not in (0, first)
+            assert server.watches() == {"/": {client.session_id}}
+            await client.create("/a")
+            assert await read(events, 1) == [(E.CREATED, "/a")]
+
+
+async def test_it_goes_on_through_one_fault_after_another() -> None:
+    """Whoever reads the tree at the start and after each gap, and applies the events, has it."""
+    async with EmbeddedServer() as server, connect(server) as client, connect(server) as writer:
+        await client.create("/t")
+        known: set[str] = set()
+        async with client.watch("/t", recursive=True) as events, anyio.create_task_group() as tasks:
+
+            async def follow() -> None:
+                known.update(await client.get_children("/t"))
+                async for event in events:
+                    if isinstance(event, Missed):
+                        while True:
+                            try:
+                                names = await client.get_children("/t")
+                                break
+                            except aiolead.SessionExpiredError:
+                                continue
+                        known.clear()
+                        known.update(names)
+                    elif event.type is E.CREATED:
+                        known.add(event.path.removeprefix("/t/"))
+                    elif event.type is E.DELETED:
+                        known.discard(event.path.removeprefix("/t/"))
+
+            tasks.start_soon(follow)
+            for n in range(40):
+                await writer.create(f"/t/{n}")
+                if n % 3 == 2:
+                    await writer.delete(f"/t/{n - 1}")
+                if n % 20 == 7:
+                    server.disconnect(client.session_id)
+                if n % 20 == 17:
+                    await client.ready()
+                    server.expire_session(client.session_id)
+                if n % 5 == 0:
+                    await anyio.sleep(0.01)
+            final = set(await writer.get_children("/t"))
+            await eventually(lambda: known == final, "it knows the tree")
+            tasks.cancel_scope.cancel()
+
+
+# --- the end -----------------------------------------------------------------------------------
+
+
+async def test_leaving_removes_the_watch_unless_another_stream_needs_it() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        async with client.watch("/a"):
+            async with client.watch("/a", recursive=True), client.watch("/b"):
+                assert set(server.watches()) == {"/a", "/b"}
+            await eventually(lambda: set(server.watches()) == {"/a"}, "one is left")
+            await client.sync()
+        await eventually(lambda: server.watches() == {}, "none is left")
+
+
+async def test_leaving_ends_the_iteration_of_another_task() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        async with anyio.create_task_group() as tasks:
+            async with client.watch("/a") as events:
+
+                async def follow() -> None:
+                    async for _ in events:
+                        raise AssertionError("nothing happened")
+
+                tasks.start_soon(follow)
+                await anyio.wait_all_tasks_blocked()
+
+
+async def test_a_closed_client_ends_the_iteration_with_its_error() -> None:
+    async with EmbeddedServer() as server:
+        async with connect(server) as client:
+            stream = client.watch("/a")
+            await stream.__aenter__()
+            await client.create("/a")
+        assert await read(stream, 1) == [(E.CREATED, "/a")]
+        for _ in range(2):
+            with pytest.raises(ClientClosedError):
+                await anext(stream)
+        await stream.__aexit__(None, None, None)
+        with pytest.raises(ClientClosedError):
+            async with client.watch("/a"):
+                pass
+
+
+def refusing_auth(fake: FakeServer) -> Callable[[RequestHeader], bytes | None]:
+    def answer(header: RequestHeader) -> bytes | None:
+        if header.op == OpCode.AUTH:
+            refused = fake.connections > 1
+            return encode_reply(ReplyHeader(header.xid, 0, -115 if refused else 0))
+        if header.op == OpCode.ADD_WATCH:
+            return encode_reply(ReplyHeader(header.xid, 1, 0), NumberReply(0))
+        return usual(header)
+
+    return answer
+
+
+async def test_refused_credentials_end_the_iteration_with_their_error() -> None:
+    async with FakeServer() as fake:
+        fake.answer = refusing_auth(fake)
+        auth = [Auth.digest("u", "p")]
+        async with fake.connect(auth=auth, server_version="3.8") as client:
+            async with client.watch("/a") as events:
+                fake.streams[-1].close()
+                with anyio.fail_after(PATIENCE), pytest.raises(AuthFailedError):
+                    await anext(events)
+
+
+# --- opening -----------------------------------------------------------------------------------
+
+
+async def test_an_older_server_is_not_asked() -> None:
+    async with EmbeddedServer(version="3.5.9") as server, connect(server) as client:
+        with pytest.raises(UnsupportedError, match=r"a persistent watch"):
+            async with client.watch("/a"):
+                pass
+        assert server.requests["ADD_WATCH"] == 0
+        assert client.state is SessionState.CONNECTED
+        assert len(client._core.machine.watches) == 0
+
+
+async def test_a_link_that_is_lost_while_it_opens_is_tried_again() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        server.drop_reply(OpCode.ADD_WATCH, 2)
+        async with client.watch("/", recursive=True) as events:
+            assert server.requests["ADD_WATCH"] == 3
+            await client.create("/a")
+            assert await read(events, 1) == [(E.CREATED, "/a")]
+
+
+async def test_without_a_server_opening_fails_in_time() -> None:
+    async with EmbeddedServer(tick_time=0.1) as server:
+        async with connect(server, session_timeout=0.6, server_version="3.8") as client:
+            await server.stop()
+            with anyio.fail_after(PATIENCE), pytest.raises(ConnectionLossError):
+                async with client.watch("/a"):
+                    pass
+            await server.start()
+            await client.ready()
+            assert len(client._core.machine.watches) == 0
+
+
+async def test_who_is_cancelled_while_entering_leaves_nothing_behind() -> None:
+    async with EmbeddedServer() as server, connect(server, server_version="3.8") as client:
+        server.pause()
+        with anyio.move_on_after(0.05) as scope:
+            async with client.watch("/a"):
+                pass
+        assert scope.cancelled_caught
+        server.resume()
+        await client.sync()
+        await eventually(lambda: server.watches() == {}, "no watch is left")
+        assert client._core.machine.watches.lasting.by_path == {}
+
+
+async def test_misuse_is_refused_at_once() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        for bad in (0, -1, 1.5, True, None):
+            with pytest.raises(ConfigurationError, match="max_events"):
+                client.watch("/a", max_events=bad)  # type: ignore[arg-type]
+        with pytest.raises(InvalidPathError):
+            client.watch("a")
+        stream = client.watch("/a")
+        with pytest.raises(UsageError, match="was not opened"):
+            await anext(stream)
+        async with stream:
+            assert "open" in repr(stream)
+            with pytest.raises(UsageError, match="entered already"):
+                await stream.__aenter__()
+        assert "closed" in repr(stream)
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+
+
+# --- one-shot watches that are dropped ---------------------------------------------------------
+
+
+@pytest.fixture
+def no_gc() -> object:
+    """What is dropped must not wait for the collector."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_gc")
+async def test_a_watch_that_is_dropped_is_taken_back_with_the_next_request() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        await client.exists("/a", watch=client.make_watch())
+        assert set(server.watches()) == {"/a"}
+        await client.sync()
+        await client.sync()
+        assert server.watches() == {}
+        assert len(client._core.machine.watches) == 0
+
+
+@pytest.mark.usefixtures("no_gc")
+async def test_also_by_another_thread_and_without_any_request() -> None:
+    async with EmbeddedServer(tick_time=0.1) as server:
+        async with connect(server, session_timeout=0.6) as client:
+            held = [client.make_watch()]
+            await client.exists("/a", watch=held[0])
+            thread = threading.Thread(target=held.clear)
+            thread.start()
+            await anyio.to_thread.run_sync(thread.join)
+            await eventually(lambda: server.watches() == {}, "a ping later")
+
+
+@pytest.mark.usefixtures("no_gc")
+async def test_one_that_is_still_waited_for_or_reports_is_kept() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        events: list[WatchEvent] = []
+        await client.exists("/told", watch=client.make_watch(events.append))
+
+        async def wait(started: Callable[[], object]) -> None:
+            watch = client.make_watch()
+            await client.exists("/waited", watch=watch)
+            waiting: Awaitable[WatchEvent] = watch.wait()
+            del watch
+            started()
+            events.append(await waiting)
+
+        async with anyio.create_task_group() as tasks:
+            started = anyio.Event()
+            tasks.start_soon(wait, started.set)
+            await started.wait()
+            await client.sync()
+            await client.sync()
+            assert set(server.watches()) == {"/told", "/waited"}
+            await client.create("/told")
+            await client.create("/waited")
+        assert [event.path for event in events] == ["/told", "/waited"]
+        assert server.watches() == {}
+
+
+@pytest.mark.usefixtures("no_gc")
+async def test_one_that_is_dropped_while_its_read_is_on_its_way_is_taken_back() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        reply = client.exists("/a", watch=client.make_watch())
+        await reply
+        await client.sync()
+        await client.sync()
+        assert server.watches() == {}
+
+
+async def test_streams_of_thousands_of_events_end_up_with_what_others_wrote() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        await client.create("/a")
+        async with client.watch("/", recursive=True, max_events=50) as events:
+            for _ in range(20):
+                replies = [client.set("/a", b"%d" % n) for n in range(100)]
+                for reply in replies:
+                    await reply
+            assert events.unread == 1
+            assert await read(events, 1) == [(E.DATA_CHANGED, "/a")]

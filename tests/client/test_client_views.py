@@ -1,0 +1,407 @@
+"""Views: the latest data, or children, whatever happens to the link and the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from client.test_client_faults import through_proxy
+from client.test_client_streams import refusing_auth
+from conftest import ServerUnderTest
+from support.client_fake import STAT, FakeServer
+from support.raw import RawClient
+from support.recipes import PATIENCE, connect, eventually
+
+import aiolead
+from aiolead import (
+    ACL,
+    Auth,
+    AuthFailedError,
+    ChildrenView,
+    ClientClosedError,
+    DataView,
+    InvalidPathError,
+    NoAuthError,
+    Permission,
+    SessionState,
+    UsageError,
+    View,
+)
+from aiolead._client import view as view_module
+from aiolead._wire.codes import OpCode
+from aiolead._wire.packets import encode_reply
+from aiolead._wire.replies import NamesReply, ReplyHeader, StatReply
+from aiolead._wire.requests import RequestHeader
+from aiolead.testing import EmbeddedServer
+
+
+class Reader:
+    """Iterates over a view, with patience."""
+
+    def __init__(self, view: View[Any]) -> None:
+        self._iterator = aiter(view)
+
+    async def read(self) -> Any:
+        """The next value: of data the bytes alone."""
+        with anyio.fail_after(PATIENCE):
+            value = await anext(self._iterator)
+        return value[0] if isinstance(value, tuple) else value
+
+    async def until(self, wanted: Any) -> list[Any]:
+        """All up to and with a value."""
+        values = [await self.read()]
+        while values[-1] != wanted:
+            values.append(await self.read())
+        return values
+
+    async def nothing(self) -> None:
+        with anyio.move_on_after(0):
+            raise AssertionError(f"there is {await anext(self._iterator)}")
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+async def test_data_from_missing_to_missing(server: ServerUnderTest) -> None:
+    async with connect(server) as client, client.watch_data("/a") as view:
+        reader = Reader(view)
+        assert await reader.read() is None
+        assert view.value is None
+        with RawClient(server.connect_string) as other:
+            other.create("/a", b"0")
+            assert await reader.read() == b"0"
+            assert view.value is not None
+            assert view.value[1].version == 0
+            other.set("/a", b"1")
+            assert await reader.read() == b"1"
+            other.delete("/a")
+            assert await reader.read() is None
+            other.create("/a", b"2")
+            assert await reader.read() == b"2"
+            # What does not change the data is no news.
+            other.create("/a/child")
+            await reader.nothing()
+            await eventually(lambda: view.is_live, "a server watches")
+
+
+async def test_children_from_missing_to_missing(server: ServerUnderTest) -> None:
+    async with connect(server) as client, client.watch_children("/a") as view:
+        reader = Reader(view)
+        assert await reader.read() is None
+        with RawClient(server.connect_string) as other:
+            other.create("/a")
+            assert await reader.read() == []
+            other.create("/a/y")
+            assert await reader.read() == ["y"]
+            other.create("/a/x")
+            assert await reader.read() == ["x", "y"] == view.value
+            other.set("/a", b"1")
+            other.set("/a/x", b"1")
+            await reader.nothing()
+            other.delete("/a/x")
+            assert await reader.read() == ["y"]
+            other.delete("/a/y")
+            assert await reader.read() == []
+            other.delete("/a")
+            assert await reader.read() is None
+
+
+async def test_every_iteration_has_its_own_position() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        await client.create("/a", b"0")
+        async with client.watch_data("/a") as view:
+            first, second = Reader(view), Reader(view)
+            assert await first.read() == b"0"
+            await client.set("/a", b"1")
+            assert await first.read() == b"1"
+            await first.nothing()
+            assert await second.read() == b"1"
+            await second.nothing()
+            assert await Reader(view).read() == b"1"
+
+
+async def test_who_is_slow_skips_what_was_overtaken_and_gets_the_last_word() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        await client.create("/a")
+        async with client.watch_data("/a") as view:
+            reader = Reader(view)
+            for n in range(100):
+                await client.set("/a", b"%d" % n)
+            assert (await reader.until(b"99"))[-1] == b"99"
+            await reader.nothing()
+
+
+async def test_several_tasks_get_the_last_word(server: ServerUnderTest) -> None:
+    async with connect(server) as client, connect(server) as writer:
+        await client.create("/a")
+        async with client.watch_children("/a") as view, anyio.create_task_group() as tasks:
+            wanted = [f"{n:02}" for n in range(20)]
+            for _ in range(3):
+                tasks.start_soon(Reader(view).until, wanted)
+            for name in wanted:
+                await writer.create(f"/a/{name}")
+
+
+async def test_created_just_after_it_was_found_missing() -> None:
+    answers = {
+        OpCode.GET_CHILDREN: [None, NamesReply(("b", "a")), NamesReply(("c",))],
+        OpCode.EXISTS: [StatReply(STAT)],
+    }
+
+    def answer(header: RequestHeader) -> bytes | None:
+        if header.op in answers:
+            body = answers[OpCode(header.op)].pop(0)
+            return encode_reply(ReplyHeader(header.xid, 1, 0 if body else -101), body)
+        return encode_reply(ReplyHeader(header.xid, 1, 0))
+
+    async with FakeServer(answer) as fake, fake.connect() as client:
+        async with client.watch_children("/a") as view:
+            assert view.value == ["a", "b"]
+            assert view.is_live
+
+
+async def test_a_chroot_is_where_it_looks() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        await client.ensure_path("/x/a")
+        inner = client.chroot("/x")
+        async with inner.watch_children("/") as names, inner.watch_data("/a") as data:
+            assert names.value == ["a"]
+            await client.set("/x/a", b"1")
+            assert (await Reader(data).until(b"1"))[-1] == b"1"
+
+
+async def test_beside_a_stream_on_the_same_path(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.create("/a", b"0")
+        async with client.watch_data("/a") as data, client.watch_children("/a") as names:
+            async with client.watch("/a", recursive=True), client.watch("/a"):
+                readers = Reader(data), Reader(names)
+                assert [await reader.read() for reader in readers] == [b"0", []]
+                await client.set("/a", b"1")
+                await client.create("/a/x")
+                assert [await reader.read() for reader in readers] == [b"1", ["x"]]
+            await client.set("/a", b"2")
+            await client.delete("/a/x")
+            assert [await reader.read() for reader in readers] == [b"2", []]
+
+
+# --- links and sessions ------------------------------------------------------------------------
+
+
+async def test_what_changed_while_the_link_was_down_is_read_then(server: ServerUnderTest) -> None:
+    async with through_proxy(server) as (proxy, client):
+        await client.create("/a", b"0")
+        await client.create("/same", b"0")
+        async with (
+            client.watch_data("/a") as data,
+            client.watch_children("/a") as names,
+            client.watch_data("/same") as same,
+            client.watch_data("/new") as new,
+        ):
+            readers = [Reader(view) for view in (data, names, same, new)]
+            assert [await reader.read() for reader in readers] == [b"0", [], b"0", None]
+            proxy.refuse()
+            proxy.reset()
+            await eventually(lambda: client.state is SessionState.SUSPENDED, "the link is lost")
+            assert not any(view.is_live for view in (data, names, same, new))
+            with RawClient(server.connect_string) as other:
+                other.set("/a", b"1")
+                other.create("/a/x")
+                other.create("/new", b"2")
+            proxy.heal()
+            assert await readers[0].read() == b"1"
+            assert await readers[1].read() == ["x"]
+            assert await readers[3].read() == b"2"
+            await eventually(
+                lambda: all(view.is_live for view in (data, names, same, new)), "all are live"
+            )
+            await readers[2].nothing()
+
+
+async def test_in_the_next_session_it_reads_again() -> None:
+    async with EmbeddedServer() as server, connect(server) as client, connect(server) as other:
+        await client.create("/a", b"0")
+        async with client.watch_data("/a") as data, client.watch_children("/") as names:
+            readers = Reader(data), Reader(names)
+            assert await readers[0].read() == b"0"
+            await readers[1].read()
+            await server.stop()
+            server.expire_session(client.session_id)
+            await server.start()
+            await other.set("/a", b"1")
+            await other.create("/b")
+            assert await readers[0].read() == b"1"
+            assert "b" in (await readers[1].read())
+            await eventually(lambda: data.is_live and names.is_live, "they are live")
+            assert server.watches().keys() == {"/a", "/"}
+
+
+async def test_a_read_that_finds_no_server_in_time_is_not_the_end() -> None:
+    async with EmbeddedServer(tick_time=0.1) as server:
+        async with (
+            connect(server, session_timeout=0.6) as client,
+            connect(server) as other,
+            client.watch_children("/") as view,
+        ):
+            reader = Reader(view)
+            await reader.read()
+            depot = client._core.machine._depot
+            server.drop_request(OpCode.GET_CHILDREN)
+            await other.create("/a")
+            await server.stop()
+            await eventually(lambda: depot.waiting_since is not None, "it reads")
+            await eventually(lambda: depot.waiting_since is None, "in vain")
+            await server.start()
+            assert "a" in await reader.read()
+
+
+async def test_a_server_with_too_much_to_do_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(view_module, "PAUSE", 0.001)
+    async with EmbeddedServer() as server, connect(server) as client:
+        await client.create("/a", b"0")
+        async with client.watch_data("/a") as view:
+            reads = 0
+            original = view._read
+
+            async def throttled() -> Any:
+                nonlocal reads
+                reads += 1
+                if reads < 3:
+                    raise aiolead.ThrottledOpError("/a")
+                return await original()
+
+            monkeypatch.setattr(view, "_read", throttled)
+            reader = Reader(view)
+            await reader.read()
+            await client.set("/a", b"1")
+            assert await reader.read() == b"1"
+            assert reads == 3
+
+
+async def test_an_old_server_is_good_enough() -> None:
+    async with EmbeddedServer(version="3.5.9") as server, connect(server) as client:
+        async with client.watch_data("/a") as data, client.watch_children("/a") as names:
+            await client.create("/a", b"0")
+            assert (await Reader(data).until(b"0"))[-1] == b"0"
+            assert (await Reader(names).until([]))[-1] == []
+
+
+# --- the end -----------------------------------------------------------------------------------
+
+VIEWS: list[Callable[[aiolead.Client, str], View[Any]]] = [
+    lambda client, path: client.watch_data(path),
+    lambda client, path: client.watch_children(path),
+]
+each_view = pytest.mark.parametrize("make", VIEWS, ids=["data", "children"])
+
+
+@each_view
+@pytest.mark.parametrize("path", ["/zookeeper", "/missing"])
+async def test_leaving_takes_the_watch_back(
+    make: Callable[[aiolead.Client, str], View[Any]], path: str
+) -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        async with make(client, path) as view:
+            assert set(server.watches()) == {path}
+            assert view.is_live
+            async with anyio.create_task_group() as tasks:
+                reader = Reader(view)
+                await reader.read()
+                iterator = reader._iterator
+
+                async def ends() -> None:
+                    with pytest.raises(StopAsyncIteration):
+                        await anext(iterator)
+
+                tasks.start_soon(ends)
+                await anyio.wait_all_tasks_blocked()
+                await view.__aexit__(None, None, None)
+        await eventually(lambda: server.watches() == {}, "no watch is left")
+        assert not view.is_live
+        assert len(client._core.machine.watches) == 0
+        assert client._core._jobs == client._core._jobs - {view._job}
+
+
+@each_view
+async def test_a_closed_client_ends_the_iteration_with_its_error(
+    make: Callable[[aiolead.Client, str], View[Any]],
+) -> None:
+    async with EmbeddedServer() as server:
+        async with connect(server) as client:
+            view = make(client, "/zookeeper")
+            await view.__aenter__()
+        reader = Reader(view)
+        await reader.read()
+        for _ in range(2):
+            with pytest.raises(ClientClosedError):
+                await reader.read()
+        await view.__aexit__(None, None, None)
+        with pytest.raises(ClientClosedError):
+            async with make(client, "/a"):
+                pass
+
+
+async def test_refused_credentials_end_the_iteration_with_their_error() -> None:
+    async with FakeServer() as fake:
+        fake.answer = refusing_auth(fake)
+        async with fake.connect(auth=[Auth.digest("u", "p")]) as client:
+            async with client.watch_data("/a") as view:
+                reader = Reader(view)
+                await reader.read()
+                fake.streams[-1].close()
+                with pytest.raises(AuthFailedError):
+                    await reader.read()
+
+
+@each_view
+async def test_what_may_not_be_read_cannot_be_viewed(
+    make: Callable[[aiolead.Client, str], View[Any]],
+) -> None:
+    nobody = [ACL(Permission.ALL, "digest", "x:y")]
+    async with EmbeddedServer() as server, connect(server) as client:
+        await client.create("/a", acl=nobody)
+        with pytest.raises(NoAuthError):
+            async with make(client, "/a"):
+                pass
+        assert len(client._core.machine.watches) == 0
+        await client.create("/b")
+        async with make(client, "/b") as view:
+            reader = Reader(view)
+            await reader.read()
+            await client.delete("/b")
+            await client.create("/b", acl=nobody)
+            with pytest.raises(NoAuthError):
+                while True:  # None may come first, if it was read in between
+                    assert await reader.read() is None
+
+
+async def test_who_is_cancelled_while_entering_leaves_nothing_behind() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        server.pause()
+        with anyio.move_on_after(0.05) as scope:
+            async with client.watch_data("/a"):
+                pass
+        assert scope.cancelled_caught
+        server.resume()
+        await client.sync()
+        await eventually(lambda: server.watches() == {}, "no watch is left")
+
+
+async def test_misuse_is_refused_at_once() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        for make in VIEWS:
+            with pytest.raises(InvalidPathError):
+                make(client, "a")
+            view = make(client, "/a")
+            assert isinstance(view, DataView | ChildrenView)
+            for misuse in (lambda view=view: view.value, lambda view=view: aiter(view)):
+                with pytest.raises(UsageError, match="was not opened"):
+                    misuse()
+            async with view:
+                assert repr(view).endswith("of /a, live>")
+                with pytest.raises(UsageError, match="entered already"):
+                    await view.__aenter__()
