@@ -92,6 +92,7 @@ async def test_every_event_in_order(server: ServerUnderTest) -> None:
                 assert await read(exact, 4) == seen
                 assert await read(deep, 4) == seen
                 change(other)
+                await client.sync()  # ... so that all of it has come in before it is read
                 # The second change of the children is merged into the first, which is unread.
                 assert await read(exact, 4) == EXACTLY[:3] + EXACTLY[4:]
                 assert await read(deep, 6) == BELOW
