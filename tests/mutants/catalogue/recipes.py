@@ -83,7 +83,7 @@ MUTANTS = (
         name="old-session-never-noticed",
         aim=Aim((ENDS,), groups=3),
         wrong="A contender of an expired session takes its old znode for one of the new session, "
-        "and does not look at that again when it takes over.",
+        "and goes by nothing but its name.",
         changes=(
             Change(
                 "_recipes/contender.py",
@@ -101,10 +101,16 @@ MUTANTS = (
                 "if self._own_gone or self.node.session_id != self._client.session_id:",
                 "if self._own_gone:",
             ),
+            Change(
+                "_recipes/contender.py",
+                "gone = look.result()[1].czxid != node.token",
+                "gone = False",
+            ),
         ),
         tests=(*RARE, "-k", "namesake"),
-        note="Two hold at once where the path was made anew meanwhile, and the name of the old "
-        "znode is that of another's.",
+        note="Both nets are taken away: that who takes over looks at the session of its znode, and "
+        "at its czxid. Two hold at once where the path was made anew meanwhile, and the name of "
+        "the old znode is that of another's.",
     ),
     Mutant(
         number="14d",
