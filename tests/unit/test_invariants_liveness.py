@@ -223,6 +223,25 @@ def test_and_not_in_another(tale: Tale) -> None:
     assert "I10" not in tale.broken(replace(BOUNDS, places=2))
 
 
+@pytest.mark.parametrize(("revoked", "broken"), [(False, ["I10", "I3"]), (True, [])])
+def test_who_was_not_told_that_his_place_was_taken_away_may_be_late(
+    tale: Tale, *, revoked: bool, broken: list[str]
+) -> None:
+    for number, name in ((1, "a"), (2, "b")):
+        tale.at(number).waits(name, number)
+    tale.at(3)
+    if revoked:
+        tale.revoked(L, "a")
+        tale.gone("a", 1)
+    tale.at(4).holds("b", 2)
+    tale.leaves("b", 2)
+    tale.at(4.05).entered(L, "a", 1)
+    tale.at(4.1).left(L, "a", 1, was_lost=True)
+    if not revoked:
+        tale.gone("a", 1)
+    assert [name for name in tale.broken() if name in ("I3", "I10")] == broken
+
+
 def test_readers_pass_readers(tale: Tale) -> None:
     for number, name in enumerate("ab", 1):
         tale.at(number).waits(name, number)

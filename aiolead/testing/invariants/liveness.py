@@ -109,7 +109,8 @@ def first_come_first_served(events: Iterable[Event] | Reading, bounds: Bounds) -
     """I10: holders enter in the order in which their znodes were created.
 
     Where the servers were heard, in lines with one place. (Where there are more, those who are in
-    front may enter in any order; I4 says who is in front. Readers pass readers.)
+    front may enter in any order; I4 says who is in front. Readers pass readers.) Whoever enters
+    after an operator took his place away, and before he was told, is none of them.
     """
     reading = Reading.of(events)
     wrong: list[Violation] = []
@@ -119,7 +120,7 @@ def first_come_first_served(events: Iterable[Event] | Reading, bounds: Bounds) -
         latest: Turn | None = None
         newest = 0
         for turn in reading.holds_in(line):
-            if turn.node is None or turn.hold.mode == "read":
+            if turn.node is None or turn.hold.mode == "read" or turn.was_revoked_before:
                 continue
             if latest is None or turn.node.czxid >= newest:
                 latest, newest = turn, turn.node.czxid

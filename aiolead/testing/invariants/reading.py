@@ -128,6 +128,11 @@ class Turn:
         token = f" (token {self.entered.token})" if self.entered is not None else ""
         return f"{self.contender}{token}"
 
+    @property
+    def was_revoked_before(self) -> bool:
+        """Whether its place was taken away by an operator before it entered."""
+        return self.revoked_pos < self.entered_pos
+
     def is_excused(self, instant: float, horizon: float, slack: float) -> bool:
         """Whether it could not know at an instant that its hold was over: its process was stopped.
 
