@@ -23,6 +23,7 @@ from ._client.lease import ClientLease
 from ._client.reads import Reads
 from ._client.reply import PendingReply
 from ._client.sasl import SASL
+from ._client.sources import Hosts
 from ._client.states import (
     SessionChange,
     SessionStates,
@@ -131,6 +132,7 @@ from .model import (
     Auth,
     Created,
     CreateMode,
+    EnsembleConfig,
     EventType,
     Identity,
     Missed,
@@ -139,6 +141,7 @@ from .model import (
     Permission,
     Quota,
     QuotaUsage,
+    ServerSpec,
     SessionCredentials,
     SessionState,
     Stat,
@@ -181,6 +184,7 @@ __all__ = [
     "Election",
     "ElectionObserver",
     "ElectionState",
+    "EnsembleConfig",
     "EphemeralOnLocalSessionError",
     "EventType",
     "Feature",
@@ -188,6 +192,7 @@ __all__ = [
     "Fenced",
     "FencedTransaction",
     "Held",
+    "Hosts",
     "Identity",
     "InvalidACLError",
     "InvalidConnectStringError",
@@ -230,6 +235,7 @@ __all__ = [
     "RuntimeInconsistencyError",
     "SequenceExhaustedError",
     "ServerError",
+    "ServerSpec",
     "SessionChange",
     "SessionCredentials",
     "SessionError",

@@ -9,6 +9,7 @@ import ipaddress
 from dataclasses import dataclass, field
 
 from .errors import ConfigurationError
+from .paths import format_host
 
 __all__ = [
     "ACL",
@@ -19,6 +20,7 @@ __all__ = [
     "Auth",
     "CreateMode",
     "Created",
+    "EnsembleConfig",
     "EventType",
     "Identity",
     "Missed",
@@ -27,6 +29,7 @@ __all__ = [
     "Permission",
     "Quota",
     "QuotaUsage",
+    "ServerSpec",
     "SessionCredentials",
     "SessionState",
     "Stat",
@@ -385,6 +388,77 @@ class SessionCredentials:
     password: bytes = field(repr=False)
     timeout: float
     last_zxid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A member of an ensemble, as the ensemble's configuration has it.
+
+    `str` gives what stands there: `server.1=zk1:2888:3888:participant;zk1:2181`.
+
+    Attributes:
+        id: its number.
+        addresses: where the other members reach it, one after the other: host, port of the quorum,
+            port of elections.
+        client: where clients do; None if it is not said.
+        secure_client: where clients that use TLS do, where that is another port.
+        is_observer: whether it follows without a vote.
+    """
+
+    id: int
+    addresses: tuple[tuple[str, int, int], ...]
+    client: tuple[str, int] | None = None
+    secure_client: tuple[str, int] | None = None
+    is_observer: bool = False
+
+    def __str__(self) -> str:
+        role = "observer" if self.is_observer else "participant"
+        peers = "|".join(
+            f"[{host}]:{quorum}:{election}:{role}"
+            if ":" in host
+            else f"{host}:{quorum}:{election}:{role}"
+            for host, quorum, election in self.addresses
+        )
+        clients = [
+            "" if client is None else format_host(*client)
+            for client in (self.client, self.secure_client)
+        ]
+        text = ";".join([f"server.{self.id}={peers}", *clients])
+        return text.rstrip(";") if self.client is None else text.removesuffix(";")
+
+    def client_address(self, *, secure: bool = False) -> tuple[str, int] | None:
+        """Where a client should connect to; None if the configuration does not say it.
+
+        A server that listens on all of its addresses says no name; then it is its name as a member.
+
+        Args:
+            secure: whether the client uses TLS.
+        """
+        client = (self.secure_client or self.client) if secure else self.client
+        if client is not None and client[0] in _ANYWHERE:
+            return self.addresses[0][0], client[1]
+        return client
+
+
+_ANYWHERE = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")  # noqa: S104 - read, not bound to
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleConfig:
+    """Who belongs to an ensemble: what `/zookeeper/config` says.
+
+    Attributes:
+        servers: the members, by their numbers.
+        version: the transaction that made it so; -1 if it is not said.
+    """
+
+    servers: tuple[ServerSpec, ...]
+    version: int = -1
+
+    def client_addresses(self, *, secure: bool = False) -> tuple[tuple[str, int], ...]:
+        """Where clients can connect to; see `ServerSpec.client_address`."""
+        addresses = (server.client_address(secure=secure) for server in self.servers)
+        return tuple(address for address in addresses if address is not None)
 
 
 @dataclass(frozen=True, slots=True)

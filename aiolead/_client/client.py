@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 from anyio.lowlevel import checkpoint
@@ -11,39 +11,36 @@ from .._session.transaction import multi_parser
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
-from .._wire.requests import AuthPacket, Multi
+from .._wire.requests import Multi
 from ..abc import Watch
 from ..errors import (
-    ConfigurationError,
     NodeExistsError,
     NoNodeError,
     TransactionError,
-    UsageError,
 )
 from ..model import (
     ACL,
-    Auth,
     Created,
     CreateMode,
+    EnsembleConfig,
     Identity,
     Quota,
     QuotaUsage,
-    SessionCredentials,
-    SessionState,
+    ServerSpec,
     Stat,
     WatchEvent,
 )
-from ..paths import parent, parse_connect_string, validate
-from .core import Core, T
+from ..paths import parent, validate
+from .config import get_config, reconfig
+from .core import T
 from .deletion import TreeDeletion
 from .features import Feature, read_with
 from .fenced import Fence
-from .lease import ClientLease
 from .operations import Scope, whoami
 from .quotas import delete_quota, get_quota, set_quota
 from .reads import Reads
 from .reply import PendingReply
-from .states import SessionStates
+from .session import SessionSide
 from .stream import MAX_EVENTS, WatchStream
 from .transaction import Transaction
 from .view import ChildrenView, DataView
@@ -51,7 +48,7 @@ from .watch import ClientWatch
 
 
 @final
-class Client:
+class Client(SessionSide):
     """A session with a ZooKeeper ensemble. Made by `aiolead.connect`.
 
     Every operation hands its request over at the call, and returns a `Reply` to await. Requests go
@@ -79,142 +76,7 @@ class Client:
     `session_id`, `lease`) may be read from other threads.
     """
 
-    def __init__(self, core: Core, prefix: str, *, limited: bool = True) -> None:
-        self._core = core
-        self._limited = limited
-        self._scope = Scope(prefix)
-        self._lease = ClientLease(core, prefix)
-
-    def __repr__(self) -> str:
-        state = self._core.machine.state.value
-        return f"<Client session 0x{self.session_id:x} {state} chroot={self._scope.prefix or '/'}>"
-
-    # --- the session ---------------------------------------------------------------------------
-
-    @property
-    def session_id(self) -> int:
-        """The current session; 0 while there is none."""
-        return self._core.machine.session_id
-
-    @property
-    def session_timeout(self) -> float:
-        """What the server granted, in seconds: the least so far, where servers differ in that."""
-        return self._core.machine.timing.session_timeout
-
-    @property
-    def state(self) -> SessionState:
-        """Where the session stands."""
-        return self._core.machine.state
-
-    @property
-    def credentials(self) -> SessionCredentials:
-        """What it takes to go on with the session over another client, in another process maybe.
-
-        Raises:
-            UsageError: there is no session, or one that a read-only server has made up.
-        """
-        credentials = self._core.machine.credentials
-        if credentials is None:
-            raise UsageError("there is no session that could be resumed")
-        return credentials
-
-    def detach(self) -> SessionCredentials:
-        """Has the present session outlive the client: leaving does not close it.
-
-        Whatever is still held then is lost first, as always. Its other ephemeral znodes live until
-        the session timeout has passed, or for as long as `connect(resume=)` goes on with it. If the
-        session expires before the client is closed, the one that follows is closed as usual.
-
-        Returns:
-            The session's `credentials`.
-
-        Raises:
-            UsageError: there is no session.
-        """
-        credentials = self.credentials
-        self._core.detached = credentials.session_id
-        return credentials
-
-    @property
-    def lease(self) -> ClientLease:
-        """Our own reading of how long the session surely lives; renewed while anything is held."""
-        return self._lease
-
-    @property
-    def last_zxid(self) -> int:
-        """The newest transaction that an answer to this client has shown."""
-        return self._core.machine.last_zxid
-
-    def observe(self) -> SessionStates:
-        """The states of the session, from the present one on, as an async iterator."""
-        self._core.check_home()
-        return SessionStates(self._core)
-
-    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
-        """Has every change of state reported, synchronously; returns what ends that.
-
-        For recipes and adapters; applications are better served by `observe`.
-        """
-        return self._core.subscribe(on_state)
-
-    def update_hosts(self, hosts: str) -> None:
-        """Replaces the list of servers.
-
-        A client that is connected may have to move, so that load stays even: to one of the servers
-        that came, for some; away from a server that is gone, for all. It waits for the answers to
-        what it has sent, for an eighth of the session timeout at most; the session goes on.
-
-        Args:
-            hosts: a connect string without a chroot: that of the client is fixed.
-
-        Raises:
-            ConfigurationError: it is malformed, or has a chroot.
-        """
-        self._core.check_home()
-        target = parse_connect_string(hosts)
-        if target.chroot:
-            raise ConfigurationError(f"hosts: a client keeps its chroot, leave it out: {hosts!r}")
-        self._core.on_hosts(target.hosts)
-
-    async def ready(self) -> None:
-        """Waits until the session is connected.
-
-        Raises:
-            SessionError: the client was closed, or its credentials were refused.
-        """
-        await self._core.ready()
-
-    def shared(self, path: str, make: Callable[[], T]) -> T:
-        """The object that everybody on this session shares for a path: for recipes."""
-        return self._core.shared(self._scope.full(path), make)
-
-    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
-        """Runs a job in the client's own task group, at most until the client is closed.
-
-        An `AioleadError` that it raises is logged; any other exception ends the client. Without
-        effect on a closed client.
-        """
-        self._core.spawn(job)
-
-    def add_auth(self, auth: Auth) -> PendingReply[None]:
-        """Presents more credentials: to the present server, and on every later connection.
-
-        They count for every request that is made after this call; the answer says that the server
-        has taken them. While there is no connection it is the next server's, which is waited for as
-        long as the session timeout; the credentials are kept also after that.
-
-        Raises:
-            AuthFailedError: they were refused, which ends the client, as at `connect`.
-            ConnectionLossError: no server was shown them in time.
-        """
-        if not isinstance(auth, Auth):
-            # The value may be, or hold, a password: it is not shown.
-            raise ConfigurationError("auth: must be an Auth, such as Auth.digest(user, password)")
-        body = encode_body(AuthPacket(auth.scheme, auth.credential))
-        reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, _nothing)
-        self._core.machine.check_size(reply)
-        self._core.machine.login.add(auth, reply, self._core.clock())
-        return reply
+    # --- views ---------------------------------------------------------------------------------
 
     def chroot(self, path: str) -> Client:
         """A view of what lies under `path`, over the same session."""
@@ -507,6 +369,51 @@ class Client:
         """
         await delete_quota(self._core, self._scope, path)
 
+    # --- the ensemble --------------------------------------------------------------------------
+
+    def get_config(self, *, watch: Watch | None = None) -> PendingReply[EnsembleConfig]:
+        """Who belongs to the ensemble, whatever the chroot; no servers if it has no such notion.
+
+        A watch fires when that changes.
+
+        Raises:
+            NoAuthError, RemoteWireError.
+        """
+        return self._submit(get_config(self._core, watch))
+
+    def reconfig(
+        self,
+        *,
+        joining: Sequence[ServerSpec | str] = (),
+        leaving: Sequence[int] = (),
+        members: Sequence[ServerSpec | str] | None = None,
+        version: int = -1,
+    ) -> PendingReply[EnsembleConfig]:
+        """Changes who belongs to the ensemble: who comes and goes, or the whole of it.
+
+        Servers allow it where `reconfigEnabled` is set, to those who may write `/zookeeper/config`:
+        by default nobody but the super user. A server that joins has to run already, with the
+        members so far in its configuration.
+
+        Args:
+            joining: servers to add, or to change; as `ServerSpec` or as `server.N=...`.
+            leaving: numbers of servers to remove.
+            members: instead of these: all servers.
+            version: that of the configuration to change; -1 for any.
+
+        Returns:
+            The new configuration.
+
+        Raises:
+            ReconfigDisabledError: the servers do not allow it.
+            NewConfigNoQuorumError: too few servers of the new configuration follow the leader.
+            ReconfigInProgressError: another change is under way.
+            BadVersionError: the configuration has another version.
+            BadArgumentsError: too few servers would be left, or two have an address in common.
+            NoAuthError, UnimplementedError (a standalone server).
+        """
+        return self._submit(reconfig(joining, leaving, members, version))
+
     # --- watches -------------------------------------------------------------------------------
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
@@ -574,7 +481,3 @@ class Client:
 
 def _never() -> bool:
     return False
-
-
-def _nothing(_: Reader) -> None:
-    return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import final
 
@@ -20,12 +21,16 @@ from ..model import Auth, SessionCredentials, SessionState
 from ..paths import parse_connect_string
 from .client import Client
 from .clock import lease_clock
+from .config import follow_config as follow_ensemble
 from .core import Core
+from .discovery import Discovery
 from .guard import Guard
 from .hosts import HostList
 from .opener import Dial, Opener, dial_tcp
 from .operations import Scope, checked_duration
+from .rebalance import Server
 from .sasl import SASL, Logins, checked_sasl
+from .sources import Hosts
 from .supervisor import Supervisor
 from .tls import TLS, ContextSource
 from .watchdog import Watchdog
@@ -34,7 +39,7 @@ DEFAULT_MAX_REPLY = 64 * 1024 * 1024
 
 
 def connect(
-    hosts: str | None = None,
+    hosts: str | Hosts | None = None,
     *,
     session_timeout: float = 10.0,
     connect_timeout: float | None = None,
@@ -44,6 +49,7 @@ def connect(
     wind_down: float | None = None,
     tick_time: float | None = None,
     watchdog: Watchdog | bool | None = None,
+    follow_config: bool = False,
     read_only: bool = False,
     resume: SessionCredentials | None = None,
     max_request: int = DEFAULT_MAX_FRAME,
@@ -62,8 +68,8 @@ def connect(
     The client reconnects by itself, and opens a new session after one has expired.
 
     Args:
-        hosts: a ZooKeeper connect string, `host[:port][,host[:port]...][/chroot]`; by default the
-            environment variable `AIOLEAD_HOSTS`.
+        hosts: a ZooKeeper connect string, `host[:port][,host[:port]...][/chroot]`, or `Hosts` that
+            say where the servers are; by default the environment variable `AIOLEAD_HOSTS`.
         session_timeout: how long the servers keep the session of a client that they do not hear
             from, in seconds; servers have limits of their own and may grant another one.
         connect_timeout: how long entering may take, in seconds; as long as the session timeout
@@ -82,6 +88,8 @@ def connect(
             on until the servers may give its role away: a hard stop for event loops that are
             blocked and bodies that do not stop when they are cancelled. Without it there is no
             thread.
+        follow_config: whether the list of servers follows the ensemble's own configuration, that of
+            `Client.get_config`.
         read_only: whether a server that is cut off from the quorum will do, while there is no
             other: the state is `READ_ONLY` then, what it says is old, and writes raise
             `NotReadOnlyError`. A full server is looked for, and a session begun there.
@@ -117,7 +125,12 @@ def connect(
         hosts = os.environ.get("AIOLEAD_HOSTS")
         if hosts is None:
             raise ConfigurationError("hosts: not given, and AIOLEAD_HOSTS is not set")
-    target = parse_connect_string(hosts)
+    known: tuple[Server, ...] = ()
+    if isinstance(hosts, Hosts):
+        chroot, target = hosts.chroot, str(hosts)
+    else:
+        parsed = parse_connect_string(hosts)
+        known, chroot, target = parsed.hosts, parsed.chroot, str(parsed)
     session_timeout = checked_duration("session_timeout", session_timeout, least=0.1, most=86400)
     if connect_timeout is None:
         connect_timeout = session_timeout
@@ -165,11 +178,23 @@ def connect(
     core = Core(make_machine, clock or lease_clock)
     core.server_version = version
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
-    supervisor = Supervisor(
-        core, HostList(target.hosts, rng), Backoff(rng), opener, logins, read_only=read_only
+    servers = HostList(known, rng)
+    supervisor = Supervisor(core, servers, Backoff(rng), opener, logins, read_only=read_only)
+    discovery = None
+    if isinstance(hosts, Hosts):
+        discovery = Discovery(hosts, supervisor.update_hosts, once=follow_config)
+    following = partial(follow_ensemble, core, supervisor.update_hosts, secure=opener.is_encrypted)
+    return Connection(
+        core,
+        supervisor,
+        Client(core, chroot),
+        guard,
+        discovery,
+        following if follow_config else None,
+        target,
+        connect_timeout,
+        read_only=read_only,
     )
-    client = Client(core, target.chroot)
-    return Connection(core, supervisor, client, guard, str(target), connect_timeout, read_only)
 
 
 def _check_size(name: str, size: object) -> None:
@@ -220,14 +245,19 @@ class Connection:
         supervisor: Supervisor,
         client: Client,
         guard: Guard | None,
+        discovery: Discovery | None,
+        following: Callable[[], Awaitable[None]] | None,
         target: str,
         connect_timeout: float,
+        *,
         read_only: bool,
     ) -> None:
         self._core = core
         self._supervisor = supervisor
         self._client = client
         self._guard = guard
+        self._discovery = discovery
+        self._following = following
         self._target = target
         self._connect_timeout = connect_timeout
         self._read_only = read_only
@@ -245,14 +275,16 @@ class Connection:
             if self._guard is not None:
                 self._guard.start()
             self._core.start(self._supervisor.keep_time)
-            self._core.start(self._supervisor.keep_connected)
+            self._core.start(self._keep_connected)
+            if self._following is not None:
+                self._core.start(self._following)
             with anyio.fail_after(self._connect_timeout):
                 await self._core.ready(read_only=self._read_only)
         except TimeoutError:
             await self._stop()
             raise ConnectFailed(
                 f"no session with {self._target} within {self._connect_timeout:g} seconds",
-                self._supervisor.attempts(),
+                [*self._attempts_to_find(), *self._supervisor.attempts()],
             ) from None
         except BaseException:
             await self._stop()
@@ -271,6 +303,16 @@ class Connection:
                 await self._close_session()
         finally:
             await self._stop()
+
+    async def _keep_connected(self) -> None:
+        if self._discovery is not None:
+            await self._discovery.begin()
+            self._supervisor.on_vain_round = self._discovery.hurry
+            self._core.start(self._discovery.keep_asking)
+        await self._supervisor.keep_connected()
+
+    def _attempts_to_find(self) -> list[tuple[str, Exception]]:
+        return [] if self._discovery is None else self._discovery.attempts()
 
     async def _close_session(self) -> None:
         core, machine = self._core, self._core.machine

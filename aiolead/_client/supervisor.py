@@ -8,7 +8,7 @@ send would leave half a frame behind (on trio it does).
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 
@@ -101,6 +101,8 @@ class Supervisor:
         self._logins = logins
         self._read_only = read_only
         self._link: Link | None = None
+        self.on_vain_round: Callable[[], object] = _ignore
+        """Called when no server of the list has served us."""
         self._output = anyio.Event()
         self._due = anyio.Event()
         self._answered: anyio.Event | None = None
@@ -192,7 +194,7 @@ class Supervisor:
             delay = self._backoff.delay(self._machine.timing.session_timeout)
             if delay:
                 await anyio.sleep(delay)
-            refused = True
+            refused, outcome = True, ""
             for server in self._hosts.round():
                 outcome = await self._try_host(server)
                 if outcome == "refused" and await self._should_read_only(server):
@@ -203,6 +205,8 @@ class Supervisor:
                     break
                 if self._machine.state.is_final:
                     return
+            if outcome != "served":
+                self.on_vain_round()
             refusals = refusals + 1 if refused else 0
             if refusals >= REFUSALS and self._session_is_hopeless():
                 logger.warning("every server refuses to resume session 0x%x", self._session_id)
@@ -389,6 +393,10 @@ class Supervisor:
 
 class ServerHungUp(LinkEnded):
     """The other end closed the connection."""
+
+
+def _ignore() -> None:
+    pass
 
 
 def _hang_up(error: Exception) -> LinkEnded:

@@ -391,6 +391,38 @@ class MultiRead:
                     raise RemoteWireError(f"operation {code} among reads")
 
 
+@dataclass(frozen=True, slots=True)
+class Reconfig:
+    """Changes who belongs to the ensemble: by who comes and goes, or as a whole.
+
+    Attributes:
+        joining: `server.N=...`, with commas between them.
+        leaving: numbers of servers, with commas between them.
+        members: all of them, as `joining`; None for a change by who comes and goes.
+        version: that of the configuration that it is to change; -1 for any.
+    """
+
+    op: ClassVar[OpCode] = OpCode.RECONFIG
+    joining: str | None
+    leaving: str | None
+    members: str | None
+    version: int
+
+    def write(self, w: Writer) -> None:
+        for text in (self.joining, self.leaving, self.members):
+            if text is None:
+                w.i32(-1)
+            else:
+                w.text(text)
+        w.i64(self.version)
+
+    @classmethod
+    def read(cls, r: Reader) -> Reconfig:
+        # Whether nothing is empty or null says nothing here.
+        joining, leaving, members = r.text(), r.text(), r.text()
+        return cls(joining or None, leaving or None, members or None, r.i64())
+
+
 MultiOp = Create | Delete | SetData | Check
 
 

@@ -15,9 +15,10 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from .._wire.codes import OpCode
+from .._wire.config import format_config, parse_config
 from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.srvr import parse_version
-from ..errors import ConfigurationError, UsageError
+from ..errors import ConfigurationError, RemoteWireError, UsageError
 from ..paths import format_host
 from ._server.core import Core
 from ._server.settings import Settings, milliseconds
@@ -58,6 +59,7 @@ class EmbeddedServerOptions(TypedDict, total=False):
     max_connections: int
     container_interval: float
     version: str
+    config: str | None
     event_zxids: bool | None
     enforce_quota: bool
     ssl_context: ssl.SSLContext | None
@@ -90,6 +92,9 @@ class EmbeddedServer:
         max_connections: how many connections there may be at a time; 0 sets no limit.
         container_interval: how often empty containers and outlived TTL znodes are looked for, in
             seconds.
+        config: what `/zookeeper/config` says at first: lines of `server.N=...`, as many as it is
+            to look like. Then `reconfig` changes it, for everybody. Without it reconfiguration is
+            switched off.
         version: the version of ZooKeeper that it says it is. Operations that came later are unknown
             to it; in all else it behaves as 3.8 does.
         event_zxids: whether watch events carry the zxid of the change; by default, if the version
@@ -121,6 +126,7 @@ class EmbeddedServer:
         max_connections: int = 0,
         container_interval: float = 60.0,
         version: str = "3.8.0",
+        config: str | None = None,
         event_zxids: bool | None = None,
         enforce_quota: bool = False,
         ssl_context: ssl.SSLContext | None = None,
@@ -175,6 +181,7 @@ class EmbeddedServer:
             sasl_users=sasl_users or {},
             schemes=frozenset(schemes),
             required=frozenset(require_auth),
+            config=None if config is None else _checked_config(config),
         )
         self._ssl_context = ssl_context
         self._shell: Shell | None = None
@@ -426,3 +433,11 @@ class EmbeddedServer:
         if self._shell is None:
             raise UsageError("the EmbeddedServer was not entered: use `async with`")
         return self._shell
+
+
+def _checked_config(config: str) -> bytes:
+    try:
+        parsed = parse_config(config.encode())
+    except RemoteWireError as error:
+        raise ConfigurationError(f"config: {error}") from None
+    return format_config(parsed.servers, max(parsed.version, 0))

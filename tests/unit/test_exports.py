@@ -27,6 +27,7 @@ NOT_EXPORTED = {
     "_client.connect": {"DEFAULT_MAX_REPLY"},
     "_client.features": {"Bound", "bound_read", "read_with", "require"},
     "_client.reads": {"ReadResult"},
+    "_client.sources": {"Answer", "PATIENCE"},
     "_client.transaction": {"TransactionResult"},
     "_client.stream": {"MAX_EVENTS"},
     "_client.view": {"OVERLOADED", "PAUSE"},

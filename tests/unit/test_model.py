@@ -22,12 +22,14 @@ from aiolead.model import (
     Auth,
     Created,
     CreateMode,
+    EnsembleConfig,
     EventType,
     Identity,
     Participant,
     Permission,
     Quota,
     QuotaUsage,
+    ServerSpec,
     SessionCredentials,
     SessionState,
     Stat,
@@ -41,6 +43,8 @@ GOLDEN = json.loads((Path(__file__).parent / "golden" / "zookeeper-3.8.0.json").
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 VALUES = [
     SessionCredentials(7, b"secret", 4.0),
+    ServerSpec(1, (("zk1", 2888, 3888),), ("zk1", 2181)),
+    EnsembleConfig((), 7),
     STAT,
     ACL(Permission.READ, "world", "anyone"),
     Auth("digest", b"u:p"),

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiolead._client.hosts import HostList
@@ -39,6 +39,7 @@ class Strata(random.Random):
 CLIENTS = 200
 
 
+@settings(deadline=None)
 @given(stay=st.integers(0, 6), gone=st.integers(0, 6), came=st.integers(0, 6))
 def test_each_group_gets_its_share(stay: int, gone: int, came: int) -> None:
     """Exactly, but for the rounding: one client per server that clients leave."""
@@ -56,6 +57,7 @@ def test_each_group_gets_its_share(stay: int, gone: int, came: int) -> None:
     assert load["new"] == pytest.approx(came * even, abs=len(before))
 
 
+@settings(deadline=None)
 @given(
     stay=st.integers(0, 6), gone=st.integers(0, 6), came=st.integers(0, 6), seed=st.integers(0, 999)
 )

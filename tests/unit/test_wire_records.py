@@ -52,6 +52,7 @@ from aiolead._wire.requests import (
     Multi,
     MultiRead,
     Ping,
+    Reconfig,
     RemoveWatches,
     RequestHeader,
     SetACL,
@@ -109,6 +110,9 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
         st.sampled_from([OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2]),
     ),
     "Sync": st.builds(Sync, TEXT),
+    "Reconfig": st.builds(
+        Reconfig, *[st.none() | TEXT.filter(bool)] * 3, st.integers(-1, 2**63 - 1)
+    ),
     "Check": CHECKS,
     "AddWatch": st.builds(AddWatch, TEXT, I32),
     "RemoveWatches": st.builds(RemoveWatches, TEXT, I32),
@@ -171,6 +175,7 @@ SAMPLES: list[Any] = [
     SetACL("/a", ACL_PAIR, 7),
     GetChildren("/a", True),
     Sync("/a"),
+    Reconfig("server.1=a:1:2;3", None, None, -1),
     Check("/a", 7),
     AddWatch("/a", 1),
     RemoveWatches("/a", 3),

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 from ... import paths
 from ..._wire.codes import REFUSED_READ_ONLY, XID_PING, OpCode
+from ..._wire.config import CONFIG_PATH
 from ..._wire.handshake import ConnectRequest
 from ..._wire.jute import Reader
 from ..._wire.packets import Record
 from ..._wire.replies import TokenReply
-from ..._wire.requests import AuthPacket, RequestHeader, Sasl
+from ..._wire.requests import AuthPacket, Reconfig, RequestHeader, Sasl
 from ...errors import (
     MarshallingError,
     NoNodeError,
@@ -29,6 +30,7 @@ from ...errors import (
 )
 from . import fourletter
 from .acl import Identity
+from .config import reconfigure
 from .connection import Closing, Connection, Traffic
 from .login import DigestLogin, RefusedLogin
 from .processor import NO_ZXID, Processor
@@ -45,6 +47,7 @@ from .protocol import (
 from .records import NoTokenReply
 from .sessions import Session, Sessions
 from .settings import Settings, milliseconds
+from .tree import Znode
 
 
 class Core:
@@ -70,6 +73,8 @@ class Core:
         self._kept_sessions: Sessions | None = None  # those of the ensemble, while read-only
         self._secret = secret
         self._rng = rng
+        if settings.config is not None:
+            self.processor.tree.set_data(self._config_node, settings.config)
         self.connections: dict[Connection, None] = {}
         self.dropped_requests: Counter[OpCode] = Counter()
         self.dropped_replies: Counter[OpCode] = Counter()
@@ -352,11 +357,24 @@ class Core:
         if self.is_read_only and op in REFUSED_READ_ONLY:
             return None, NotReadOnlyError.code
         try:
+            if op is OpCode.RECONFIG and self.settings.config is not None:
+                return self._reconfigure(Reconfig.read(r), time_ms), 0
             return self.processor.execute(connection, op, r, time_ms), 0
         except RemoteWireError:
             return None, MarshallingError.code
         except ServerError as error:
             return None, error.code
+
+    def _reconfigure(self, request: Reconfig, time_ms: int) -> Record | None:
+        zxid = self.processor.zxid + 1
+        write = reconfigure(request, config=self._config_node.data, zxid=zxid)
+        return self.processor.apply(write, zxid, time_ms)
+
+    @property
+    def _config_node(self) -> Znode:
+        node = self.processor.tree.get(CONFIG_PATH)
+        assert node is not None  # nobody can delete it
+        return node
 
     def _close(self, connection: Connection) -> None:
         self.lost(connection)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ... import paths
 from ..._wire.codes import OpCode
+from ..._wire.config import CONFIG_PATH
 from ..._wire.replies import CreateReply, StatReply
 from ..._wire.requests import Check, Create, Delete, SetACL, SetData
 from ...errors import (
@@ -17,7 +18,7 @@ from ...errors import (
     NoNodeError,
     NotEmptyError,
 )
-from ...model import ACL, CreateMode, EventType, Permission
+from ...model import ACL, CreateMode, EventType, Permission, Stat
 from . import acl as acls
 from . import quotas
 from .tree import Lifetime, Tree, Znode, wrap32
@@ -147,6 +148,14 @@ class Transaction:
         self._undo.append(undo)
         self.events.append((EventType.DATA_CHANGED, request.path))
         return StatReply(node.stat())
+
+    def set_config(self, data: bytes) -> Stat:
+        """Replaces the ensemble's configuration. It is no part of a larger transaction."""
+        node = self._node(CONFIG_PATH)
+        self._tree.set_data(node, data)
+        node.version, node.mtime, node.mzxid = -1, self._time_ms, self._zxid
+        self.events.append((EventType.DATA_CHANGED, CONFIG_PATH))
+        return node.stat()
 
     def set_acl(self, request: SetACL) -> StatReply:
         self._validate(request.path)

@@ -1,0 +1,170 @@
+"""What a client says and does about its session, rather than about znodes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from .._wire.codes import OpCode
+from .._wire.jute import Reader
+from .._wire.packets import encode_body
+from .._wire.requests import AuthPacket
+from ..errors import (
+    ConfigurationError,
+    UsageError,
+)
+from ..model import (
+    Auth,
+    SessionCredentials,
+    SessionState,
+)
+from ..paths import parse_connect_string
+from .core import Core, T
+from .lease import ClientLease
+from .operations import Scope
+from .reply import PendingReply
+from .states import SessionStates
+
+
+class SessionSide:
+    """The part of a client that every view of it shares."""
+
+    def __init__(self, core: Core, prefix: str, *, limited: bool = True) -> None:
+        self._core = core
+        self._limited = limited
+        self._scope = Scope(prefix)
+        self._lease = ClientLease(core, prefix)
+
+    def __repr__(self) -> str:
+        state = self._core.machine.state.value
+        return f"<Client session 0x{self.session_id:x} {state} chroot={self._scope.prefix or '/'}>"
+
+    # --- the session ---------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> int:
+        """The current session; 0 while there is none."""
+        return self._core.machine.session_id
+
+    @property
+    def session_timeout(self) -> float:
+        """What the server granted, in seconds: the least so far, where servers differ in that."""
+        return self._core.machine.timing.session_timeout
+
+    @property
+    def state(self) -> SessionState:
+        """Where the session stands."""
+        return self._core.machine.state
+
+    @property
+    def credentials(self) -> SessionCredentials:
+        """What it takes to go on with the session over another client, in another process maybe.
+
+        Raises:
+            UsageError: there is no session, or one that a read-only server has made up.
+        """
+        credentials = self._core.machine.credentials
+        if credentials is None:
+            raise UsageError("there is no session that could be resumed")
+        return credentials
+
+    def detach(self) -> SessionCredentials:
+        """Has the present session outlive the client: leaving does not close it.
+
+        Whatever is still held then is lost first, as always. Its other ephemeral znodes live until
+        the session timeout has passed, or for as long as `connect(resume=)` goes on with it. If the
+        session expires before the client is closed, the one that follows is closed as usual.
+
+        Returns:
+            The session's `credentials`.
+
+        Raises:
+            UsageError: there is no session.
+        """
+        credentials = self.credentials
+        self._core.detached = credentials.session_id
+        return credentials
+
+    @property
+    def lease(self) -> ClientLease:
+        """Our own reading of how long the session surely lives; renewed while anything is held."""
+        return self._lease
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest transaction that an answer to this client has shown."""
+        return self._core.machine.last_zxid
+
+    def observe(self) -> SessionStates:
+        """The states of the session, from the present one on, as an async iterator."""
+        self._core.check_home()
+        return SessionStates(self._core)
+
+    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
+        """Has every change of state reported, synchronously; returns what ends that.
+
+        For recipes and adapters; applications are better served by `observe`.
+        """
+        return self._core.subscribe(on_state)
+
+    def update_hosts(self, hosts: str) -> None:
+        """Replaces the list of servers.
+
+        A client that is connected may have to move, so that load stays even: to one of the servers
+        that came, for some; away from a server that is gone, for all. It waits for the answers to
+        what it has sent, for an eighth of the session timeout at most; the session goes on.
+
+        Args:
+            hosts: a connect string without a chroot: that of the client is fixed.
+
+        Raises:
+            ConfigurationError: it is malformed, or has a chroot.
+        """
+        self._core.check_home()
+        target = parse_connect_string(hosts)
+        if target.chroot:
+            raise ConfigurationError(f"hosts: a client keeps its chroot, leave it out: {hosts!r}")
+        self._core.on_hosts(target.hosts)
+
+    async def ready(self) -> None:
+        """Waits until the session is connected.
+
+        Raises:
+            SessionError: the client was closed, or its credentials were refused.
+        """
+        await self._core.ready()
+
+    def shared(self, path: str, make: Callable[[], T]) -> T:
+        """The object that everybody on this session shares for a path: for recipes."""
+        return self._core.shared(self._scope.full(path), make)
+
+    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
+        """Runs a job in the client's own task group, at most until the client is closed.
+
+        An `AioleadError` that it raises is logged; any other exception ends the client. Without
+        effect on a closed client.
+        """
+        self._core.spawn(job)
+
+    def add_auth(self, auth: Auth) -> PendingReply[None]:
+        """Presents more credentials: to the present server, and on every later connection.
+
+        They count for every request that is made after this call; the answer says that the server
+        has taken them. While there is no connection it is the next server's, which is waited for as
+        long as the session timeout; the credentials are kept also after that.
+
+        Raises:
+            AuthFailedError: they were refused, which ends the client, as at `connect`.
+            ConnectionLossError: no server was shown them in time.
+        """
+        if not isinstance(auth, Auth):
+            # The value may be, or hold, a password: it is not shown.
+            raise ConfigurationError("auth: must be an Auth, such as Auth.digest(user, password)")
+        body = encode_body(AuthPacket(auth.scheme, auth.credential))
+        reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, _nothing)
+        self._core.machine.check_size(reply)
+        self._core.machine.login.add(auth, reply, self._core.clock())
+        return reply
+
+
+def _nothing(_: Reader) -> None:
+    return None

@@ -1,0 +1,148 @@
+"""Where the list of servers comes from, if it is not fixed: a file, the DNS, a function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+import anyio
+
+from ..errors import ConfigurationError
+from ..paths import validate
+from .operations import checked_duration
+
+Answer = str | Sequence[tuple[str, int]]
+"""Servers as text, like a connect string without a chroot, or as hosts and ports."""
+
+PATIENCE = 10.0
+"""How long an answer may take, in seconds."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Servers whose list may change, for `connect(hosts=)`; made by one of the class methods.
+
+    It is asked before the first connection, then every `refresh` seconds, and when no server has
+    answered. A failure leaves the list as it was, and is logged; so does an empty answer. When the
+    list changes, the client may have to move: see `Client.update_hosts`.
+    """
+
+    _fetch: Callable[[], Awaitable[Answer]] = field(repr=False)
+    _name: str
+    _refresh: float
+    _chroot: str
+
+    @classmethod
+    def provider(
+        cls, provider: Callable[[], Awaitable[Answer]], *, refresh: float = 60.0, chroot: str = ""
+    ) -> Hosts:
+        """Asks a function.
+
+        Args:
+            provider: an `async` function that gives the servers as text, like a connect string, or
+                as a list of hosts and ports. It may raise whatever it likes, and is cancelled if
+                it takes longer than ten seconds.
+            refresh: how often to ask, in seconds.
+            chroot: the path under which the client lives.
+
+        Raises:
+            ConfigurationError: an argument makes no sense.
+        """
+        if not callable(provider):
+            raise ConfigurationError(f"provider: must be an async function, not {provider!r}")
+        return cls._checked(provider, "the provider", refresh, chroot)
+
+    @classmethod
+    def file(
+        cls, path: str | os.PathLike[str], *, refresh: float = 60.0, chroot: str = ""
+    ) -> Hosts:
+        """Reads a file: servers as in a connect string, on one line or on several; `#` comments.
+
+        Args:
+            path: the file.
+            refresh: how often to look, in seconds.
+            chroot: the path under which the client lives.
+
+        Raises:
+            ConfigurationError: an argument makes no sense.
+        """
+        if not isinstance(path, (str, os.PathLike)):
+            raise ConfigurationError(f"path: must be a path, not {path!r}")
+        file = anyio.Path(Path(path))
+        return cls._checked(file.read_text, f"the file {file}", refresh, chroot)
+
+    @classmethod
+    def srv(
+        cls,
+        name: str,
+        *,
+        refresh: float = 60.0,
+        chroot: str = "",
+        resolver: object | None = None,
+    ) -> Hosts:
+        """Looks up SRV records, with dnspython: `aiolead[dns]`.
+
+        All targets are servers, whatever their priorities and weights: load has to be even.
+
+        Args:
+            name: such as `_zookeeper._tcp.example.com`.
+            refresh: how often to look, in seconds.
+            chroot: the path under which the client lives.
+            resolver: a `dns.asyncresolver.Resolver`; by default one as the system configures it.
+
+        Raises:
+            ConfigurationError: an argument makes no sense, or dnspython is not installed.
+        """
+        if not isinstance(name, str) or not name.strip("."):
+            raise ConfigurationError(f"name: must be a domain name, not {name!r}")
+        try:
+            from dns import asyncbackend, asyncresolver
+        except ImportError:
+            raise ConfigurationError("Hosts.srv: needs dnspython: install aiolead[dns]") from None
+
+        if resolver is not None and not isinstance(resolver, asyncresolver.Resolver):
+            raise ConfigurationError(f"resolver: must be a Resolver of dnspython, not {resolver!r}")
+
+        async def look_up() -> list[tuple[str, int]]:
+            asked = asyncresolver.Resolver() if resolver is None else resolver
+            # By default it is that of whoever was first in this process, maybe on another loop.
+            backend = asyncbackend.get_backend(asyncbackend.sniff())
+            answer = await asked.resolve(name, "SRV", lifetime=PATIENCE, backend=backend)
+            return [(record.target.to_text(omit_final_dot=True), record.port) for record in answer]
+
+        return cls._checked(look_up, f"the SRV records of {name}", refresh, chroot)
+
+    @classmethod
+    def _checked(
+        cls, fetch: Callable[[], Awaitable[Answer]], name: str, refresh: float, chroot: str
+    ) -> Hosts:
+        refresh = checked_duration("refresh", refresh, least=0.01, most=86400 * 7)
+        if chroot:
+            validate(chroot, name="chroot")
+        return cls(fetch, name, refresh, "" if chroot == "/" else chroot)
+
+    @property
+    def chroot(self) -> str:
+        """The path under which the client lives; empty for the whole tree."""
+        return self._chroot
+
+    def __str__(self) -> str:
+        return self._name + self._chroot
+
+    @property
+    def name(self) -> str:
+        """What errors and logs call it."""
+        return self._name
+
+    @property
+    def refresh(self) -> float:
+        """How often it is asked, in seconds."""
+        return self._refresh
+
+    async def ask(self) -> Answer:
+        """Asks once; whatever goes wrong is raised as it is. The caller bounds how long."""
+        return await self._fetch()

@@ -1,0 +1,96 @@
+"""The text in which an ensemble's configuration is written, on the wire and in `/zookeeper/config`.
+
+    server.1=zk1:2888:3888:participant;zk1:2181
+    version=100000000
+
+A member is `host:port:port[:role]`, several addresses of it with `|` between them, then `;` and
+where clients reach it: `[host:]port`; and once more, for clients that use TLS. The version is
+hexadecimal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..errors import RemoteWireError
+from ..model import EnsembleConfig, ServerSpec
+
+CONFIG_PATH = "/zookeeper/config"
+
+_SERVER = re.compile(r"\s*server\.(\d+)\s*=(.*)", re.DOTALL)
+_HOST = r"(?:\[(?P<v6>[^\s\[\],;|]+)\]|(?P<host>[^\s:\[\],;|/]+))"
+_MEMBER = re.compile(_HOST + r":(?P<quorum>\d+):(?P<election>\d+)(?::(?P<role>\w+))?")
+_CLIENT = re.compile(rf"(?:{_HOST}:)?(?P<port>\d+)")
+_ROLES = {None: False, "participant": False, "observer": True}
+
+ANYWHERE = "0.0.0.0"  # noqa: S104 - what a client address without a host means
+
+
+def parse_server(text: str) -> ServerSpec:
+    """Reads `server.N=...`.
+
+    Raises:
+        ValueError: it is something else; says what.
+    """
+    match = _SERVER.fullmatch(text)
+    if match is None:
+        raise ValueError(f"no server.N=host:port:port[:role][;[host:]port]: {text!r}")
+    members, *clients = (part.strip() for part in match[2].split(";"))
+    if len(clients) > 2:
+        raise ValueError(f"more than two client addresses: {text!r}")
+    addresses: list[tuple[str, int, int]] = []
+    roles: set[bool] = set()
+    for member in members.split("|"):
+        found = _MEMBER.fullmatch(member.strip())
+        role = None if found is None or found["role"] is None else found["role"].lower()
+        if found is None or role not in _ROLES:
+            raise ValueError(f"{member!r} is no host:port:port[:participant|:observer]: {text!r}")
+        host = found["v6"] or found["host"]
+        addresses.append((host, _port(found["quorum"]), _port(found["election"])))
+        roles.add(_ROLES[role])
+    if len(roles) > 1:
+        raise ValueError(f"one address is of a participant, another of an observer: {text!r}")
+    client, secure = [*(_parse_client(part, text) for part in clients), None, None][:2]
+    return ServerSpec(int(match[1]), tuple(addresses), client, secure, roles.pop())
+
+
+def _parse_client(part: str, text: str) -> tuple[str, int] | None:
+    if not part:
+        return None
+    match = _CLIENT.fullmatch(part)
+    if match is None:
+        raise ValueError(f"{part!r} is no [host:]port: {text!r}")
+    return match["v6"] or match["host"] or ANYWHERE, _port(match["port"])
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 < port < 65536:
+        raise ValueError(f"{text} is no port (1 to 65535)")
+    return port
+
+
+def parse_config(data: bytes) -> EnsembleConfig:
+    """Reads a whole configuration; lines of other kinds (groups, weights) are passed over.
+
+    Raises:
+        RemoteWireError: it makes no sense.
+    """
+    servers: list[ServerSpec] = []
+    version = -1
+    try:
+        for line in data.decode().splitlines():
+            name, _, value = line.partition("=")
+            if name.strip().startswith("server."):
+                servers.append(parse_server(line))
+            elif name.strip() == "version":
+                version = int(value, 16)
+    except ValueError as error:
+        raise RemoteWireError(f"no configuration of an ensemble: {error}") from None
+    return EnsembleConfig(tuple(sorted(servers, key=lambda server: server.id)), version)
+
+
+def format_config(servers: Sequence[ServerSpec], version: int) -> bytes:
+    """The text for a configuration, as servers write it."""
+    return "\n".join([*map(str, servers), f"version={version:x}"]).encode()
