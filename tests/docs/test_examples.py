@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 from support.docs import PATIENCE, ROOT, Program
+from support.raw import RawClient
 
 import aiolead
 from aiolead.testing import EmbeddedServer, ThreadedServer, simulation
@@ -155,9 +156,30 @@ def test_one_of_the_web_workers_runs_the_scheduler(impatient: ThreadedServer) ->
     assert impatient.sessions() == {}, "a worker that stops in good order closes its session"
 
 
+def test_a_service_follows_its_configuration(impatient: ThreadedServer) -> None:
+    hosts = impatient.connect_string
+    with Program("examples/follow_config.py", hosts=hosts) as service, RawClient(hosts) as other:
+        service.wait_for("config: none yet")
+        service.wait_for(r"jobs: \[\]")
+        other.create("/examples/config", b"red")
+        service.wait_for(r"config: red \(version 0\)")
+        other.set("/examples/config", b"blue")
+        service.wait_for(r"config: blue \(version 1\)")
+        other.create("/examples/jobs/a")
+        service.wait_for("jobs: /examples/jobs/a created")
+        (session,) = (id_ for id_ in impatient.sessions() if id_ != other.session.session_id)
+        impatient.expire_session(session)
+        service.wait_for(r"jobs: \['a'\], after a gap \(expired\)")
+        other.delete("/examples/jobs/a")
+        service.wait_for("jobs: /examples/jobs/a deleted")
+        assert not any("blue" in line for line in service.lines[-3:])
+        service.interrupt()
+        service.finish()
+
+
 def test_examples_import_public_names_only() -> None:
     scripts = sorted(EXAMPLES.rglob("*.py"))
-    assert len(scripts) >= 9
+    assert len(scripts) >= 10
     for script in scripts:
         for node in ast.walk(ast.parse(script.read_text())):
             if isinstance(node, ast.ImportFrom):

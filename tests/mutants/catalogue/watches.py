@@ -5,6 +5,9 @@ from __future__ import annotations
 from ..model import Aim, Change, Mutant
 from .kinds import ASYNCIO, LOST_LINKS, RARE
 
+LASTING = ("tests/unit/test_session_lasting.py", "tests/unit/test_session_watches_random.py")
+"""Tests of persistent watches; what is simulated sets none."""
+
 MUTANTS = (
     Mutant(
         number="29",
@@ -299,5 +302,140 @@ MUTANTS = (
             ),
         ),
         tests=("tests/unit/test_session_watches.py",),
+    ),
+    Mutant(
+        number="75c",
+        name="one-shot-watch-over-a-persistent-one",
+        wrong="A read sets its watch although a persistent one is there, which that ends.",
+        seen_in="ZOOKEEPER-4466",
+        changes=(
+            Change(
+                "_session/watches.py",
+                "return body if self._registry.is_one_shot(self._path, self._kind) "
+                'else body[:-1] + b"\\0"',
+                "return body",
+            ),
+        ),
+        tests=LASTING,
+        simulated=False,
+    ),
+    Mutant(
+        number="75d",
+        name="child-watch-ended-by-a-recursive-one",
+        wrong="A reconnect sets a watch for children before the recursive one that ends it.",
+        seen_in="ZOOKEEPER-4466",
+        changes=(Change("_session/watches.py", "(late if ended else early)", "early"),),
+        tests=LASTING,
+        simulated=False,
+    ),
+    Mutant(
+        number="75e",
+        name="persistent-watches-not-rearmed",
+        wrong="Watches are re-armed by SetWatches, which knows no persistent ones.",
+        changes=(
+            Change("_session/watches.py", "tuple(chunk[AddWatchMode.PERSISTENT]),", "(),"),
+            Change("_session/watches.py", "tuple(chunk[AddWatchMode.RECURSIVE]),", "(),"),
+            Change(
+                "_session/watches.py",
+                "OpCode.SET_WATCHES2 if lasting else OpCode.SET_WATCHES",
+                "OpCode.SET_WATCHES",
+            ),
+        ),
+        tests=LASTING,
+        simulated=False,
+    ),
+    Mutant(
+        number="75f",
+        name="gap-not-told",
+        wrong="A stream does not say that the link was down.",
+        changes=(Change("_session/lasting.py", "self.events.miss(self.gap)", "pass"),),
+        tests=LASTING,
+        simulated=False,
+    ),
+    Mutant(
+        number="75g",
+        name="gap-told-too-early",
+        wrong="A stream says so when the link is lost, so that what is read then is stale.",
+        changes=(
+            Change(
+                "_session/lasting.py",
+                "                stream.gap = reason",
+                "                stream.gap = reason; stream.set_again()",
+            ),
+        ),
+        tests=LASTING,
+        simulated=False,
+    ),
+    Mutant(
+        number="75h",
+        name="expiry-told-as-a-reconnect",
+        wrong="A stream says of a new session that the link was down.",
+        changes=(
+            Change(
+                "_session/lasting.py",
+                "self._gap(MissedReason.EXPIRED)",
+                "self._gap(MissedReason.RECONNECTED)",
+            ),
+        ),
+        tests=LASTING,
+        simulated=False,
+    ),
+    Mutant(
+        number="75i",
+        name="overflow-not-told",
+        wrong="Events that find no room are dropped without a word.",
+        changes=(
+            Change(
+                "_session/events.py",
+                "self._overflow(MissedReason.OVERFLOW)",
+                "pass",
+            ),
+        ),
+        tests=("tests/unit/test_session_events.py",),
+        simulated=False,
+    ),
+    Mutant(
+        number="75j",
+        name="merged-across-a-deletion",
+        wrong="A change of a znode is merged into one from before its deletion.",
+        changes=(
+            Change(
+                "_session/events.py",
+                "self._latest.pop((type_, event.path), None)",
+                "pass",
+            ),
+        ),
+        tests=("tests/unit/test_session_events.py",),
+        simulated=False,
+    ),
+    Mutant(
+        number="75k",
+        name="removal-ends-one-shot-watches",
+        wrong="One-shot watches that lived on a persistent one end with it, without a word.",
+        changes=(
+            Change(
+                "_session/watches.py",
+                """
+                del self.lasting.by_path[path]
+                self.told += 1
+                self._set_again(path)
+                """,
+                """
+                del self.lasting.by_path[path]
+                self.told += 1
+                """,
+            ),
+        ),
+        tests=LASTING,
+        simulated=False,
+    ),
+    Mutant(
+        number="75l",
+        name="dropped-watch-stays",
+        wrong="A watch that nobody holds any more stays on the server.",
+        seen_in="CURATOR-107; kazoo #175",
+        changes=(Change("_session/watches.py", "self._dropped.append(slot)", "pass"),),
+        tests=("tests/client/test_client_streams.py",),
+        simulated=False,
     ),
 )

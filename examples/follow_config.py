@@ -1,0 +1,48 @@
+"""A service that follows its configuration, and everything that happens below /examples/jobs.
+
+The view holds the latest configuration, whatever happens to the link and the session: it can be
+asked at any time, and is never a change behind for longer than the link is down. The stream tells
+every event, in order; after a gap, which it does not hide, one looks again.
+
+AIOLEAD_HOSTS=127.0.0.1:2181 python examples/follow_config.py
+"""
+
+import asyncio
+
+import aiolead
+
+CONFIG, JOBS = "/examples/config", "/examples/jobs"
+
+
+async def follow_config(client: aiolead.Client) -> None:
+    async with client.watch_data(CONFIG) as view:
+        async for value in view:
+            if value is None:
+                print("config: none yet", flush=True)
+            else:
+                data, stat = value
+                print(f"config: {data.decode()} (version {stat.version})", flush=True)
+
+
+async def follow_jobs(client: aiolead.Client) -> None:
+    async with client.watch(JOBS, recursive=True) as events:
+        # Only now, so that nothing can happen between the look and the first event.
+        print(f"jobs: {sorted(await client.get_children(JOBS))}", flush=True)
+        async for event in events:
+            match event:
+                case aiolead.Missed(reason):
+                    names = sorted(await client.get_children(JOBS))
+                    print(f"jobs: {names}, after a gap ({reason.value})", flush=True)
+                case aiolead.WatchEvent(type, path):
+                    print(f"jobs: {path} {type.name.lower()}", flush=True)
+
+
+async def main() -> None:
+    async with aiolead.connect() as client:
+        await client.ensure_path(JOBS)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(follow_config(client))
+            tasks.create_task(follow_jobs(client))
+
+
+asyncio.run(main())
