@@ -65,9 +65,11 @@ async def require(core: Core, feature: Feature) -> Peer:
         ConnectionLossError: there was no connection for the session timeout, or the server could
             not be asked for its version.
         SessionError: the session is over.
+        UsageError: from elsewhere than where the client belongs.
 
     Cancellation: nothing was asked of the session's own connection.
     """
+    core.check_home()
     core.check_home()
     session_id = core.machine.session_id
     while True:

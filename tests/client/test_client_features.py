@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from anyio.abc import ByteStream
 from conftest import ServerUnderTest
@@ -22,6 +23,7 @@ from aiolead.errors import (
     ConfigurationError,
     SessionExpiredError,
     UnimplementedError,
+    UsageError,
 )
 from aiolead.testing import EmbeddedServer
 
@@ -389,3 +391,16 @@ async def test_a_closed_client_asks_nobody() -> None:
         with pytest.raises(ClientClosedError):
             await client.whoami()
         assert telephone.asked == 0
+
+
+@pytest.mark.parametrize(("operation", "needs"), NEWER)
+async def test_nobody_is_asked_from_another_thread(operation: Operation, needs: str) -> None:
+    async def ask(client: Client) -> None:
+        await operation(client)
+
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client:
+            with pytest.raises(UsageError, match="another thread"):
+                await anyio.to_thread.run_sync(anyio.run, ask, client)
+            assert telephone.asked == 0

@@ -21,6 +21,7 @@ from aiolead._wire.requests import (
     SetData,
     Sync,
 )
+from aiolead._wire.srvr import told_version
 from aiolead.model import ACL, EventType, Permission
 
 
@@ -37,6 +38,19 @@ def test_a_new_session_is_known_everywhere() -> None:
     ]
     assert stage.ensemble.sessions() == sorted(ids)
     assert {fact["timeout"] for fact in stage.told("session-created")} == {2.0}
+
+
+def test_servers_tell_their_version() -> None:
+    stage = Stage()
+    stage.start()
+    for server in stage.ensemble.servers:
+        client, told = stage.knock(server), bytearray()
+        client.received = told.extend  # type: ignore[method-assign,assignment]
+        client.say(b"sr")
+        stage.run(STEP)
+        client.say(b"vr")
+        stage.until(lambda client=client: client.is_closed)  # type: ignore[misc]
+        assert told_version(bytes(told)) == (3, 8, 0)
 
 
 def test_the_timeout_is_kept_within_bounds() -> None:

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Protocol
 from ...._wire.codes import OpCode
 from ...._wire.jute import Reader
 from ...._wire.requests import AuthPacket, RequestHeader
+from ...._wire.srvr import SRVR
 from ....errors import RemoteWireError, UnimplementedError
 from ..._server.connection import Closing, Connection, Traffic
 from ..._server.processor import NO_ZXID
 from ..._server.protocol import NOT_FOR_CLIENTS, OPS, Greeting, authenticate, reply, take_fault
 from ..._server.records import NoTokenReply
+from ..._server.settings import VERSION
 from ..connection import Wire
 
 _HEADER_SIZE = 8
+
+_TOLD = f"Zookeeper version: {'.'.join(map(str, VERSION))}-aiolead-simulated\n".encode()
+"""The answer to `srvr`, the one word that these servers know: what clients ask it for."""
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline
@@ -117,6 +122,15 @@ class Clients:
         if link.greeting is not None:
             link.held += data
             return
+        if not connection.has_opened:
+            data = connection.opening = connection.opening + data
+            if len(data) < len(SRVR):
+                return
+            connection.has_opened, connection.opening = True, b""
+            if data.startswith(SRVR):
+                connection.queue(_TOLD)
+                connection.close_after_flush()
+                return
         connection.frames = connection.reader.feed(data)
         self._resume(link)
 
