@@ -33,6 +33,7 @@ from aiolead._wire.replies import (
     PathReply,
     ReplyHeader,
     StatReply,
+    TokenReply,
     WatcherEvent,
     WhoAmIReply,
 )
@@ -55,6 +56,7 @@ from aiolead._wire.requests import (
     Reconfig,
     RemoveWatches,
     RequestHeader,
+    Sasl,
     SetACL,
     SetData,
     SetWatches,
@@ -121,6 +123,8 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
         st.builds(SetWatches, I64, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, st.just(OpCode.SET_WATCHES2)),
     ),
     "AuthPacket": st.builds(AuthPacket, TEXT, DATA),
+    "Sasl": st.builds(Sasl, DATA),
+    "TokenReply": st.builds(TokenReply, DATA),
     "GetEphemerals": st.builds(GetEphemerals, TEXT),
     "Multi": st.builds(
         Multi, st.lists(CREATES | DELETES | SET_DATAS | CHECKS, max_size=4).map(tuple)
@@ -182,6 +186,8 @@ SAMPLES: list[Any] = [
     SetWatches(2**33, ("/a",), ("/b", "/c"), ("/d",)),
     SetWatches(2**33, ("/a",), ("/b",), ("/c",), ("/d",), ("/e",), OpCode.SET_WATCHES2),
     AuthPacket("digest", b"u:p"),
+    Sasl(b"token"),
+    TokenReply(b"token"),
     GetEphemerals("/a"),
     GetAllChildrenNumber("/a"),
     MultiRead((GetData("/a", True), GetChildren("/b", op=OpCode.GET_CHILDREN))),
