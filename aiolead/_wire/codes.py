@@ -76,6 +76,9 @@ class WatcherType(enum.IntEnum):
     CHILDREN = 1
     DATA = 2
     ANY = 3
+    PERSISTENT = 4
+    """From 3.9 on, as is `RECURSIVE`; before, the others remove persistent watches, too."""
+    RECURSIVE = 5
 
 
 class AddWatchMode(enum.IntEnum):

@@ -72,7 +72,7 @@ def test_a_recursive_watch_on_the_root_hears_all() -> None:
     assert watches.trigger(CREATED, "/a/b/c") == ["me"]
 
 
-@pytest.mark.parametrize("type_", WatcherType)
+@pytest.mark.parametrize("type_", [WatcherType.CHILDREN, WatcherType.DATA, WatcherType.ANY])
 def test_removing(type_: WatcherType) -> None:
     watches: Watches[str] = Watches()
     assert not watches.remove("/a", "me", type_)
@@ -98,3 +98,55 @@ def test_forgetting_a_watcher_leaves_nothing_of_it() -> None:
     assert watches.by_path() == {"/a": {"other"}, "/b": {"other"}}
     assert watches.summary() == (1, 2, 2)
     assert watches.trigger(CREATED, "/c/d") == []
+
+
+# --- several modes on one path -----------------------------------------------------------------
+
+
+def test_before_3_9_the_last_of_several_is_all_there_is() -> None:
+    """ZOOKEEPER-4466; so it is on a real 3.8."""
+    watches: Watches[str] = Watches()
+    watches.add_lasting("/a", "me", Mode.PERSISTENT)
+    watches.add_data("/a", "me")
+    assert [watches.trigger(CHANGED, "/a") for _ in range(2)] == [["me"], []]
+    assert [watches.trigger(CHILDREN, "/a") for _ in range(2)] == [["me"], ["me"]]
+    watches.add_child("/a", "me")
+    watches.add_lasting("/a", "me", Mode.RECURSIVE)
+    assert watches.trigger(CHILDREN, "/a") == []
+    assert watches.trigger(CREATED, "/a/b") == ["me"]
+    watches.add_lasting("/a", "me", Mode.PERSISTENT)
+    assert watches.trigger(CREATED, "/a/b") == []
+    assert watches.remove("/a", "me", WatcherType.DATA)
+    assert watches.trigger(CHANGED, "/a") == []
+    assert not watches.knows(WatcherType.PERSISTENT)
+
+
+def test_from_3_9_on_they_live_side_by_side() -> None:
+    watches: Watches[str] = Watches(apart=True)
+    watches.add_lasting("/a", "me", Mode.PERSISTENT)
+    watches.add_data("/a", "me")
+    assert [watches.trigger(CHANGED, "/a") for _ in range(2)] == [["me"], ["me"]]
+    watches.add_lasting("/a", "me", Mode.RECURSIVE)
+    assert watches.remove("/a", "me", WatcherType.PERSISTENT)
+    assert not watches.holds("/a", "me", WatcherType.PERSISTENT)
+    assert watches.trigger(CREATED, "/a/b") == ["me"]
+    assert watches.trigger(CHILDREN, "/a") == []
+    watches.add_child("/a", "me")
+    assert [watches.trigger(CHILDREN, "/a") for _ in range(2)] == [["me"], []]
+    watches.add_data("/a", "me")
+    assert watches.remove("/a", "me", WatcherType.DATA)
+    assert not watches.remove("/a", "me", WatcherType.DATA)
+    assert watches.trigger(CHANGED, "/a") == ["me"]
+    assert watches.remove("/a", "me", WatcherType.RECURSIVE)
+    assert watches.trigger(CREATED, "/a/b") == []
+    assert len(watches) == 0
+
+
+def test_all_of_them_are_removed_at_once() -> None:
+    watches: Watches[str] = Watches(apart=True)
+    watches.add_child("/a", "me")
+    watches.add_lasting("/a", "me", Mode.PERSISTENT)
+    watches.add_lasting("/a", "me", Mode.RECURSIVE)
+    assert watches.remove("/a", "me", WatcherType.ANY)
+    assert watches.trigger(DELETED, "/a") == []
+    assert len(watches) == 0

@@ -21,6 +21,7 @@ from aiolead._session.depot import Call
 from aiolead._session.watches import Kind
 from aiolead._wire.packets import Record
 from aiolead._wire.requests import Create, Delete, SetData
+from aiolead._wire.srvr import Version
 from aiolead.errors import ServerError
 from aiolead.model import OPEN_ACL_UNSAFE, EventType, MissedReason
 from aiolead.testing._server.connection import Connection
@@ -31,6 +32,8 @@ from aiolead.testing._server.transaction import Transaction
 PATHS = ["/a", "/a/b", "/d"]
 READS = {"get": get, "exists": exists, "children": children}
 NOW = 1000.0
+VERSIONS: list[Version] = [(3, 8, 0), (3, 9, 0)]
+"""Before and after watches of several modes on one path could live side by side."""
 
 E = EventType
 
@@ -38,7 +41,7 @@ E = EventType
 class World:
     """A client, its server, and somebody else who writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: Version = VERSIONS[0]) -> None:
         self.script = Script()
         self.core = Core(
             Settings(
@@ -48,6 +51,7 @@ class World:
                 max_frame=1 << 20,
                 max_connections=0,
                 container_interval_ms=60_000,
+                version=version,
             ),
             random.Random(1),
         )
@@ -241,10 +245,12 @@ STEP = st.one_of(
 )
 
 
-@given(steps=st.lists(STEP, max_size=40))
+@given(version=st.sampled_from(VERSIONS), steps=st.lists(STEP, max_size=40))
 @settings(max_examples=150, deadline=None)
-def test_whoever_watches_hears_of_every_change(steps: list[tuple[object, ...]]) -> None:
-    world = World()
+def test_whoever_watches_hears_of_every_change(
+    version: Version, steps: list[tuple[object, ...]]
+) -> None:
+    world = World(version)
     for verb, *args in steps:
         getattr(world, str(verb))(*args)
     world.settle()
@@ -264,9 +270,12 @@ def test_whoever_watches_hears_of_every_change(steps: list[tuple[object, ...]]) 
     assert machine.watches._arming == {}
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("recursive", [False, True])
-def test_a_second_stream_does_not_end_a_watch_for_children(recursive: bool) -> None:
-    world = World()
+def test_a_second_stream_does_not_end_a_watch_for_children(
+    recursive: bool, version: Version
+) -> None:
+    world = World(version)
     world.create("/a")
     world.watch("children", "/a")
     world.open("/a", True)

@@ -184,7 +184,8 @@ def test_the_operations_are_those_of_zookeeper() -> None:
 
 def test_the_watcher_types_are_those_of_zookeeper() -> None:
     theirs = {name.upper(): number for name, number in GOLDEN["watcher_types"].items()}
-    assert {type_.name: type_.value for type_ in WatcherType} == theirs
+    later = {WatcherType.PERSISTENT, WatcherType.RECURSIVE}  # in 3.9
+    assert {type_.name: type_.value for type_ in WatcherType if type_ not in later} == theirs
 
 
 def test_the_reserved_xids() -> None:

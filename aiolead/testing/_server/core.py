@@ -63,6 +63,7 @@ class Core:
         self.traffic = Traffic()
         self.processor = Processor(
             event_zxids=settings.event_zxids,
+            watches_apart=settings.version >= (3, 9, 0),
             enforces_quotas=settings.enforces_quotas,
             schemes=settings.schemes,
         )

@@ -44,6 +44,7 @@ class Processor:
 
     Args:
         event_zxids: whether watch events carry the zxid of the change.
+        watches_apart: whether watches of several modes on one path do not end each other.
         enforces_quotas: whether the hard limits of quotas hold.
         schemes: what ACL entries may name, beside world and auth.
 
@@ -56,11 +57,12 @@ class Processor:
         self,
         *,
         event_zxids: bool = False,
+        watches_apart: bool = False,
         enforces_quotas: bool = False,
         schemes: frozenset[str] = acl.DEFAULT_SCHEMES,
     ) -> None:
         self.tree = Tree()
-        self.watches: Watches[Connection] = Watches()
+        self.watches: Watches[Connection] = Watches(apart=watches_apart)
         self.zxid = 0
         self.on_changes: Callable[[Sequence[tuple[EventType, str]]], None] | None = None
         self._event_zxids = event_zxids
@@ -218,6 +220,8 @@ class Processor:
             type_ = WatcherType(request.type)
         except ValueError:
             raise RemoteWireError(f"the watcher type {request.type}") from None
+        if not self.watches.knows(type_):
+            raise RemoteWireError(f"the watcher type {request.type}")
         match = self.watches.remove if op is OpCode.REMOVE_WATCHES else self.watches.holds
         if not match(request.path, connection, type_):
             raise NoWatcherError(request.path)

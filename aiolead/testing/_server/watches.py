@@ -13,33 +13,48 @@ W = TypeVar("W")
 """Who watches: anything hashable. The server uses its connections."""
 
 
-class Mode(enum.Enum):
+class Mode(enum.IntFlag):
     """How long a watch lasts, and how far it sees."""
 
-    ONCE = enum.auto()
-    PERSISTENT = enum.auto()
-    RECURSIVE = enum.auto()
+    ONCE = 1
+    PERSISTENT = 2
+    RECURSIVE = 4
+
+
+ALL = Mode.ONCE | Mode.PERSISTENT | Mode.RECURSIVE
 
 
 class _Table(Generic[W]):
-    """Watches of one kind, by path and by watcher; one per watcher and path."""
+    """Watches of one kind, by path and by watcher.
 
-    def __init__(self) -> None:
+    Args:
+        apart: whether a watcher has one watch of each mode for a path, and not one that the last
+            request has set.
+    """
+
+    def __init__(self, *, apart: bool) -> None:
+        self._apart = apart
         self.by_path: dict[str, dict[W, Mode]] = {}
         self.by_watcher: dict[W, dict[str, None]] = {}
         self._recursive = 0
 
     def add(self, path: str, watcher: W, mode: Mode) -> None:
         watchers = self.by_path.setdefault(path, {})
-        self._recursive += (mode is Mode.RECURSIVE) - (watchers.get(watcher) is Mode.RECURSIVE)
-        watchers[watcher] = mode
+        before = watchers.get(watcher, Mode(0))
+        watchers[watcher] = before | mode if self._apart else mode
+        self._recursive += _sees_below(watchers[watcher]) - _sees_below(before)
         self.by_watcher.setdefault(watcher, {})[path] = None
 
-    def discard(self, path: str, watcher: W) -> bool:
+    def discard(self, path: str, watcher: W, modes: Mode = ALL) -> bool:
         watchers = self.by_path.get(path)
-        if watchers is None or watcher not in watchers:
+        if watchers is None or not watchers.get(watcher, Mode(0)) & modes:
             return False
-        self._recursive -= watchers.pop(watcher) is Mode.RECURSIVE
+        before = watchers.pop(watcher)
+        left = before & ~modes
+        self._recursive += _sees_below(left) - _sees_below(before)
+        if left:
+            watchers[watcher] = left
+            return True
         if not watchers:
             del self.by_path[path]
         own = self.by_watcher[watcher]
@@ -48,8 +63,8 @@ class _Table(Generic[W]):
             del self.by_watcher[watcher]
         return True
 
-    def holds(self, path: str, watcher: W) -> bool:
-        return watcher in self.by_path.get(path, ())
+    def holds(self, path: str, watcher: W, modes: Mode = ALL) -> bool:
+        return bool(self.by_path.get(path, {}).get(watcher, Mode(0)) & modes)
 
     def forget(self, watcher: W) -> None:
         for path in list(self.by_watcher.get(watcher, ())):
@@ -59,26 +74,31 @@ class _Table(Generic[W]):
         """Who is to be told; watches that last once are gone after it."""
         told = dict.fromkeys(self.by_path.get(path, ()))
         for watcher in list(told):
-            mode = self.by_path[path][watcher]
-            if mode is Mode.ONCE:
-                self.discard(path, watcher)
-            elif mode is Mode.RECURSIVE and type_ is EventType.CHILDREN_CHANGED:
+            modes = self.by_path[path][watcher]
+            self.discard(path, watcher, Mode.ONCE)
+            if modes == Mode.RECURSIVE and type_ is EventType.CHILDREN_CHANGED:
                 # It hears of the child itself.
                 del told[watcher]
         if self._recursive and type_ is not EventType.CHILDREN_CHANGED:
             for above in _ancestors(path):
-                for watcher, mode in self.by_path.get(above, {}).items():
-                    if mode is Mode.RECURSIVE:
+                for watcher, modes in self.by_path.get(above, {}).items():
+                    if _sees_below(modes):
                         told[watcher] = None
         return list(told)
 
 
 class Watches(Generic[W]):
-    """The two kinds of watches: on a znode's existence and data, and on its list of children."""
+    """The two kinds of watches: on a znode's existence and data, and on its list of children.
 
-    def __init__(self) -> None:
-        self._data: _Table[W] = _Table()
-        self._child: _Table[W] = _Table()
+    Args:
+        apart: whether a connection may have watches of several modes on one path, as from 3.9 on
+            (ZOOKEEPER-4466). Before, each that it sets ends what it had there.
+    """
+
+    def __init__(self, *, apart: bool = False) -> None:
+        self._apart = apart
+        self._data: _Table[W] = _Table(apart=apart)
+        self._child: _Table[W] = _Table(apart=apart)
 
     def __len__(self) -> int:
         return sum(len(w) for t in (self._data, self._child) for w in t.by_path.values())
@@ -94,15 +114,22 @@ class Watches(Generic[W]):
     def add_lasting(self, path: str, watcher: W, mode: Mode) -> None:
         """For `ADD_WATCH`: sees both kinds of change."""
         self._data.add(path, watcher, mode)
-        self._child.add(path, watcher, mode)
+        if mode is Mode.PERSISTENT or not self._apart:
+            self._child.add(path, watcher, mode)
 
     def remove(self, path: str, watcher: W, type_: WatcherType) -> bool:
         """False if there was none."""
-        removed = [table.discard(path, watcher) for table in self._tables(type_)]
+        modes = self._modes(type_)
+        removed = [table.discard(path, watcher, modes) for table in self._tables(type_)]
         return any(removed)
 
     def holds(self, path: str, watcher: W, type_: WatcherType) -> bool:
-        return any(table.holds(path, watcher) for table in self._tables(type_))
+        modes = self._modes(type_)
+        return any(table.holds(path, watcher, modes) for table in self._tables(type_))
+
+    def knows(self, type_: WatcherType) -> bool:
+        """Whether watches can be removed by this type."""
+        return self._apart or type_ not in (WatcherType.PERSISTENT, WatcherType.RECURSIVE)
 
     def forget(self, watcher: W) -> None:
         """Drops all watches of one watcher: they end with its connection."""
@@ -141,10 +168,25 @@ class Watches(Generic[W]):
         match type_:
             case WatcherType.CHILDREN:
                 return (self._child,)
-            case WatcherType.DATA:
+            case WatcherType.DATA | WatcherType.RECURSIVE:
                 return (self._data,)
-            case WatcherType.ANY:
+            case WatcherType.ANY | WatcherType.PERSISTENT:
                 return (self._child, self._data)
+
+    def _modes(self, type_: WatcherType) -> Mode:
+        match type_:
+            case WatcherType.PERSISTENT:
+                return Mode.PERSISTENT
+            case WatcherType.RECURSIVE:
+                return Mode.RECURSIVE
+            case WatcherType.CHILDREN | WatcherType.DATA if self._apart:
+                return Mode.ONCE
+            case _:
+                return ALL
+
+
+def _sees_below(modes: Mode) -> bool:
+    return bool(modes & Mode.RECURSIVE)
 
 
 def _ancestors(path: str) -> Iterator[str]:
