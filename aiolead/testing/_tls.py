@@ -37,8 +37,8 @@ def distinguished_name(subject: tuple[tuple[tuple[str, str], ...], ...]) -> str:
 
 
 def _escaped(value: str) -> str:
-    text = "".join(f"\\{char}" if char in ',+"\\<>;' else char for char in value)
-    if text[:1] in ("#", " "):
+    text = "".join(f"\\{char}" if char in ',=+<>#;"\\' else char for char in value)
+    if text[:1] == " ":
         text = f"\\{text}"
     if text.endswith(" ") and not text.endswith("\\ "):
         text = f"{text[:-1]}\\ "

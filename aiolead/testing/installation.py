@@ -89,9 +89,10 @@ def _release_jars(home: Path) -> tuple[Path, ...]:
 
 
 def _debian_jars() -> tuple[Path, ...]:
-    # The manifest of Debian's zookeeper.jar names all that it needs but a logger.
-    jars = (_SYSTEM_JARS / "zookeeper.jar", _SYSTEM_JARS / "slf4j-simple.jar")
-    return _all_present(jars)
+    # The manifest of Debian's zookeeper.jar names all that it needs but a logger, and what Netty
+    # needs besides, without which there is no TLS. They come with the same package.
+    names = ("zookeeper.jar", "slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar")
+    return _all_present([_SYSTEM_JARS / name for name in names])
 
 
 def _all_present(jars: Sequence[Path]) -> tuple[Path, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 NAME = "zk.example"
 """A host name that the servers' certificates have, beside `localhost` and the loopback address."""
@@ -36,13 +37,14 @@ class Authority:
         self,
         *identities: str,
         common_name: str | None = None,
+        organization: str = "aiolead tests",
         expires: datetime.datetime | None = None,
     ) -> Pem:
         """A certificate; by default one for a server on this machine."""
         leaf = self._ca.issue_cert(
             *(identities or (NAME, "localhost", "127.0.0.1")),
             common_name=common_name,
-            organization_name="aiolead tests",
+            organization_name=organization,
             not_before=datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
             not_after=expires,
         )
@@ -50,14 +52,24 @@ class Authority:
         cert = self._folder / f"{self._name}-{self._count}.pem"
         key = self._folder / f"{self._name}-{self._count}.key"
         cert.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
-        leaf.private_key_pem.write_to_path(str(key))
+        # As PKCS #8, the one form that Java reads, too.
+        private = serialization.load_pem_private_key(leaf.private_key_pem.bytes(), None)
+        key.write_bytes(
+            private.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
         return Pem(cert, key)
 
-    def server_context(self, pem: Pem, *, wants_client: bool = False) -> ssl.SSLContext:
-        """For a server with that certificate."""
+    def server_context(
+        self, pem: Pem, *, wants_client: bool = False, insists: bool = True
+    ) -> ssl.SSLContext:
+        """For a server with that certificate, which may want one of its clients."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(pem.cert, pem.key)
         if wants_client:
             context.load_verify_locations(self.pem)
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_REQUIRED if insists else ssl.CERT_OPTIONAL
         return context

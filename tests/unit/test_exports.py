@@ -213,7 +213,7 @@ def test_importing_it_imports_no_extra() -> None:
     )
     imported = run.stdout.split()
     assert "aiolead._client.client" in imported
-    extras = {"trio", "cyclopts", "rich", "attrs", "kazoo", "aiozk", "uvloop", "pytest"}
+    extras = {"trio", "cyclopts", "rich", "attrs", "kazoo", "aiozk", "uvloop", "pytest", "gssapi"}
     assert extras & {module.partition(".")[0] for module in imported} == set()
     assert [m for m in imported if m.startswith(("aiolead.testing", "aiolead.cli"))] == []
 

@@ -48,7 +48,7 @@ class Connection:
         self.address = address
         self.session_id = 0
         self.timeout_ms = 0
-        self.identities: list[Identity] = [("ip", address), *identities]
+        self.identities: list[Identity] = [*identities, ("ip", address)]
         self.login: DigestLogin | None = None
         self.closing = Closing.NO
         self.reader = FrameReader(max_frame)
