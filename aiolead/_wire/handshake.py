@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..errors import RemoteWireError
 from .codes import PROTOCOL_VERSION
 from .jute import Reader, Writer
+
+REPLY_HEADER = 16
+"""Bytes of a `ReplyHeader`: less than a `ConnectResponse` has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,13 @@ class ConnectResponse:
 
     @classmethod
     def read(cls, r: Reader) -> ConnectResponse:
+        if r.remaining == REPLY_HEADER:
+            # What a read-only server says that may not make up a session (ZooKeeper 3.8).
+            r.i32(), r.i64()
+            raise RemoteWireError(
+                f"error {r.i32()} instead of a session; "
+                "a read-only server needs localSessionsEnabled to make one up"
+            )
         version, timeout, session = r.i32(), r.i32(), r.i64()
         password = r.blob()
         read_only = r.flag() if r.remaining else False

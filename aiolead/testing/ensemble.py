@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from ..errors import UsageError
+from ..errors import ConfigurationError, UsageError
 from ._proxy.fabric import Fabric
 from .launch import LOOPBACK, LaunchError, free_ports, wait_until
 from .servers import BlockingServer, ZooKeeperServer, in_thread
@@ -36,8 +36,11 @@ class BlockingEnsemble:
         force_sync: see `BlockingServer`.
         extra: more lines for every server's configuration file.
         java_options: more options for the Java runtimes.
+        reconfigurable: whether servers may be added and removed (`reconfigEnabled`), by anybody:
+            access control is off then. It takes an ensemble that is not `partitionable`.
 
     Raises:
+        ConfigurationError: it is to be both `partitionable` and `reconfigurable`.
         ZooKeeperNotFoundError: ZooKeeper or Java is not installed; says what to install.
     """
 
@@ -52,13 +55,21 @@ class BlockingEnsemble:
         force_sync: bool = False,
         extra: Mapping[str, object] | None = None,
         java_options: Sequence[str] = (),
+        reconfigurable: bool = False,
     ) -> None:
+        if partitionable and reconfigurable:
+            raise ConfigurationError("reconfigurable: servers tell each other other addresses then")
         ports = free_ports(3 * size)
         client_ports, member_ports = ports[:size], list(zip(*[iter(ports[size:])] * 2, strict=True))
         direct = {
             f"server.{n}": f"{LOOPBACK}:{quorum}:{election}"
             for n, (quorum, election) in enumerate(member_ports, start=1)
         }
+        if reconfigurable:
+            for n, port in enumerate(client_ports, start=1):
+                direct[f"server.{n}"] += f":participant;{LOOPBACK}:{port}"
+            extra = {"reconfigEnabled": "true", **(extra or {})}
+            java_options = ("-Dzookeeper.skipACL=yes", *java_options)
         self._fabric = Fabric(member_ports) if partitionable else None
         self.servers = tuple(
             BlockingServer(
@@ -248,6 +259,7 @@ class Ensemble:
         force_sync: bool = False,
         extra: Mapping[str, object] | None = None,
         java_options: Sequence[str] = (),
+        reconfigurable: bool = False,
     ) -> None:
         self._adopt(
             BlockingEnsemble(
@@ -259,6 +271,7 @@ class Ensemble:
                 force_sync=force_sync,
                 extra=extra,
                 java_options=java_options,
+                reconfigurable=reconfigurable,
             )
         )
 

@@ -12,8 +12,8 @@ from aiolead._session.depot import Call
 from aiolead._session.watches import Kind
 from aiolead._wire.codes import REFUSED_READ_ONLY, OpCode
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.packets import encode_record
-from aiolead._wire.replies import StatReply
+from aiolead._wire.packets import encode_record, encode_reply
+from aiolead._wire.replies import ReplyHeader, StatReply
 from aiolead.errors import NotReadOnlyError, RemoteWireError, SessionExpiredError
 from aiolead.model import Auth, EventType
 from aiolead.model import SessionState as S
@@ -177,3 +177,10 @@ def test_a_closed_session_is_not_told_to_one(script: Script) -> None:
     goodbye = script.machine.close(script.now)
     script.machine.give_up_session()
     assert isinstance(goodbye.error(), SessionExpiredError)
+
+
+def test_one_that_can_make_up_no_session_says_why(script: Script) -> None:
+    """ZooKeeper 3.8, where local sessions are off: it answers the handshake with an error."""
+    script.open()
+    with pytest.raises(RemoteWireError, match=r"error -119 .* needs localSessionsEnabled"):
+        script.feed(encode_reply(ReplyHeader(0, 7, NotReadOnlyError.code), None))

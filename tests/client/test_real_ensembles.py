@@ -1,0 +1,175 @@
+"""What only real ensembles show: servers without a quorum, servers that come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import anyio
+import pytest
+from support.recipes import eventually
+
+import aiolead
+from aiolead import (
+    CreateMode,
+    EphemeralOnLocalSessionError,
+    Lock,
+    NotReadOnlyError,
+    SessionState,
+)
+from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
+
+S = SessionState
+
+
+@pytest.fixture(scope="module")
+def three_members(zookeeper_installed: None) -> Iterator[BlockingEnsemble]:
+    options = ("-Dreadonlymode.enabled=true",)
+    # Without local sessions, a read-only server answers no handshake.
+    local = {"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
+    with BlockingEnsemble(3, reconfigurable=True, java_options=options, extra=local) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def members(three_members: BlockingEnsemble) -> Iterator[Ensemble]:
+    """Three servers that may be added and removed, and that become read-only without a quorum."""
+    yield Ensemble.over(three_members)
+    three_members.ensure_serving()
+
+
+async def test_read_only(members: Ensemble) -> None:
+    """Two of three are killed, then one comes back."""
+    async with aiolead.connect(members.connect_string, session_timeout=2) as client:
+        await client.ensure_path("/read-only")
+        await client.set("/read-only", b"1")
+    survivor, *others = members.servers
+    async with aiolead.connect(
+        members.connect_string, session_timeout=2, read_only=True, connect_timeout=30
+    ) as holder:
+        session = holder.session_id
+        async with holder.observe() as states:
+            for server in others:
+                await server.kill()
+            async with aiolead.connect(
+                members.connect_string, session_timeout=2, read_only=True, connect_timeout=30
+            ) as client:
+                assert client.state is S.READ_ONLY
+                made_up = client.session_id
+                assert (await client.get("/read-only"))[0] == b"1"
+                for refused in (client.set("/read-only", b"2"), client.sync()):
+                    with pytest.raises(NotReadOnlyError):
+                        await refused
+                # Who has had a session loses that first.
+                seen: list[tuple[S, int]] = []
+                with anyio.fail_after(40):
+                    while not seen or seen[-1][0] is not S.READ_ONLY:
+                        change = await anext(states)
+                        seen.append((change.state, change.session_id))
+                assert (S.EXPIRED, session) in seen
+                await others[0].start()
+                with anyio.fail_after(60):
+                    await client.ready()
+                    await holder.ready()
+                assert client.session_id != made_up
+                async with Lock(client, "/read-only/lock").hold() as held:
+                    await held.verify()
+                await holder.set("/read-only", b"3")
+    assert await survivor.four_letter("isro") == "rw"
+
+
+async def test_clients_follow_the_ensemble(members: Ensemble) -> None:
+    """The server of a client is removed, and added again; its session and its lock go on."""
+    async with aiolead.connect(members.connect_string, session_timeout=4) as operator:
+        before = await operator.get_config()
+        assert [spec.client_address() for spec in before.servers] == [
+            ("127.0.0.1", server.port) for server in members.servers
+        ]
+        async with (
+            aiolead.connect(
+                members.connect_string, session_timeout=4, follow_config=True
+            ) as client,
+            Lock(client, "/followed").hold() as held,
+        ):
+            session = client.session_id
+            left = await members.connected_server(session)
+            assert left is not None
+            (gone,) = (spec for spec in before.servers if spec.client == ("127.0.0.1", left.port))
+            after = await operator.reconfig(leaving=[gone.id], version=before.version)
+            assert gone not in after.servers
+            assert after.version > before.version
+
+            async def has_moved() -> bool:
+                return await members.connected_server(session) not in (None, left)
+
+            await eventually(has_moved, "the client has left the server", within=30)
+            await held.verify()
+            assert client.session_id == session
+            with pytest.raises(aiolead.BadVersionError):
+                await operator.reconfig(joining=[gone], version=before.version)
+            back = await operator.reconfig(joining=[gone])
+            assert back.servers == before.servers
+            watch = client.make_watch()
+            assert await client.get_config(watch=watch) == back
+            held.check()
+
+
+@pytest.fixture(scope="module")
+def local_sessions(zookeeper_installed: None) -> Iterator[BlockingEnsemble]:
+    """One server that upgrades sessions, one that does not, and one to make a quorum."""
+    with BlockingEnsemble(
+        3, extra={"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
+    ) as ensemble:
+        yield ensemble
+
+
+async def test_local_sessions_become_global(local_sessions: BlockingEnsemble) -> None:
+    ensemble = Ensemble.over(local_sessions)
+    follower = (await ensemble.followers())[0]
+    async with aiolead.connect(follower.connect_string, session_timeout=4) as client:
+        session = client.session_id
+        await client.ensure_path("/local")
+        assert client.session_id == session
+        await client.create("/local/e", mode=CreateMode.EPHEMERAL)
+        assert client.session_id == session
+        assert (await client.get("/local/e"))[1].ephemeral_owner == session
+        async with Lock(client, "/local/lock").hold() as held:
+            await held.verify()
+            # It is one for every server now.
+            others = [server for server in ensemble.servers if server is not follower]
+            client.update_hosts(",".join(server.connect_string for server in others))
+
+            async def has_moved() -> bool:
+                return await ensemble.connected_server(session) in others
+
+            await eventually(has_moved, "it moves")
+            await client.ready()
+            assert client.session_id == session
+            await held.verify()
+
+
+async def test_a_local_session_ends_with_its_server(local_sessions: BlockingEnsemble) -> None:
+    """Nobody else knows it; there was nothing in it to lose."""
+    ensemble = Ensemble.over(local_sessions)
+    first, second = await ensemble.followers()
+    async with aiolead.connect(first.connect_string, session_timeout=4) as client:
+        session = client.session_id
+        client.update_hosts(second.connect_string)
+        await eventually(lambda: client.session_id not in (0, session), "another session")
+        await client.ready()
+
+
+@pytest.fixture(scope="module")
+def only_local(zookeeper_installed: None) -> Iterator[BlockingEnsemble]:
+    with BlockingEnsemble(3, extra={"localSessionsEnabled": "true"}) as ensemble:
+        yield ensemble
+
+
+async def test_local_sessions_that_cannot_become_global(only_local: BlockingEnsemble) -> None:
+    async with aiolead.connect(only_local.connect_string, session_timeout=4) as client:
+        with pytest.raises(EphemeralOnLocalSessionError):
+            await client.create("/e", mode=CreateMode.EPHEMERAL)
+        with pytest.raises(EphemeralOnLocalSessionError):
+            async with Lock(client, "/lock").hold():
+                raise AssertionError
+        await client.create("/a")
+        await client.delete("/a")
