@@ -64,9 +64,9 @@ class ConnectResponse:
     def read(cls, r: Reader) -> ConnectResponse:
         if r.remaining == REPLY_HEADER:
             # What a read-only server says that may not make up a session (ZooKeeper 3.8).
-            r.i32(), r.i64()
+            _xid, _zxid, code = r.i32(), r.i64(), r.i32()
             raise RemoteWireError(
-                f"error {r.i32()} instead of a session; "
+                f"error {code} instead of a session; "
                 "a read-only server needs localSessionsEnabled to make one up"
             )
         version, timeout, session = r.i32(), r.i32(), r.i64()
