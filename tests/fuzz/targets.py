@@ -14,6 +14,7 @@ from typing import Any
 
 from aiolead._client.client import Client
 from aiolead._client.core import Core
+from aiolead._client.quotas import decode_limits, decode_usage, encode_limits
 from aiolead._session.lease import HeldZnode
 from aiolead._session.machine import SessionMachine
 from aiolead._wire import handshake, replies, requests, srvr
@@ -27,7 +28,7 @@ from aiolead.errors import (
     SessionExpiredError,
     SessionMovedError,
 )
-from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, CreateMode, Permission, SessionState
+from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, CreateMode, Permission, Quota, SessionState
 from aiolead.testing._server.core import Core as Server
 from aiolead.testing._server.settings import Settings
 
@@ -103,6 +104,17 @@ def record(data: bytes) -> None:
 def version(data: bytes) -> None:
     """What a server says of its version."""
     srvr.told_version(data)
+
+
+def quota(data: bytes) -> None:
+    """What somebody has written where servers keep quotas."""
+    for decode in (decode_limits, decode_usage):
+        try:
+            value: Any = decode(data)
+        except RemoteWireError:
+            continue
+        if isinstance(value, Quota):
+            assert decode_limits(encode_limits(value)) == value
 
 
 # --- a session's machine -----------------------------------------------------------------------
@@ -223,6 +235,8 @@ def machine(data: bytes) -> None:
         talker.said()
         if not (talker.hear(chunk) and talker.pass_time(0.01)):
             talker.lose()
+            if talker.machine.state.is_final:
+                break
             talker.open()
     talker.close()
 
@@ -247,6 +261,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "frames": frames,
     "record": record,
     "version": version,
+    "quota": quota,
     "machine": machine,
     "server": server,
 }
@@ -294,6 +309,8 @@ def seeds(target: str) -> list[bytes]:
             return [bytes([n]) + body for n in range(len(_READERS)) for body in sorted(bodies)[:40]]
         case "version":
             return [b"Zookeeper version: 3.8.0-abc, built on 2024-12-29 17:54 UTC\n"]
+        case "quota":
+            return [b"count=10,bytes=-1=;byteHardLimit=1000;countHardLimit=-1", b"count=4,bytes=11"]
         case "machine":
             return [bytes([size]) + to_client for size in (0, 7, 63)]
         case _:

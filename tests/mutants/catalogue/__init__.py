@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from ..model import Absent, Mutant
-from . import debts, lease, liveness, recipes, resources, session, simulator, watchdog, watches
+from . import (
+    debts,
+    lease,
+    limits,
+    liveness,
+    recipes,
+    resources,
+    session,
+    simulator,
+    watchdog,
+    watches,
+)
 
 MUTANTS: tuple[Mutant, ...] = (
     *lease.MUTANTS,
@@ -13,6 +24,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *watches.MUTANTS,
     *liveness.MUTANTS,
     *resources.MUTANTS,
+    *limits.MUTANTS,
     *watchdog.MUTANTS,
     *simulator.MUTANTS,
 )

@@ -1,0 +1,67 @@
+"""Limits on requests, and who may use a client."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+LIMITS = ("tests/unit/test_session_limits.py", "tests/unit/test_session_depot.py")
+HOME = ("tests/client/test_client_home.py",)
+
+MUTANTS = (
+    Mutant(
+        number="90",
+        name="renewals-wait-in-the-queue",
+        wrong="Renewals of the lease wait behind all that users have asked for.",
+        changes=(
+            Change(
+                "_session/depot.py",
+                'self._express.append(cast("Call[object]", call))',
+                'self._queue.append(cast("Call[object]", call))',
+            ),
+        ),
+        tests=LIMITS,
+    ),
+    Mutant(
+        number="90b",
+        name="everything-in-flight-while-holding",
+        wrong="A renewal waits behind as many requests at the server as users may have there.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "self._depot.take(now, careful=self.leases.is_held)",
+                "self._depot.take(now, careful=False)",
+            ),
+        ),
+        tests=LIMITS,
+    ),
+    Mutant(
+        number="90c",
+        name="answers-make-no-room",
+        wrong="A request that is refused as nonsense is counted as in flight for ever.",
+        changes=(
+            Change(
+                "_session/depot.py",
+                """
+                call = self._inflight.popleft()
+                self._counted -= call.is_counted
+                call.fail(error)
+                """,
+                """
+                call = self._inflight.popleft()
+                call.fail(error)
+                """,
+            ),
+        ),
+        tests=LIMITS,
+    ),
+    Mutant(
+        number="91",
+        name="forks-share-the-connection",
+        wrong="A forked child can write to its parent's connection.",
+        changes=(
+            Change("_client/home.py", "os.dup2(nothing.fileno(), fileno)", "pass"),
+            Change("_client/connect.py", "if not self._core.is_forked:", "if True:"),
+        ),
+        tests=HOME,
+    ),
+)
