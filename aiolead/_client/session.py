@@ -159,6 +159,7 @@ class SessionSide:
         if not isinstance(auth, Auth):
             # The value may be, or hold, a password: it is not shown.
             raise ConfigurationError("auth: must be an Auth, such as Auth.digest(user, password)")
+        self._core.check_home()
         body = encode_body(AuthPacket(auth.scheme, auth.credential))
         reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, _nothing)
         self._core.machine.check_size(reply)

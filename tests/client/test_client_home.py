@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 from support.cli import environment
 
-from aiolead import Client, Election, Lock, UsageError, connect
+from aiolead import Auth, Client, Election, Lock, UsageError, connect
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
 USES: dict[str, Callable[[Client], Any]] = {
@@ -36,6 +36,7 @@ USES: dict[str, Callable[[Client], Any]] = {
     "spawn": lambda client: client.spawn(anyio.sleep_forever),
     "shared": lambda client: client.shared("/a", object),
     "hold": lambda client: client.lease.hold("/a", lambda _: None),
+    "add_auth": lambda client: client.add_auth(Auth.digest("ann", "secret")),
     "update_hosts": lambda client: client.update_hosts("localhost"),
     "Lock": lambda client: Lock(client, "/lock"),
     "Election": lambda client: Election(client, "/election"),
@@ -117,6 +118,12 @@ async def test_entering_a_recipe_elsewhere(server: ThreadedServer, chroot: str) 
                     await client.whoami()
                 with pytest.raises(UsageError, match="another thread"):
                     await client.ensure_path("/a")
+                with pytest.raises(UsageError, match="another thread"):
+                    async with client.watch("/a"):
+                        pass
+                with pytest.raises(UsageError, match="another thread"):
+                    async with client.watch_data("/a"):
+                        pass
                 with pytest.raises(UsageError, match="another thread"):
                     async with lock:
                         pass

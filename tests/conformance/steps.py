@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiolead import Client
+from aiolead import Client, WatchEvent
 from aiolead.errors import AioleadError, TransactionError
 
 
@@ -140,6 +140,35 @@ def hears(read: str, path: str, change: Step, *, gives: Any, answer: Any = ANY) 
             return event.type.name, event.path
 
     return Step(f"{read}({path!r}, watch) hears {change.what}", ask, gives)
+
+
+def streams(path: str, *changes: Step, recursive: bool = False, gives: Any) -> Step:
+    """A persistent watch, and the events of some changes."""
+
+    async def ask(client: Client) -> Any:
+        async with client.watch(path, recursive=recursive) as events:
+            for change in changes:
+                await change.ask(client)
+            found = [await anext(events) for _ in gives]
+        return [(event.type.name, event.path) for event in found if isinstance(event, WatchEvent)]
+
+    made = ", ".join(change.what for change in changes)
+    return Step(f"watch({path!r}, recursive={recursive}) of {made}", ask, gives)
+
+
+def views(name: str, path: str, *changes: Step, gives: Any) -> Step:
+    """A view, its value at first, and what it becomes with each change."""
+
+    async def ask(client: Client) -> Any:
+        async with getattr(client, name)(path) as view:
+            values = aiter(view)
+            found = [await anext(values)]
+            for change in changes:
+                await change.ask(client)
+                found.append(await anext(values))
+        return found
+
+    return Step(f"{name}({path!r})", ask, gives)
 
 
 def _called(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> str:

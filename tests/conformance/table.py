@@ -1,7 +1,7 @@
 """The table: for each case its steps, in order, on an empty tree of its own.
 
 Who asks is client "one", unless the step says otherwise: "other" is another session, and "ann" one
-that has logged in as ann.
+that has logged in as ann; "later" logs in in its own time.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from .steps import (
     having,
     hears,
     reads,
+    streams,
     transaction,
     unordered,
+    views,
 )
 
 M = CreateMode
@@ -224,6 +226,16 @@ CASES: dict[str, list[Step]] = {
             gives=unordered(having(scheme="ip", id="127.0.0.1"), having(scheme="digest", id="ann")),
         ).by("ann"),
     ],
+    "logging in": [
+        do("create", "/hers", acl=HERS, gives=ANY).by("later"),
+        do("get", "/hers", gives=error(NoAuthError)).by("later"),
+        do("add_auth", ANN).by("later"),
+        do("get", "/hers", gives=(b"", ANY)).by("later"),
+        do(
+            "whoami",
+            gives=unordered(having(scheme="ip", id="127.0.0.1"), having(scheme="digest", id="ann")),
+        ).by("later"),
+    ],
     # --- several at once -----------------------------------------------------------------------
     "transactions": [
         transaction(
@@ -318,6 +330,60 @@ CASES: dict[str, list[Step]] = {
         hears("get", "/a", do("delete", "/a"), gives=("DELETED", "/a")),
         do("create", "/a", gives=ANY),
         hears("exists", "/a", do("delete", "/a"), gives=("DELETED", "/a")),
+    ],
+    "persistent watches": [
+        streams(
+            "/a",
+            do("create", "/a"),
+            do("set", "/a", b"x"),
+            do("create", "/a/b"),
+            do("set", "/a/b", b"x"),
+            do("delete", "/a/b"),
+            do("delete", "/a"),
+            do("create", "/a"),
+            gives=[
+                ("CREATED", "/a"),
+                ("DATA_CHANGED", "/a"),
+                ("CHILDREN_CHANGED", "/a"),
+                ("DELETED", "/a"),
+                ("CREATED", "/a"),
+            ],
+        ),
+        streams(
+            "/a",
+            do("create", "/a/b"),
+            do("set", "/a/b", b"x"),
+            do("create", "/a/b/c"),
+            do("delete", "/a/b/c"),
+            do("set", "/a", b"x"),
+            recursive=True,
+            gives=[
+                ("CREATED", "/a/b"),
+                ("DATA_CHANGED", "/a/b"),
+                ("CREATED", "/a/b/c"),
+                ("DELETED", "/a/b/c"),
+                ("DATA_CHANGED", "/a"),
+            ],
+        ),
+    ],
+    "views": [
+        views(
+            "watch_data",
+            "/a",
+            do("create", "/a", b"one"),
+            do("set", "/a", b"two"),
+            do("delete", "/a"),
+            gives=[None, (b"one", having(version=0)), (b"two", having(version=1)), None],
+        ),
+        do("create", "/a", gives=ANY),
+        views(
+            "watch_children",
+            "/a",
+            do("create", "/a/c"),
+            do("create", "/a/b"),
+            do("delete", "/a/c"),
+            gives=[[], ["c"], ["b", "c"], ["b"]],
+        ),
     ],
     "paths": [
         do("create", "/a/../b", gives=error(InvalidPathError)),

@@ -34,6 +34,7 @@ REQUESTS = {
     "GET_EPHEMERALS": requests.GetEphemerals,
     "MULTI": requests.Multi,
     "MULTI_READ": requests.MultiRead,
+    "ADD_WATCH": requests.AddWatch,
     "REMOVE_WATCHES": requests.RemoveWatches,
     # Asks whether there is a watch to be removed. We know ourselves, but it is written alike.
     "CHECK_WATCHES": requests.RemoveWatches,
@@ -57,6 +58,7 @@ REPLIES = {
     "GET_ALL_CHILDREN_NUMBER": replies.NumberReply,
     "GET_EPHEMERALS": replies.NamesReply,
     "WHO_AM_I": replies.WhoAmIReply,
+    "ADD_WATCH": replies.NumberReply,
     "MULTI": replies.MultiReply,
     "MULTI_READ": replies.MultiReadReply,
 }

@@ -13,7 +13,7 @@ from aiolead._wire.requests import RequestHeader
 FRAMES = [frame for name in NAMES for frame in frames(name)]
 
 # What we do not say, and so do not read either.
-FOREIGN = {"ADD_WATCH", "RECONFIG"}
+FOREIGN = {"RECONFIG"}
 OURS = [frame for frame in FRAMES if frame.op not in FOREIGN]
 
 # What no client asks for, or only where it logs in by SASL: that is recorded with a server that

@@ -9,7 +9,7 @@ HOME = ("tests/client/test_client_home.py",)
 
 MUTANTS = (
     Mutant(
-        number="90",
+        number="95",
         name="renewals-wait-in-the-queue",
         wrong="Renewals of the lease wait behind all that users have asked for.",
         changes=(
@@ -22,7 +22,7 @@ MUTANTS = (
         tests=LIMITS,
     ),
     Mutant(
-        number="90b",
+        number="95b",
         name="everything-in-flight-while-holding",
         wrong="A renewal waits behind as many requests at the server as users may have there.",
         changes=(
@@ -35,7 +35,7 @@ MUTANTS = (
         tests=LIMITS,
     ),
     Mutant(
-        number="90c",
+        number="95c",
         name="answers-make-no-room",
         wrong="A request that is refused as nonsense is counted as in flight for ever.",
         changes=(
@@ -55,7 +55,7 @@ MUTANTS = (
         tests=LIMITS,
     ),
     Mutant(
-        number="91",
+        number="96",
         name="forks-share-the-connection",
         wrong="A forked child can write to its parent's connection.",
         changes=(
