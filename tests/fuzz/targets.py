@@ -42,11 +42,11 @@ ALLOWED = (RemoteWireError, AuthFailedError, SessionExpiredError, SessionMovedEr
 # --- frames and records ------------------------------------------------------------------------
 
 
-def chunks(data: bytes) -> list[bytes]:
+def chunks(data: bytes, least: int = 1) -> list[bytes]:
     """The bytes in pieces: the first of them says how large those are."""
     if not data:
         return []
-    size = data[0] % 64 + 1
+    size = data[0] + least
     return [data[start : start + size] for start in range(1, len(data), size)]
 
 
@@ -134,6 +134,7 @@ class Talker:
         self.machine = core.machine
         self.client = Client(core, "")
         self.calls: list[Any] = []
+        self._watches: list[Any] = []  # who drops a watch takes it back
         self._held: HeldZnode | None = None
 
     def _make(self, core: Core) -> SessionMachine:
@@ -153,7 +154,12 @@ class Talker:
 
     def ask(self) -> None:
         """One request of each kind, watched where that is possible."""
-        client, watch = self.client, self.client.make_watch
+        client, watches = self.client, self._watches
+
+        def watch() -> Any:
+            watches.append(client.make_watch())
+            return watches[-1]
+
         mine = (ACL(Permission.ALL, "auth", ""),)
         self.calls += [
             client.create("/a", b"data"),
@@ -231,7 +237,7 @@ def machine(data: bytes) -> None:
     talker = Talker()
     talker.ask()
     talker.open()
-    for chunk in chunks(data):
+    for chunk in chunks(data, 20):
         talker.said()
         if not (talker.hear(chunk) and talker.pass_time(0.01)):
             talker.lose()
@@ -247,7 +253,7 @@ def server(data: bytes) -> None:
     connection = core.connect("127.0.0.1")
     assert connection is not None
     now = 1000.0
-    for chunk in chunks(data):
+    for chunk in chunks(data, 20):
         core.receive(connection, chunk, now)
         while connection.take():
             core.resume(connection, now)
@@ -312,6 +318,6 @@ def seeds(target: str) -> list[bytes]:
         case "quota":
             return [b"count=10,bytes=-1=;byteHardLimit=1000;countHardLimit=-1", b"count=4,bytes=11"]
         case "machine":
-            return [bytes([size]) + to_client for size in (0, 7, 63)]
+            return [bytes([size]) + to_client for size in (0, 100, 255)]
         case _:
-            return [bytes([size]) + to_server for size in (0, 7, 63)]
+            return [bytes([size]) + to_server for size in (0, 100, 255)]
