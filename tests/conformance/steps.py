@@ -55,6 +55,17 @@ def unordered(*items: Any) -> Unordered:
 
 
 @dataclass(frozen=True)
+class Differing:
+    """What servers of different kinds give, for a reason: see docs/testing-your-code.md."""
+
+    by_kind: dict[str, Any]
+
+
+def differing(*, embedded: Any, standalone: Any, ensemble: Any) -> Differing:
+    return Differing({"embedded": embedded, "standalone": standalone, "ensemble": ensemble})
+
+
+@dataclass(frozen=True)
 class Raises:
     """An error, with these attributes."""
 
@@ -89,6 +100,12 @@ class Step:
     ask: Callable[[Client], Awaitable[Any]]
     gives: Any
     who: str = "one"
+
+    def on(self, kind: str) -> Step:
+        """What it must give on this kind of server."""
+        if not isinstance(self.gives, Differing):
+            return self
+        return Step(self.what, self.ask, self.gives.by_kind[kind], self.who)
 
     def by(self, who: str) -> Step:
         return Step(f"{who}: {self.what}", self.ask, self.gives, who)

@@ -18,8 +18,10 @@ from aiolead.errors import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
+    ReconfigDisabledError,
     RolledBackError,
     RuntimeInconsistencyError,
+    UnimplementedError,
 )
 
 from .steps import (
@@ -27,6 +29,7 @@ from .steps import (
     SESSION,
     Having,
     Step,
+    differing,
     do,
     error,
     fails,
@@ -383,6 +386,26 @@ CASES: dict[str, list[Step]] = {
             do("create", "/a/b"),
             do("delete", "/a/c"),
             gives=[[], ["c"], ["b", "c"], ["b"]],
+        ),
+    ],
+    # --- the ensemble --------------------------------------------------------------------------
+    "configuration": [
+        do(
+            "get_config",
+            gives=differing(
+                embedded=having(servers=[]),
+                standalone=having(servers=[]),
+                ensemble=having(servers=[having(id=1), having(id=2), having(id=3)], version=ANY),
+            ),
+        ),
+        do(
+            "reconfig",
+            joining=["server.9=localhost:2888:3888;2181"],
+            gives=differing(
+                embedded=error(ReconfigDisabledError),
+                standalone=error(UnimplementedError),
+                ensemble=error(ReconfigDisabledError),
+            ),
         ),
     ],
     "paths": [

@@ -51,7 +51,7 @@ async def test_every_server_answers_alike(case: str, server: ServerUnderTest) ->
                     await client.sync()
                     last = step.who
                 try:
-                    await run(step, client)
+                    await run(step.on(server.kind), client)
                 except AssertionError as wrong:
                     raise AssertionError(f"{step.what}:{wrong}") from None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for `support`, as the tests have it
 
-NAMES = ("frames", "record", "version", "quota", "machine", "server")
+NAMES = ("frames", "record", "version", "quota", "config", "login", "machine", "server")
 
 
 def main() -> int:

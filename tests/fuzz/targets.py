@@ -19,6 +19,8 @@ from aiolead._session.lease import HeldZnode
 from aiolead._session.machine import SessionMachine
 from aiolead._wire import handshake, replies, requests, srvr
 from aiolead._wire.codes import OpCode
+from aiolead._wire.config import format_config, parse_config
+from aiolead._wire.digest_md5 import DigestMD5
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.jute import Reader, Writer
 from aiolead.errors import (
@@ -115,6 +117,27 @@ def quota(data: bytes) -> None:
             continue
         if isinstance(value, Quota):
             assert decode_limits(encode_limits(value)) == value
+
+
+def config(data: bytes) -> None:
+    """What `/zookeeper/config` says, and what comes of writing it."""
+    try:
+        found = parse_config(data)
+    except RemoteWireError:
+        return
+    assert parse_config(format_config(found.servers, found.version)) == found
+
+
+def login(data: bytes) -> None:
+    """A server's side of a SASL login: a challenge, and the answer to ours."""
+    mechanism = DigestMD5("ann", "secret", make_nonce=lambda: "nonce")
+    mechanism.step(b"")
+    try:
+        for token in chunks(data, 40):
+            mechanism.step(token)
+    except AuthFailedError:
+        return
+    assert not mechanism.is_complete or b"rspauth" in data
 
 
 # --- a session's machine -----------------------------------------------------------------------
@@ -268,6 +291,8 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "record": record,
     "version": version,
     "quota": quota,
+    "config": config,
+    "login": login,
     "machine": machine,
     "server": server,
 }
@@ -317,6 +342,16 @@ def seeds(target: str) -> list[bytes]:
             return [b"Zookeeper version: 3.8.0-abc, built on 2024-12-29 17:54 UTC\n"]
         case "quota":
             return [b"count=10,bytes=-1=;byteHardLimit=1000;countHardLimit=-1", b"count=4,bytes=11"]
+        case "config":
+            return [
+                b"server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=b:1:2\nversion=100000000",
+                b"server.3=[::1]:2888:3888|b:1:2:observer;[::1]:2181\ngroup.1=1:2\nversion=ff",
+            ]
+        case "login":
+            challenge = (
+                b'realm="zk-sasl-md5",nonce="n0nce",charset=utf-8,algorithm=md5-sess,qop="auth"'
+            )
+            return [bytes([len(challenge) - 40]) + challenge + b"rspauth=0123456789abcdef"]
         case "machine":
             return [bytes([size]) + to_client for size in (0, 100, 255)]
         case _:

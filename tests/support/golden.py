@@ -38,6 +38,7 @@ REQUESTS = {
     "REMOVE_WATCHES": requests.RemoveWatches,
     # Asks whether there is a watch to be removed. We know ourselves, but it is written alike.
     "CHECK_WATCHES": requests.RemoveWatches,
+    "RECONFIG": requests.Reconfig,
     "SET_WATCHES": SetWatches,
     "SET_WATCHES2": SetWatches,
     "AUTH": requests.AuthPacket,
