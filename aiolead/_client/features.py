@@ -112,8 +112,7 @@ def bound_read(
 ) -> Bound[T]:
     """What makes a read for `read_with`, anew for each connection."""
     body = encode_body(request)
-    # Not to be sent again to whatever server comes next, so as if it were a write.
-    return lambda: PendingReply(op, body, parse, path=path, is_write=True, bound=True)
+    return lambda: PendingReply(op, body, parse, path=path, bound=True)
 
 
 async def _connected(core: Core, session_id: int) -> Peer:

@@ -202,11 +202,15 @@ async def test_without_a_server_it_gives_up() -> None:
 async def test_transactions_stay_below_the_limit() -> None:
     async with EmbeddedServer(max_frame=1024) as server:
         async with in_memory(server, max_request=1024) as client:
-            await client.create("/a")
-            for length in range(100, 900, 50):
-                await client.create("/a/" + "x" * length)
-            assert await client.delete_all("/a") == 17
-            assert server.znodes() == []
+            chroot = "/" + "c" * 90
+            view = client.chroot(chroot)
+            await view.ensure_path("/a")
+            for length in range(10, 800, 50):
+                await view.create("/a/" + "x" * length)
+            for number in range(30):
+                await view.create(f"/a/{number}")
+            assert await view.delete_all("/a") == 47
+            assert server.znodes() == [chroot]
 
 
 async def test_a_path_that_fills_a_request() -> None:

@@ -339,6 +339,25 @@ async def test_a_request_in_flight_is_not_sent_to_an_older_server() -> None:
             await client.sync()
 
 
+async def test_a_request_that_was_not_sent_is_not_sent_to_an_older_server() -> None:
+    async with EmbeddedServer() as server:
+        telephone = Telephone(server)
+        async with telephone.connect() as client:
+            await client.whoami()
+            telephone.answer = says(b"Zookeeper version: 3.5.9\n")
+            submit = client._core.submit
+
+            def lose_at_once(call: Any, **options: Any) -> None:
+                client._core.machine.hold_back()
+                submit(call, **options)
+                server.disconnect(client.session_id)
+
+            client._core.submit = lose_at_once  # type: ignore[method-assign]
+            with pytest.raises(UnsupportedError):
+                await client.whoami()
+            assert server.requests["WHO_AM_I"] == 1
+
+
 @pytest.mark.parametrize("lost", ["request", "reply"])
 async def test_reads_go_on_after_a_lost_connection(lost: str) -> None:
     async with EmbeddedServer() as server:
