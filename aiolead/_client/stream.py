@@ -33,7 +33,8 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
 
     Entering waits until the server watches, and raises what a read would; leaving removes the watch
     from the server, unless another stream of this client watches the same path. The iteration does
-    not end while the client lives; then it raises `ClientClosedError`, or `AuthFailedError`.
+    not end while the client lives; then it raises `ClientClosedError`, or `AuthFailedError`. Of
+    several tasks that iterate, one gets each event.
 
     Cancellation: of the wait for an event loses none.
 
@@ -69,6 +70,7 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
     async def __aenter__(self) -> Self:
         if self._state != "new":
             raise UsageError("the stream was entered already: call watch() again")
+        self._core.check_home()
         self._state = "opening"
         try:
             await read_with(self._core, Feature.PERSISTENT_WATCHES, self._make_request)
@@ -114,6 +116,7 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
         while self._state != "closed":
             if (item := self._slot.take()) is not None:
                 return item
-            self._news = anyio.Event()
+            if self._news.is_set():  # ... else somebody else waits for it
+                self._news = anyio.Event()
             await self._news.wait()
         raise StopAsyncIteration

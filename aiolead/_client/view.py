@@ -92,6 +92,7 @@ class View(AsyncIterable[T]):
     async def __aenter__(self) -> Self:
         if self._entered:
             raise UsageError("the view was entered already: make another one")
+        self._core.check_home()
         self._entered = True
         try:
             self._publish(await self._read())

@@ -38,7 +38,6 @@ class StreamSlot:
     """
 
     __slots__ = (
-        "_limit",
         "_prefix",
         "closed",
         "ended",

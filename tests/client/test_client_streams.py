@@ -481,3 +481,24 @@ async def test_streams_of_thousands_of_events_end_up_with_what_others_wrote() ->
                     await reply
             assert events.unread == 1
             assert await read(events, 1) == [(E.DATA_CHANGED, "/a")]
+
+
+async def test_of_several_readers_one_gets_each_event() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        async with client.watch("/", recursive=True) as events:
+            seen: list[str] = []
+
+            async def follow(count: int) -> None:
+                for _ in range(count):
+                    item = await anext(events)
+                    assert isinstance(item, WatchEvent)
+                    seen.append(item.path)
+
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as tasks:
+                    for count in (1, 2, 3):
+                        tasks.start_soon(follow, count)
+                    await anyio.wait_all_tasks_blocked()
+                    for n in range(6):
+                        await client.create(f"/{n}")
+            assert sorted(seen) == [f"/{n}" for n in range(6)]
