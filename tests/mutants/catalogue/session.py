@@ -482,4 +482,53 @@ MUTANTS = (
         tests=READ_ONLY,
         simulated=False,
     ),
+    Mutant(
+        number="24d",
+        name="resumed-sessions-forget-their-timeout",
+        wrong="A session that is resumed counts with what it is granted then, and not with what it "
+        "began with, by which a new leader goes.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                "session_timeout = min(session_timeout, resume.timeout)",
+                "session_timeout = max(session_timeout, resume.timeout)",
+            ),
+        ),
+        tests=("tests/unit/test_session_resume.py",),
+        simulated=False,
+    ),
+    Mutant(
+        number="24e",
+        name="resumed-sessions-are-replaced",
+        wrong="Where the session that is to be resumed is over, a new one begins without a word.",
+        changes=(
+            Change(
+                "_session/machine.py",
+                """
+                if self._is_resuming:
+                    self._move(Trigger.CLOSED)  # whoever asked for this session wants no other one
+                """,
+                """
+                if self._is_resuming and self.state is None:
+                    self._move(Trigger.CLOSED)  # whoever asked for this session wants no other one
+                """,
+            ),
+        ),
+        tests=("tests/unit/test_session_resume.py",),
+        simulated=False,
+    ),
+    Mutant(
+        number="24f",
+        name="moving-waits-for-nobody",
+        wrong="A client that moves cuts its link with requests in flight.",
+        changes=(
+            Change(
+                "_client/supervisor.py",
+                "while link.ended is None and self._machine.awaits_answers:",
+                "while link.ended is None and False:",
+            ),
+        ),
+        tests=("tests/client/test_client_moves.py", *ASYNCIO),
+        simulated=False,
+    ),
 )
