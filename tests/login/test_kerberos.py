@@ -99,14 +99,14 @@ async def test_without_a_ticket_the_client_goes_on_trying(
     """It may be renewed, and the KDC may come back; so this is no refusal."""
     monkeypatch.setenv("KRB5_CLIENT_KTNAME", "/nowhere.keytab")
     with pytest.raises(ConnectFailed, match=r"SASL: no Kerberos ticket for zookeeper@localhost"):
-        async with connect(hosts, sasl=SASL.gssapi(), session_timeout=3, connect_timeout=1):
+        async with connect(hosts, sasl=SASL.gssapi(), session_timeout=3, connect_timeout=0.5):
             pass
 
 
 async def test_a_server_that_has_no_principal(hosts: str, ticket: Path) -> None:
     sasl = SASL.gssapi(host="elsewhere.example.org")
     with pytest.raises(ConnectFailed, match=r"no Kerberos ticket for zookeeper@elsewhere"):
-        async with connect(hosts, sasl=sasl, session_timeout=3, connect_timeout=1):
+        async with connect(hosts, sasl=sasl, session_timeout=3, connect_timeout=0.5):
             pass
 
 

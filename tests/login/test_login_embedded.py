@@ -134,7 +134,7 @@ async def test_a_server_that_accepts_and_says_nothing_costs_an_attempt_only(
                 server.connect_string,
                 ssl_context=TLS(ca=authority.pem),
                 session_timeout=2,
-                connect_timeout=1.5,
+                connect_timeout=0.9,
             ):
                 pass
         assert "in time" in str(caught.value) or "no connection yet" in str(caught.value)

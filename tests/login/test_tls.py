@@ -21,6 +21,8 @@ from aiolead import (
     NoAuthError,
     connect,
 )
+from aiolead._client.opener import LinkEnded, Opener
+from aiolead._client.tls import ContextSource
 
 KINDS = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 ODD = '#1, "A" <B> & \\C = D; +E '
@@ -43,14 +45,21 @@ def ports(
         yield ports
 
 
-async def why(hosts: str, tls: TLS | None) -> str:
-    """Why there is no session with a server."""
-    with pytest.raises(ConnectFailed) as caught:
-        async with connect(hosts, ssl_context=tls, session_timeout=3, connect_timeout=1):
-            pass
-    ((name, error),) = caught.value.attempts
-    assert name.startswith(hosts)
-    return str(error)
+async def why(host: str, port: int, tls: TLS) -> str:
+    """Why a connection comes to nothing. What clients make of that is the same on every server."""
+    address = "127.0.0.1" if host == "localhost" else host
+    with anyio.fail_after(20):
+        try:
+            stream = await Opener(tls=ContextSource(tls)).open(host, address, port)
+        except LinkEnded as error:
+            return str(error)
+        try:
+            await stream.receive()
+        except anyio.BrokenResourceError as error:
+            return str(error.__cause__)
+        finally:
+            await anyio.aclose_forcefully(stream)
+    pytest.fail("there is a connection")
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
@@ -83,15 +92,15 @@ async def test_mutual_tls(ports: Ports, authority: Authority, chroot: str) -> No
 
 async def test_a_wrong_authority(ports: Ports, tmp_path: Path) -> None:
     stranger = Authority(tmp_path)
-    reason = await why(f"localhost:{ports.secure}", TLS(ca=stranger.pem))
+    reason = await why("localhost", ports.secure, TLS(ca=stranger.pem))
     assert reason.startswith("TLS: the server's certificate was refused: ")
 
 
 async def test_a_wrong_host_name(ports: Ports, authority: Authority) -> None:
-    reason = await why(f"127.0.0.2:{ports.secure}", TLS(ca=authority.pem))
+    reason = await why("127.0.0.2", ports.secure, TLS(ca=authority.pem))
     assert "certificate was refused: IP address mismatch" in reason
     tls = TLS(ca=authority.pem, server_hostname="zk.example.org")
-    reason = await why(f"localhost:{ports.secure}", tls)
+    reason = await why("localhost", ports.secure, tls)
     assert "certificate was refused: Hostname mismatch" in reason
 
 
@@ -100,17 +109,19 @@ async def test_a_certificate_of_ours_that_the_server_refuses(
 ) -> None:
     stranger = Authority(tmp_path).issue("app@example.org")
     tls = TLS(ca=authority.pem, cert=stranger.cert, key=stranger.key)
-    reason = await why(f"localhost:{ports.secure}", tls)
-    assert reason.startswith(("TLS: ", "the server closed the connection"))
+    reason = await why("localhost", ports.secure, tls)
+    assert reason.startswith("TLS: ")
 
 
 async def test_a_plain_text_port(ports: Ports, authority: Authority) -> None:
-    reason = await why(f"localhost:{ports.plain}", TLS(ca=authority.pem))
+    reason = await why("localhost", ports.plain, TLS(ca=authority.pem))
     assert reason.endswith("a plain-text port?")
 
 
 async def test_plain_text_to_a_secure_port(ports: Ports) -> None:
-    await why(f"localhost:{ports.secure}", None)
+    with pytest.raises(ConnectFailed):
+        async with connect(f"localhost:{ports.secure}", session_timeout=3, connect_timeout=0.3):
+            pass
 
 
 async def test_certificates_are_replaced_without_losing_the_session(
@@ -145,13 +156,18 @@ async def test_certificates_are_replaced_without_losing_the_session(
         assert client.session_id == session
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_an_expired_certificate(
-    kind: str, authority: Authority, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if kind == "real":
+@pytest.fixture(scope="module", params=KINDS)
+def expired(
+    request: pytest.FixtureRequest, authority: Authority, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ports]:
+    if request.param == "real":
         request.getfixturevalue("zookeeper_installed")
-    expired = authority.issue(expires=datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC))
-    with tls_server(kind, authority, expired, tmp_path) as ports:
-        reason = await why(f"localhost:{ports.secure}", TLS(ca=authority.pem))
+    pem = authority.issue(expires=datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC))
+    folder = tmp_path_factory.mktemp("expired")
+    with tls_server(request.param, authority, pem, folder) as ports:
+        yield ports
+
+
+async def test_an_expired_certificate(expired: Ports, authority: Authority) -> None:
+    reason = await why("localhost", expired.secure, TLS(ca=authority.pem))
     assert reason == "TLS: the server's certificate was refused: certificate has expired"

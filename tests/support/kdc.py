@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiolead.testing.launch import LOOPBACK, ChildProcess, free_ports, wait_until
+
+from .logins import listens
 
 REALM = "AIOLEAD.TEST"
 SERVICE = "zookeeper/localhost"
@@ -73,14 +74,6 @@ def _run(environment: dict[str, str], program: str, *arguments: str) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def _serves(port: int) -> bool:
-    try:
-        socket.create_connection((LOOPBACK, port), 1).close()
-    except OSError:
-        return False
-    return True
-
-
 @contextmanager
 def realm(folder: Path) -> Iterator[Realm]:
     """Starts the KDC; its database is gone with the folder."""
@@ -109,7 +102,7 @@ def realm(folder: Path) -> Iterator[Realm]:
     command = ["/usr/bin/env", *assignments, program, "-n", "-r", REALM]
     kdc = ChildProcess(command, folder / "output.log")
     try:
-        assert wait_until(lambda: _serves(port), 20), (folder / "output.log").read_text()
+        assert wait_until(lambda: listens(port), 20), (folder / "output.log").read_text()
         yield Realm(config, folder, environment)
     finally:
         kdc.kill()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiolead.testing import EmbeddedServer
-from aiolead.testing.launch import free_ports
+from aiolead.testing.launch import LOOPBACK, free_ports, wait_until
 from aiolead.testing.servers import BlockingServer
 
 from .certificates import Authority, Pem
@@ -26,6 +27,15 @@ class Ports:
 
     secure: int
     plain: int
+
+
+def listens(port: int) -> bool:
+    """Whether anybody takes connections on a port of this machine."""
+    try:
+        socket.create_connection((LOOPBACK, port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
@@ -53,6 +63,8 @@ def tls_server(kind: str, authority: Authority, pem: Pem, folder: Path) -> Itera
         "ssl.clientAuth": "want",
     }
     with BlockingServer(extra=settings) as server:
+        # It serves on its plain port before it listens on the other.
+        assert wait_until(lambda: listens(secure_port), 20)
         yield Ports(secure_port, server.port)
 
 
