@@ -41,6 +41,11 @@ public class Conversation {
             }
         });
         connected.acquire();
+        if (args.length > 1) {  // only the login is of interest
+            zk.exists("/", false);
+            zk.close();
+            return;
+        }
         zk.addAuthInfo("digest", "ann:secret".getBytes());
         byte[] data = "data".getBytes();
         List<ACL> open = Ids.OPEN_ACL_UNSAFE;

@@ -2,9 +2,10 @@
 
     python tests/golden/record.py
 
-It needs ZooKeeper, a JDK and kazoo, starts a server of its own, and writes `java.txt` and
-`kazoo.txt` beside itself: one line for each frame, with its direction (`>` to the server, `<` to
-the client), its xid, its operation, and its bytes, the length before them included.
+It needs ZooKeeper, a JDK and kazoo, starts servers of its own, and writes `java.txt`, `kazoo.txt`
+and `sasl.txt` (Java's client, logging in by DIGEST-MD5) beside itself: one line for each frame, with
+its direction (`>` to the server, `<` to the client), its xid, its operation, and its bytes, the
+length before them included.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -99,16 +101,17 @@ class Recorder:
         self.lines.append(f"{direction} {xid} {op} {frame(payload).hex()}")
 
 
-def java(recorder: Recorder) -> None:
+def java(recorder: Recorder, *arguments: str, jaas: Path | None = None) -> None:
     installation = find_installation()
     with subprocess.Popen(
         [
             str(installation.java),
-            "-Dzookeeper.extendedTypesEnabled=true",
+            *([] if jaas is None else [f"-Djava.security.auth.login.config={jaas}"]),
             "-cp",
             installation.class_path,
             str(HERE / "Conversation.java"),
             f"127.0.0.1:{recorder.port}",
+            *arguments,
         ],
         stdout=subprocess.PIPE,
         text=True,
@@ -181,16 +184,35 @@ def _kazoo(client: KazooClient) -> None:
     client.delete("/k", recursive=True)
 
 
+def sasl(folder: Path) -> None:
+    """Java's client logs in to a server that knows its password."""
+    module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+    client, server = folder / "client.conf", folder / "server.conf"
+    client.write_text(f'Client {{ {module} required username="ann" password="secret"; }};\n')
+    server.write_text(f'Server {{ {module} required user_ann="secret"; }};\n')
+    options = [f"-Djava.security.auth.login.config={server}"]
+    with BlockingServer(java_options=options) as running:
+        recorder = Recorder(running.port)
+        java(recorder, "log in", jaas=client)
+        write("sasl", running, recorder)
+
+
+def write(name: str, server: BlockingServer, recorder: Recorder) -> None:
+    recorder.close()
+    version = server.four_letter("srvr").split("\n")[0]
+    text = [f"# {version}", *recorder.lines]
+    (HERE / f"{name}.txt").write_text("\n".join(text) + "\n")
+    sys.stderr.write(f"{name}.txt: {len(recorder.lines)} lines\n")
+
+
 def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        sasl(Path(folder))
     with BlockingServer() as server:
-        version = server.four_letter("srvr").split("\n")[0]
         for name, talk in (("java", java), ("kazoo", kazoo)):
             recorder = Recorder(server.port)
             talk(recorder)
-            recorder.close()
-            text = [f"# {version}", "# Its client: " + name, *recorder.lines]
-            (HERE / f"{name}.txt").write_text("\n".join(text) + "\n")
-            sys.stderr.write(f"{name}.txt: {len(recorder.lines)} lines\n")
+            write(name, server, recorder)
 
 
 if __name__ == "__main__":

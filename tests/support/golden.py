@@ -14,7 +14,7 @@ from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import Create, GetChildren, RequestHeader, SetWatches
 
 FOLDER = Path(__file__).parents[1] / "golden"
-NAMES = ("java", "kazoo")
+NAMES = ("java", "kazoo", "sasl")
 
 REQUESTS = {
     "CREATE": Create,
@@ -42,6 +42,7 @@ REQUESTS = {
     "SET_WATCHES": SetWatches,
     "SET_WATCHES2": SetWatches,
     "AUTH": requests.AuthPacket,
+    "SASL": requests.Sasl,
 }
 REPLIES = {
     "CREATE": replies.PathReply,
@@ -60,6 +61,7 @@ REPLIES = {
     "GET_EPHEMERALS": replies.NamesReply,
     "WHO_AM_I": replies.WhoAmIReply,
     "ADD_WATCH": replies.NumberReply,
+    "SASL": replies.TokenReply,
     "MULTI": replies.MultiReply,
     "MULTI_READ": replies.MultiReadReply,
 }

@@ -12,15 +12,13 @@ from aiolead._wire.requests import RequestHeader
 
 FRAMES = [frame for name in NAMES for frame in frames(name)]
 
-# What no client asks for, or only where it logs in by SASL: that is recorded with a server that
-# demands it.
+# What no client asks for.
 NOT_SAID = {
     OpCode.NOTIFICATION,
     OpCode.CREATE_SESSION,
     OpCode.DELETE_CONTAINER,
     OpCode.ERROR,
     OpCode.CHECK,  # only within a transaction
-    OpCode.SASL,
 }
 
 
