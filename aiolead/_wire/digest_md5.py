@@ -220,7 +220,11 @@ class DigestMD5:
             "qop=auth",
         ]
         text = ",".join(directives)
-        return text.encode("utf-8" if utf8 else "iso-8859-1", "surrogateescape")
+        try:
+            return text.encode("utf-8" if utf8 else "iso-8859-1", "surrogateescape")
+        except UnicodeEncodeError:
+            # Its nonce or realm is in characters that it does not claim to take.
+            raise AuthFailedError(NO_CHALLENGE) from None
 
     def _verify(self, challenge: bytes, proof: Proof) -> None:
         try:

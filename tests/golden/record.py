@@ -3,9 +3,9 @@
     python tests/golden/record.py
 
 It needs ZooKeeper, a JDK and kazoo, starts servers of its own, and writes `java.txt`, `kazoo.txt`
-and `sasl.txt` (Java's client, logging in by DIGEST-MD5) beside itself: one line for each frame, with
-its direction (`>` to the server, `<` to the client), its xid, its operation, and its bytes, the
-length before them included.
+and `sasl.txt` (Java's client, logging in by DIGEST-MD5) beside itself: one line for each frame,
+with its direction (`>` to the server, `<` to the client), its xid, its operation, and its bytes,
+the length before them included.
 """
 
 from __future__ import annotations
