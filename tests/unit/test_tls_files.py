@@ -104,7 +104,9 @@ def test_bad_files_are_refused_at_the_call(
 
 
 @pytest.mark.parametrize(
-    "context", [ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "ca.pem", True], ids=repr
+    "context",
+    [ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "ca.pem", True],
+    ids=["of a server", "a path", "a flag"],
 )
 def test_what_is_no_context_for_clients(context: Any) -> None:
     with pytest.raises(ConfigurationError, match="ssl_context: "):
