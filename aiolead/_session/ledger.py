@@ -28,8 +28,10 @@ who has nothing proven any more takes two writes; see `Contender._await_lease`.)
 
 The handshake of a session that moves touches the leader itself before it is answered. So it needs a
 write that is committed after it, to show that the leader is one, and no second request. The
-creation of a session is a committed change in itself. Nothing that one connection proves involves
-another one, but what is proven stays true when the connection dies.
+creation of a session is a committed change in itself. (That of a local session is none; but what
+could be held needs an ephemeral znode, for which the server has the session created at the leader
+first, with the whole timeout from then on.) Nothing that one connection proves involves another
+one, but what is proven stays true when the connection dies.
 
 `timeout` is the shortest that any server has granted to this session. Where servers differ in what
 they grant, moving to one that grants less can bring the end of the session forward, since a touch

@@ -32,29 +32,27 @@ from .._wire.framing import FrameReader
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
 from .._wire.packets import PING, encode_body, encode_record, encode_request
-from .._wire.replies import MultiResult, ReplyHeader, WatcherEvent
-from .._wire.requests import Check, CloseSession, Multi, Sync
+from .._wire.replies import ReplyHeader, WatcherEvent
+from .._wire.requests import CloseSession
 from ..errors import (
     AioleadError,
     AuthFailedError,
     LocalWireError,
     LossReason,
-    NoNodeError,
     NotReadOnlyError,
     RemoteWireError,
     SessionExpiredError,
     SessionMovedError,
     TooManyRequestsError,
-    TransactionError,
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .depot import Call, Depot, unreached
-from .lease import HeldZnode, LeaseBook
+from .lease import LeaseBook
 from .ledger import Ledger
 from .login import Login
+from .renewals import Renewals
 from .states import SERVED, Trigger, after, why_over
 from .timing import Timing
-from .transaction import multi_call
 from .watches import WatchRegistry
 from .window import Window
 
@@ -65,9 +63,6 @@ EVENT = XID_EVENT.to_bytes(4, "big", signed=True)
 
 HEADER = 8
 """Bytes of a request's header, which count towards the packet limit."""
-
-MOST_CHECKS = 256
-"""How many holds one renewal confirms; where there are more, they take turns."""
 
 
 class SessionMachine:
@@ -141,6 +136,7 @@ class SessionMachine:
         self.watches = WatchRegistry(self._ask, lambda: self.last_zxid)
         self._window = Window(max_in_flight, self.timing.prompt)
         self._depot = Depot(self._window, max_queued)
+        self._renewals = Renewals(self.leases, self._depot, lambda: self.last_contact, on_output)
         self._reset_link()
 
     def _reset_link(self) -> None:
@@ -536,7 +532,8 @@ class SessionMachine:
         if now >= self._cut_due():
             return "the server does not confirm the lease"
         if now >= self.leases.renewal_due():
-            self._renew(now)
+            self._renewals.renew(now, self.max_body)
+            self._on_output()
         if now >= self._ping_due():
             self._out.append(PING)
             self._pings.append(now)
@@ -545,42 +542,6 @@ class SessionMachine:
 
     def _waited_too_long(self) -> AioleadError:
         return unreached(self.timing.session_timeout)
-
-    def _renew(self, now: float) -> None:
-        holds = self.leases.renewal(MOST_CHECKS, self._max_request - HEADER, now)
-        checks = Multi(tuple(Check(held.path, -1) for held in holds))
-        call = multi_call(checks, [held.path for held in holds], bound=True, is_counted=False)
-        call.add_done_callback(lambda: self._renewed(call, holds))
-        self._depot.enqueue_first(call, now)
-        self._on_output()
-
-    def _renewed(self, call: Call[list[MultiResult]], holds: list[HeldZnode]) -> None:
-        error = call.error()
-        if error is None:
-            self.leases.committed(self.last_contact)
-            self._confirm(call.sent_at, self.last_contact, holds[0].path)
-            return
-        gone = isinstance(error, TransactionError) and isinstance(error.cause, NoNodeError)
-        self.leases.refused(self.last_contact, retry=gone)
-        if isinstance(error, TransactionError) and gone:
-            holds[error.index].lose(LossReason.DELETED)
-
-    def _confirm(self, sent: float, answered: float, path: str) -> None:
-        """The second step of a renewal, whose answer makes the first one count; see `ledger`."""
-        body = encode_body(Sync(path))
-        call: Call[None] = Call(
-            OpCode.SYNC, body, _nothing, is_led=True, bound=True, is_counted=False
-        )
-
-        def confirmed() -> None:
-            if call.error() is None:
-                self.leases.renewed(sent, answered, self.last_contact)
-            else:
-                self.leases.refused(self.last_contact, retry=False)
-
-        call.add_done_callback(confirmed)
-        self._depot.enqueue_first(call, answered)
-        self._on_output()
 
 
 def _nothing(_: Reader) -> None:

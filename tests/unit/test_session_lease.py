@@ -22,7 +22,7 @@ from support.client_script import (
     write,
 )
 
-from aiolead._session.machine import MOST_CHECKS
+from aiolead._session.renewals import MOST_CHECKS
 from aiolead._wire.codes import OpCode
 from aiolead.errors import LossReason, NoAuthError, SessionExpiredError
 from aiolead.model import EventType

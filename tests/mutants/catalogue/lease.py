@@ -368,9 +368,9 @@ MUTANTS = (
         wrong="A renewal that finds our znode gone is taken for one that failed to get through.",
         changes=(
             Change(
-                "_session/machine.py",
+                "_session/renewals.py",
                 "if isinstance(error, TransactionError) and gone:",
-                "if not isinstance(error, AioleadError):",
+                "if not isinstance(error, Exception):",
             ),
         ),
         tests=("tests/unit/test_session_lease.py",),
@@ -383,9 +383,9 @@ MUTANTS = (
         seen_in="CURATOR-171; kazoo's `is_acquired`",
         changes=(
             Change(
-                "_session/machine.py",
+                "_session/renewals.py",
                 "if isinstance(error, TransactionError) and gone:",
-                "if not isinstance(error, AioleadError):",
+                "if not isinstance(error, Exception):",
             ),
             Change(
                 "_recipes/contender.py",
