@@ -215,6 +215,8 @@ def test_server_that_serves_a_session_which_is_over(operation: str) -> None:
         auth=(),
         max_request=1 << 20,
         max_reply=1 << 20,
+        max_in_flight=1000,
+        max_queued=1000,
         tick_time=None,
         wind_down=None,
         on_state=lambda state, _: states.append(state),
