@@ -208,7 +208,10 @@ def silence_ends_a_session(stage: Stage) -> None:
     a.ask(create(f"{root}/one", flags=EPHEMERAL))
     b.ask(GetData(f"{root}/one", True))
     b.ask(GetChildren(root, True))
+    # A follower also closes a silent connection by itself, maybe before it hears of the end.
     a.listen_until_closed()
+    for _ in ("deleted", "children changed"):
+        b.wait_event(5)
     b.listen()
     b.ask(Exists(root))
     stage.enter("a again", session=a.session).listen_until_closed()
