@@ -118,7 +118,7 @@ class Supervisor:
         """Why there is no session yet: for each address the last error, or how far we are."""
         attempts = dict(self._failures)
         name, stage = self._doing
-        if name and name not in attempts:
+        if name and not any(known == name or known.startswith(f"{name} (") for known in attempts):
             attempts[name] = LinkEnded(stage)
         for host in self._hosts:
             if not any(name.split(" ")[0] == host for name in attempts):

@@ -189,8 +189,12 @@ async def test_every_server_that_was_not_reached_is_named() -> None:
 
 
 async def test_a_name_that_means_several_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def getaddrinfo(*_args: Any, **_options: Any) -> list[Any]:
-        await anyio.lowlevel.checkpoint()
+    asked = []
+
+    async def getaddrinfo(*args: Any, **_options: Any) -> list[Any]:
+        asked.append(args)
+        if len(asked) > 1:
+            await anyio.sleep_forever()  # what the first answer led to is still what is known
         addresses = ["127.0.0.2", "127.0.0.3", "127.0.0.2"]
         return [(socket.AF_INET, 1, 6, "", (address, 1)) for address in addresses]
 
@@ -202,6 +206,7 @@ async def test_a_name_that_means_several_addresses(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConnectFailed) as raised:
         async with aiolead.connect("name:1", connect_timeout=1, dial=dial):
             raise AssertionError
+    assert len(asked) == 2
     assert {name: str(reason) for name, reason in raised.value.attempts} == {
         "name:1 (127.0.0.2)": "not at 127.0.0.2",
         "name:1 (127.0.0.3)": "not at 127.0.0.3",

@@ -156,9 +156,15 @@ def test_one_of_the_web_workers_runs_the_scheduler(impatient: ThreadedServer) ->
     assert impatient.sessions() == {}, "a worker that stops in good order closes its session"
 
 
-def test_a_service_follows_its_configuration(impatient: ThreadedServer) -> None:
-    hosts = impatient.connect_string
-    with Program("examples/follow_config.py", hosts=hosts) as service, RawClient(hosts) as other:
+def test_a_service_follows_its_configuration() -> None:
+    with EmbeddedServer.in_thread() as server:
+        _follow(server)
+
+
+def _follow(server: ThreadedServer) -> None:
+    hosts = server.connect_string
+    other = RawClient(hosts, session_timeout=40)  # it pings nobody
+    with Program("examples/follow_config.py", hosts=hosts) as service, other:
         service.wait_for("config: none yet")
         service.wait_for(r"jobs: \[\]")
         other.create("/examples/config", b"red")
@@ -167,8 +173,8 @@ def test_a_service_follows_its_configuration(impatient: ThreadedServer) -> None:
         service.wait_for(r"config: blue \(version 1\)")
         other.create("/examples/jobs/a")
         service.wait_for("jobs: /examples/jobs/a created")
-        (session,) = (id_ for id_ in impatient.sessions() if id_ != other.session.session_id)
-        impatient.expire_session(session)
+        (session,) = (id_ for id_ in server.sessions() if id_ != other.session.session_id)
+        server.expire_session(session)
         service.wait_for(r"jobs: \['a'\], after a gap \(expired\)")
         other.delete("/examples/jobs/a")
         service.wait_for("jobs: /examples/jobs/a deleted")
