@@ -62,6 +62,7 @@ class EmbeddedServerOptions(TypedDict, total=False):
     config: str | None
     event_zxids: bool | None
     enforce_quota: bool
+    local_sessions: bool
     ssl_context: ssl.SSLContext | None
     sasl_users: Mapping[str, str] | None
     require_auth: Collection[str]
@@ -100,6 +101,8 @@ class EmbeddedServer:
         event_zxids: whether watch events carry the zxid of the change; by default, if the version
             is 3.9 or newer.
         enforce_quota: whether the hard limits of quotas hold, as with ZooKeeper's `enforceQuota`.
+        local_sessions: whether sessions are local and stay so, as with `localSessionsEnabled` where
+            `localSessionsUpgradingEnabled` is off: ephemeral znodes are refused.
         ssl_context: for TLS on every connection, those in memory, too. Where it asks for client
             certificates, their subjects are the clients' identities of the scheme `x509`.
         sasl_users: who may log in by SASL's DIGEST-MD5, and their passwords; looked at with
@@ -129,6 +132,7 @@ class EmbeddedServer:
         config: str | None = None,
         event_zxids: bool | None = None,
         enforce_quota: bool = False,
+        local_sessions: bool = False,
         ssl_context: ssl.SSLContext | None = None,
         sasl_users: Mapping[str, str] | None = None,
         require_auth: Collection[str] = (),
@@ -177,6 +181,7 @@ class EmbeddedServer:
             container_interval_ms=milliseconds(container_interval),
             event_zxids=release >= (3, 9, 0) if event_zxids is None else event_zxids,
             enforces_quotas=enforce_quota,
+            has_local_sessions=local_sessions,
             version=release,
             sasl_users=sasl_users or {},
             schemes=frozenset(schemes),

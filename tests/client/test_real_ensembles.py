@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import anyio
 import pytest
+from support.local_sessions import refuses_ephemerals
 from support.recipes import eventually
 
 import aiolead
 from aiolead import (
     CreateMode,
-    EphemeralOnLocalSessionError,
     Lock,
     NotReadOnlyError,
     SessionState,
@@ -173,11 +173,4 @@ def only_local(zookeeper_installed: None) -> Iterator[BlockingEnsemble]:
 
 
 async def test_local_sessions_that_cannot_become_global(only_local: BlockingEnsemble) -> None:
-    async with aiolead.connect(only_local.connect_string, session_timeout=4) as client:
-        with pytest.raises(EphemeralOnLocalSessionError):
-            await client.create("/e", mode=CreateMode.EPHEMERAL)
-        with pytest.raises(EphemeralOnLocalSessionError):
-            async with Lock(client, "/lock").hold():
-                raise AssertionError
-        await client.create("/a")
-        await client.delete("/a")
+    await refuses_ephemerals(only_local.connect_string)

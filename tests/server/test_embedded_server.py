@@ -11,6 +11,7 @@ import anyio
 import pytest
 import trio.testing
 from anyio.abc import SocketAttribute
+from support.local_sessions import refuses_ephemerals
 from support.raw import RawClient
 from support.talk import ENDED, Talk, dial
 from support.wire_core import create
@@ -483,6 +484,11 @@ async def test_the_bodys_own_error_wins_and_notes_the_servers(
             await talk.wait_closed()
             raise KeyError
     assert ["in the core" in note for note in caught.value.__notes__] == [True]
+
+
+async def test_sessions_that_are_local_have_no_ephemeral_znodes() -> None:
+    async with EmbeddedServer(local_sessions=True) as server:
+        await refuses_ephemerals(server.connect_string)
 
 
 async def test_leaving_closes_everything() -> None:

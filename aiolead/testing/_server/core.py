@@ -65,6 +65,7 @@ class Core:
             event_zxids=settings.event_zxids,
             watches_apart=settings.version >= (3, 9, 0),
             enforces_quotas=settings.enforces_quotas,
+            refuses_ephemerals=settings.has_local_sessions,
             schemes=settings.schemes,
         )
         # As real ids: the highest byte is the number of the server, the lowest two count.

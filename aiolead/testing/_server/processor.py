@@ -46,6 +46,7 @@ class Processor:
         event_zxids: whether watch events carry the zxid of the change.
         watches_apart: whether watches of several modes on one path do not end each other.
         enforces_quotas: whether the hard limits of quotas hold.
+        refuses_ephemerals: whether sessions are local, and can have no ephemeral znodes.
         schemes: what ACL entries may name, beside world and auth.
 
     Attributes:
@@ -59,6 +60,7 @@ class Processor:
         event_zxids: bool = False,
         watches_apart: bool = False,
         enforces_quotas: bool = False,
+        refuses_ephemerals: bool = False,
         schemes: frozenset[str] = acl.DEFAULT_SCHEMES,
     ) -> None:
         self.tree = Tree()
@@ -67,6 +69,7 @@ class Processor:
         self.on_changes: Callable[[Sequence[tuple[EventType, str]]], None] | None = None
         self._event_zxids = event_zxids
         self._enforces_quotas = enforces_quotas
+        self._refuses_ephemerals = refuses_ephemerals
         self._schemes = schemes
 
     def execute(self, connection: Connection, op: OpCode, r: Reader, time_ms: int) -> Record | None:
@@ -112,6 +115,7 @@ class Processor:
             session_id=session_id,
             identities=identities,
             enforces_quotas=self._enforces_quotas,
+            refuses_ephemerals=self._refuses_ephemerals,
             schemes=self._schemes,
         )
         reply = write(transaction)

@@ -38,6 +38,8 @@ class Settings:
         epoch: seconds since 1970 at which the clock read 0, for the times in a Stat.
         event_zxids: whether watch events carry the zxid of the change, as from 3.9 on.
         enforces_quotas: whether the hard limits of quotas hold (`enforceQuota`).
+        has_local_sessions: whether sessions are local and stay so (`localSessionsEnabled`, without
+            `localSessionsUpgradingEnabled`): they can have no ephemeral znodes.
         config: what `/zookeeper/config` holds at first; None where it cannot be changed.
         version: what the server says it is; operations that came later are unknown to it.
         sasl_users: the passwords of those who may log in by SASL; none switches that off.
@@ -55,6 +57,7 @@ class Settings:
     epoch: float = 0.0
     event_zxids: bool = False
     enforces_quotas: bool = False
+    has_local_sessions: bool = False
     sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
     schemes: frozenset[str] = DEFAULT_SCHEMES
     required: frozenset[str] = frozenset()

@@ -12,6 +12,7 @@ from ..._wire.requests import Check, Create, Delete, SetACL, SetData
 from ...errors import (
     BadArgumentsError,
     BadVersionError,
+    EphemeralOnLocalSessionError,
     InvalidPathError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
@@ -47,6 +48,7 @@ class Transaction:
         session_id: int = 0,
         identities: Sequence[acls.Identity] = (),
         enforces_quotas: bool = False,
+        refuses_ephemerals: bool = False,
         schemes: frozenset[str] = acls.DEFAULT_SCHEMES,
     ) -> None:
         self._tree = tree
@@ -55,6 +57,7 @@ class Transaction:
         self._session_id = session_id
         self._identities = identities
         self._enforces_quotas = enforces_quotas
+        self._refuses_ephemerals = refuses_ephemerals
         self._growth: list[quotas.Change] = []
         self._schemes = schemes
         self._undo: list[Callable[[], None]] = []
@@ -76,6 +79,8 @@ class Transaction:
     def create(self, request: Create) -> CreateReply:
         mode = _mode(request)
         path = request.path
+        if mode.is_ephemeral and self._refuses_ephemerals:
+            raise EphemeralOnLocalSessionError(path)
         if "/" not in path or "\0" in path:
             raise BadArgumentsError(path)
         acl = acls.expand(request.acl, self._identities, path, self._schemes)

@@ -1,0 +1,21 @@
+"""What servers do whose sessions are local and are not upgraded."""
+
+from __future__ import annotations
+
+import pytest
+
+import aiolead
+from aiolead import CreateMode, EphemeralOnLocalSessionError, Lock
+
+
+async def refuses_ephemerals(hosts: str) -> None:
+    """Checks that one of them has everything but ephemeral znodes."""
+    async with aiolead.connect(hosts, session_timeout=4) as client:
+        for mode in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL):
+            with pytest.raises(EphemeralOnLocalSessionError):
+                await client.create("/e", mode=mode)
+        with pytest.raises(EphemeralOnLocalSessionError):
+            async with Lock(client, "/lock").hold():
+                raise AssertionError
+        await client.create("/a")
+        await client.delete("/a")
