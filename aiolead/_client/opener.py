@@ -70,6 +70,10 @@ class Opener:
             raise
 
 
+CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""How OpenSSL says that the other end has hung up; which, depends on its version."""
+
+
 async def _secure(stream: ByteStream, context: ssl.SSLContext, hostname: str) -> ByteStream:
     try:
         wrapped = await TLSStream.wrap(
@@ -85,7 +89,7 @@ async def _secure(stream: ByteStream, context: ssl.SSLContext, hostname: str) ->
         raise LinkEnded(
             f"TLS: the server's certificate was refused: {error.verify_message}"
         ) from error
-    except (anyio.EndOfStream, anyio.BrokenResourceError) as error:
+    except (anyio.EndOfStream, anyio.BrokenResourceError, *CLOSED) as error:
         raise LinkEnded(
             "TLS: the server closed the connection during the handshake: a plain-text port?"
         ) from error

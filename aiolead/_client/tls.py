@@ -92,6 +92,8 @@ class TLS:
             context = ssl.create_default_context(cafile=self.ca)
         except ssl.SSLError as error:
             raise ConfigurationError(f"ca: no certificates in {self.ca}: {error.reason}") from None
+        # Python's own least version, unless it was built to follow that of the system.
+        context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
         # Renegotiation, which only old servers ask for, would make the writer read.
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.check_hostname = self.check_hostname

@@ -403,8 +403,8 @@ async def test_two_hundred_cycles_leave_nothing_behind() -> None:
         before = _census(), server.znodes(), tasks_living()
         await both(100)
         await eventually(lambda: server.watches() == {}, "no watch is left")
-        # A renewal that was on its way may be alive a little longer.
-        await eventually(lambda: _census() == before[0], f"{_census()} are as {before[0]}")
+        # A renewal that is on its way is alive a little longer, now or before.
+        await eventually(lambda: _census() <= before[0], f"{_census()}, not {before[0]}")
         assert (server.znodes(), tasks_living()) == before[1:]
         for client in (a, b):
             machine = client._core.machine
