@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator
 from types import TracebackType
 from typing import Self, TypeVar, final
@@ -129,12 +130,13 @@ class View(AsyncIterable[T]):
 
     # --- reading -------------------------------------------------------------------------------
 
+    @abstractmethod
     async def _read(self) -> T:
         """Reads the value, and has it watched."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _is_news(self, before: T, after: T) -> bool:
-        raise NotImplementedError
+        """Whether readers are to hear of the new value."""
 
     async def _ask(self, reply: PendingReply[R]) -> R:
         self._core.submit(reply)
