@@ -100,7 +100,7 @@ def acknowledged_after_the_end(twin: Twin, stage: Stage) -> None:
     witness.ask(GetData(f"{root}/held", True))
     twin.isolate("follower")
     began = twin.now()
-    witness.wait_event(3.0)
+    witness.wait_event(3.0, beside=pinger)
     took = twin.now() - began
     # Not before the timeout; a tick and a half more if nobody is slow.
     stage.note("the session has ended in time:", 0.4 < took < 2.0)

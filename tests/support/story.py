@@ -254,11 +254,28 @@ class Actor:
         header = ReplyHeader.read(Reader(frame))
         self.stage.note(self.name, "is answered late", header.err)
 
-    def wait_event(self, patience: float) -> None:
-        """Notes the event that comes within so many seconds, or that none does."""
-        try:
-            frame = self._next(patience)
-        except TimeoutError:
+    def stay(self) -> None:
+        """Pings, which is not noted: a server closes a connection that is silent for long."""
+        self.link.sendall(encode_request(XID_PING, OpCode.PING, b""))
+        self._next()
+
+    def wait_event(self, patience: float, beside: Actor | None = None) -> None:
+        """Notes the event that comes within so many seconds, or that none does.
+
+        Args:
+            patience: how long, in seconds.
+            beside: who stays meanwhile.
+        """
+        steps = 1 if beside is None else 10
+        for _ in range(steps):
+            if beside is not None:
+                beside.stay()
+            try:
+                frame = self._next(patience / steps)
+            except TimeoutError:
+                continue
+            break
+        else:
             self.stage.note(self.name, "hears nothing")
             return
         if frame is None:
