@@ -8,13 +8,23 @@ Everything here belongs to one event loop and is not thread-safe.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from .errors import AioleadError, LossReason
-from .model import ACL, Created, CreateMode, SessionState, Stat, WatchEvent
+from .model import ACL, Created, CreateMode, Missed, SessionState, Stat, WatchEvent
 
-__all__ = ["CoordinationClient", "FencedClient", "Hold", "Lease", "Reply", "Watch"]
+__all__ = [
+    "CoordinationClient",
+    "FencedClient",
+    "Hold",
+    "Lease",
+    "Reply",
+    "Transaction",
+    "Watch",
+    "WatchStream",
+]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -89,6 +99,61 @@ class Watch(Protocol):
         ...
 
 
+class WatchStream(Protocol):
+    """Every event of a persistent watch, in order, and `Missed` where there may be a gap.
+
+    A context manager, to be entered once: entering waits until the server watches.
+    """
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    def __aiter__(self) -> AsyncIterator[WatchEvent | Missed]: ...
+
+    async def __anext__(self) -> WatchEvent | Missed:
+        """The next event. Cancellation: loses none. Ends with the client: raises its error."""
+        ...
+
+
+class Transaction(Protocol):
+    """Several writes that are applied together or not at all.
+
+    Each method adds an operation; `commit`, or awaiting it, sends them, once.
+    """
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
+    ) -> Self: ...
+
+    def delete(self, path: str, *, version: int = -1) -> Self: ...
+
+    def set(self, path: str, data: bytes, *, version: int = -1) -> Self: ...
+
+    def check(self, path: str, *, version: int = -1) -> Self: ...
+
+    def commit(self) -> Reply[list[str | Stat | None]]:
+        """Sends it. The answer has the path of a create, the `Stat` of a set, None for the rest.
+
+        The answer raises `TransactionError` if an operation failed, so that none was applied; with
+        a fence, `Fenced` if that was the guard. After a lost connection the outcome is UNKNOWN.
+        """
+        ...
+
+    def __await__(self) -> Generator[Any, Any, list[str | Stat | None]]: ...
+
+
 class Hold(Protocol):
     """One znode that is held under the lease. See `Lease.hold`."""
 
@@ -151,6 +216,10 @@ class FencedClient(Protocol):
 
     Each raises `Fenced` if it does not, and otherwise what the same call of the client raises.
     """
+
+    def transaction(self) -> Transaction:
+        """Several of them, all or none."""
+        ...
 
     async def create(
         self,
@@ -224,6 +293,8 @@ class CoordinationClient(Protocol):
         """Asks the quorum, as a transaction, whether a znode exists (and has that version)."""
         ...
 
+    def transaction(self) -> Transaction: ...
+
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> FencedClient:
         """Writes that are applied only while the znode `guard` exists, and in this session only.
 
@@ -246,6 +317,14 @@ class CoordinationClient(Protocol):
 
         Args:
             on_event: called synchronously, in the client's task, as the event comes in.
+        """
+        ...
+
+    def watch(self, path: str, *, recursive: bool = False) -> WatchStream:
+        """What happens to a znode, or to a whole tree, as a stream of events.
+
+        Raises (on entering):
+            UnsupportedError: the server has no persistent watches (before 3.6), or the client.
         """
         ...
 

@@ -1,11 +1,19 @@
 """The recipes, on the seam of `aiolead.abc` alone.
 
+    arguments    what they have in common, checked before anything is sent
+    holding      what every recipe has that holds something
+    candidate    what such a recipe provides: one try at holding
+    tenure       what is held: the term of an election, the hold of a lock
+    context      acquiring and releasing: the `async with` of every tenure
+
     layout       how a contender's znode is named, and which neighbours do not fit
-    contention   the pure kernel: who is in front, whom to watch
+    contention   the pure kernel of everything that queues: who is in front, whom to watch
     line         what the contenders of one client on one path share
     contender    the life of one znode in the line
-    tenure       what is held: the term of an election, the hold of a lock
-    election, lock, campaign, observer, participants      the public recipes
+    queued       what every recipe with a line of contenders has
 
-Recipes know nothing of connections, bytes or sockets.
+    latest, background      what is followed: async iterators of which the latest value wins
+
+The others are the public recipes, named as they are. Recipes know nothing of connections, bytes or
+sockets.
 """

@@ -15,7 +15,7 @@ from .background import Background
 from .tenure import Term
 
 if TYPE_CHECKING:
-    from .base import QueuedRecipe
+    from .holding import HoldingRecipe
 
 
 class Phase(enum.Enum):
@@ -78,7 +78,7 @@ class Campaign(Background[CampaignState]):
         What contending can end with: see `Contender.reach_front`.
     """
 
-    def __init__(self, client: CoordinationClient, election: QueuedRecipe[Term]) -> None:
+    def __init__(self, client: CoordinationClient, election: HoldingRecipe[Term]) -> None:
         super().__init__(client)
         self._election = election
         self._changed = anyio.Event()
@@ -91,13 +91,13 @@ class Campaign(Background[CampaignState]):
         """From the end of the line to the end of a term; False if that was resigned."""
         client = self._client
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
-        contender = self._election._contender()
+        candidate = self._election._candidate()
         try:
-            await contender.reach_front()
+            await candidate.reach_front()
             self._changed = anyio.Event()
-            term = self._election._begin(contender, self._on_change, self._on_change)
+            term = self._election._begin(candidate, self._on_change, self._on_change)
         except BaseException:
-            contender.discard()
+            candidate.discard()
             raise
         unsubscribe = client.subscribe(lambda _state, _session_id: self._on_change())
         try:

@@ -12,14 +12,15 @@ from typing import Generic, TypeVar
 import anyio
 
 from ..errors import AcquireTimeout, TenureLost, UsageError
-from .base import QueuedRecipe, checked_wait
+from .arguments import checked_wait
+from .holding import HoldingRecipe
 from .tenure import Tenure
 
 T = TypeVar("T", bound=Tenure)
 
 
 class _Context(Generic[T]):
-    def __init__(self, recipe: QueuedRecipe[T]) -> None:
+    def __init__(self, recipe: HoldingRecipe[T]) -> None:
         self._recipe = recipe
         self._tenure: T | None = None
         self._scope: anyio.CancelScope | None = None
@@ -33,24 +34,24 @@ class _Context(Generic[T]):
             recipe._tasks.leave(task, recipe)
             raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
         self._task = task
-        contender = recipe._contender()
+        candidate = recipe._candidate()
         tenure: T | None = None
         scope = anyio.CancelScope()
         try:
             in_front = False
             if wait is None:
-                in_front = await contender.reach_front()
+                in_front = await candidate.reach_front()
             elif wait == 0:
-                in_front = await contender.try_front()
+                in_front = await candidate.try_front()
             else:
                 with anyio.move_on_after(wait):
-                    in_front = await contender.reach_front()
+                    in_front = await candidate.reach_front()
             if in_front:
                 # No checkpoint between winning and the body.
-                tenure = recipe._begin(contender, scope.cancel)
+                tenure = recipe._begin(candidate, scope.cancel)
         finally:
             if tenure is None:
-                contender.discard()
+                candidate.discard()
                 self._task = None
                 recipe._tasks.leave(task, recipe)
         if tenure is not None:
@@ -116,7 +117,7 @@ class TenureContext(_Context[T]):
     for their confirmation, for a third of the session timeout at most, also when it is cancelled.
     """
 
-    def __init__(self, recipe: QueuedRecipe[T], wait: float | None) -> None:
+    def __init__(self, recipe: HoldingRecipe[T], wait: float | None) -> None:
         super().__init__(recipe)
         self._wait = checked_wait(wait)
 

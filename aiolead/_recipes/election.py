@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn, final
 
 from ..abc import CoordinationClient
-from ..errors import ConfigurationError, LeadershipLost
+from ..errors import LeadershipLost
 from ..model import ACL, Participant
-from .base import OnSuspend, QueuedRecipe
+from .arguments import OnSuspend, checked_count
 from .campaign import Campaign
-from .contender import Contender
 from .context import TenureContext
 from .layout import Layout, Role
 from .observer import ElectionObserver
+from .queued import QueuedRecipe
 from .tenure import Term
 
 
@@ -44,6 +44,8 @@ class Election(QueuedRecipe[Term]):
     """
 
     _role = Role.ELECTION
+    _tenure = Term
+    _urgent = True
 
     def __init__(
         self,
@@ -56,33 +58,14 @@ class Election(QueuedRecipe[Term]):
         on_suspend: OnSuspend = "ride-out",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        if not isinstance(leaders, int) or isinstance(leaders, bool) or not 1 <= leaders <= 1000:
-            raise ConfigurationError(f"leaders: must be from 1 to 1000, not {leaders!r}")
         super().__init__(
             client,
             path,
             identity=identity,
-            places=leaders,
+            places=checked_count("leaders", leaders, most=1000),
             layout=layout,
             on_suspend=on_suspend,
             acl=acl,
-        )
-
-    def _begin(
-        self,
-        contender: Contender,
-        on_lost: Callable[[], object],
-        on_resigned: Callable[[], object] | None = None,
-    ) -> Term:
-        return Term(
-            self._client,
-            contender,
-            self._path,
-            self._identity,
-            urgent=True,
-            surrender=self._surrender,
-            on_lost=on_lost,
-            on_resigned=on_resigned,
         )
 
     def leadership(self, *, wait: float | None = None) -> TenureContext[Term]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import final
 
@@ -11,10 +11,10 @@ import anyio
 from ..abc import CoordinationClient
 from ..errors import UsageError
 from ..model import ACL, Participant
-from .base import OnSuspend, QueuedRecipe
-from .contender import Contender
+from .arguments import OnSuspend
 from .context import TenureContext, TryContext
 from .layout import Layout, Role
+from .queued import QueuedRecipe
 from .tenure import Held
 
 
@@ -46,6 +46,7 @@ class Lock(QueuedRecipe[Held]):
     """
 
     _role = Role.LOCK
+    _tenure = Held
 
     def __init__(
         self,
@@ -67,23 +68,6 @@ class Lock(QueuedRecipe[Held]):
             acl=acl,
         )
         self._entered: dict[int, TenureContext[Held]] = {}
-
-    def _begin(
-        self,
-        contender: Contender,
-        on_lost: Callable[[], object],
-        on_resigned: Callable[[], object] | None = None,
-    ) -> Held:
-        return Held(
-            self._client,
-            contender,
-            self._path,
-            self._identity,
-            urgent=False,
-            surrender=self._surrender,
-            on_lost=on_lost,
-            on_resigned=on_resigned,
-        )
 
     def hold(self, *, wait: float | None = None) -> TenureContext[Held]:
         """Holds the lock for the body of an `async with`.

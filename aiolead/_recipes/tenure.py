@@ -23,7 +23,7 @@ from ..errors import (
     TenureLost,
     UsageError,
 )
-from .contender import Contender
+from .candidate import Candidate
 
 
 class Tenure:
@@ -34,7 +34,7 @@ class Tenure:
     def __init__(
         self,
         client: CoordinationClient,
-        contender: Contender,
+        candidate: Candidate,
         what: str,
         identity: str,
         *,
@@ -43,9 +43,9 @@ class Tenure:
         on_lost: Callable[[], object],
         on_resigned: Callable[[], object] | None = None,
     ) -> None:
-        node = contender.node
+        node = candidate.node
         self._client = client
-        self._contender = contender
+        self._candidate = candidate
         self._what = what
         self._identity = identity
         self._on_lost = on_lost
@@ -64,7 +64,7 @@ class Tenure:
         tenure until it runs again, so only the other side can refuse what it then writes.
         """
         self._session_id = node.session_id
-        self._hold = contender.hold(self._lose, urgent=urgent, surrender=surrender)
+        self._hold = candidate.hold(self._lose, urgent=urgent, surrender=surrender)
         if self._loss is not None:
             # Only a client that is being closed does that. Nothing begins any more.
             self._hold.release()
@@ -191,7 +191,7 @@ class Tenure:
         lost = self._settle_by_clock() is not None
         self._released = True
         # From here on it is the client's work, whatever happens to this task.
-        delete = self._contender.discard()
+        delete = self._candidate.discard()
         self._hold.release()
         if delete is None or lost:
             return

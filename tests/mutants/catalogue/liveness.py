@@ -167,18 +167,18 @@ MUTANTS = (
                 "_recipes/context.py",
                 """
                 with anyio.move_on_after(wait):
-                    in_front = await contender.reach_front()
+                    in_front = await candidate.reach_front()
                 """,
                 """
                 with anyio.move_on_after(wait) as limit:
-                    on_ahead = contender._on_ahead
+                    on_ahead = candidate._on_ahead
 
                     def prolong(name: str, event: object) -> None:
                         limit.deadline = anyio.current_time() + wait
                         on_ahead(name, event)
 
-                    contender._on_ahead = prolong
-                    in_front = await contender.reach_front()
+                    candidate._on_ahead = prolong
+                    in_front = await candidate.reach_front()
                 """,
             ),
         ),

@@ -16,12 +16,12 @@ MUTANTS = (
                 "_recipes/context.py",
                 """
                 with anyio.move_on_after(wait):
-                    in_front = await contender.reach_front()
+                    in_front = await candidate.reach_front()
                 """,
                 """
                 with anyio.move_on_after(wait):
-                    in_front = await contender.reach_front()
-                in_front = contender._node is not None
+                    in_front = await candidate.reach_front()
+                in_front = candidate._node is not None
                 """,
             ),
         ),
@@ -298,7 +298,7 @@ MUTANTS = (
                 """,
                 """
                     self._loss = reason
-                    self._contender.discard()
+                    self._candidate.discard()
                     self._on_lost()
                 """,
             ),

@@ -16,12 +16,12 @@ MUTANTS = (
                 "_recipes/context.py",
                 """
                 if tenure is None:
-                    contender.discard()
+                    candidate.discard()
                     self._task = None
                 """,
                 """
                 if tenure is None:
-                    contender._leave_watches()
+                    candidate._leave_watches()
                     self._task = None
                 """,
             ),
@@ -30,7 +30,7 @@ MUTANTS = (
     Mutant(
         number="50",
         name="cancelled-create-stays",
-        wrong="A contender that is cancelled before its create was answered leaves a znode.",
+        wrong="A candidate that is cancelled before its create was answered leaves a znode.",
         seen_in="CURATOR-79, CURATOR-18; aiozk",
         changes=(
             Change(
@@ -93,11 +93,11 @@ MUTANTS = (
                 "_recipes/tenure.py",
                 """
                 # From here on it is the client's work, whatever happens to this task.
-                delete = self._contender.discard()
+                delete = self._candidate.discard()
                 """,
                 """
                 await anyio.lowlevel.checkpoint()
-                delete = self._contender.discard()
+                delete = self._candidate.discard()
                 """,
             ),
         ),
@@ -313,7 +313,7 @@ MUTANTS = (
         "one is refused.",
         seen_in="aiozk: a dictionary by `id()`",
         changes=(
-            Change("_recipes/base.py", "self._uses.discard((task, id(user)))", "del task, user"),
+            Change("_recipes/holding.py", "self._uses.discard((task, id(user)))", "del task, user"),
         ),
     ),
     Mutant(

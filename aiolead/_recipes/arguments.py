@@ -1,0 +1,88 @@
+"""The arguments that recipes have in common, checked before anything is sent."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import Literal
+
+from ..abc import CoordinationClient
+from ..errors import ConfigurationError
+from ..model import ACL
+from ..paths import validate
+
+OnSuspend = Literal["ride-out", "surrender"]
+
+MAX_IDENTITY = 4096
+"""Longest identity, in bytes: everybody who lists a line reads them all."""
+
+
+def checked_client(client: CoordinationClient) -> CoordinationClient:
+    """A client, for the few requests of a recipe: those are not refused for what others ask."""
+    if not isinstance(client, CoordinationClient):
+        raise ConfigurationError(
+            f"client: must be a client, as `async with aiolead.connect()` gives, not {client!r}"
+        )
+    return client.unlimited()
+
+
+def checked_path(path: str) -> str:
+    """The path of a recipe: any but the root."""
+    validate(path)
+    if path == "/":
+        raise ConfigurationError("path: the root cannot be contended for")
+    return path
+
+
+def default_identity() -> str:
+    """Host name and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def checked_identity(identity: str | None) -> str:
+    """What we call ourselves; host name and process id by default."""
+    if identity is None:
+        identity = default_identity()
+    if not isinstance(identity, str) or not identity:
+        raise ConfigurationError(f"identity: must be a str that is not empty, not {identity!r}")
+    try:
+        data = identity.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"identity: is not valid Unicode: {identity!r}") from None
+    if len(data) > MAX_IDENTITY:
+        raise ConfigurationError(
+            f"identity: has {len(data)} bytes of UTF-8, at most {MAX_IDENTITY} are allowed"
+        )
+    return identity
+
+
+def checked_on_suspend(on_suspend: OnSuspend) -> OnSuspend:
+    if on_suspend not in ("ride-out", "surrender"):
+        raise ConfigurationError(
+            f"on_suspend: must be 'ride-out' or 'surrender', not {on_suspend!r}"
+        )
+    return on_suspend
+
+
+def checked_acl(acl: Sequence[ACL] | None) -> Sequence[ACL] | None:
+    if acl is not None and not (acl and all(isinstance(entry, ACL) for entry in acl)):
+        raise ConfigurationError(f"acl: must be a sequence of at least one ACL, not {acl!r}")
+    return acl
+
+
+def checked_wait(wait: float | None) -> float | None:
+    """How long to wait for a turn: None, or seconds that are not negative."""
+    if wait is None:
+        return None
+    number = isinstance(wait, (int, float)) and not isinstance(wait, bool)
+    if not number or not wait >= 0:
+        raise ConfigurationError(f"wait: must be None or seconds from 0 up, not {wait!r}")
+    return float(wait)
+
+
+def checked_count(name: str, value: int, *, least: int = 1, most: int) -> int:
+    """A whole number within bounds."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ConfigurationError(f"{name}: must be from {least} to {most}, not {value!r}")
+    return value

@@ -1,0 +1,54 @@
+"""What may come to hold something: the seam between a recipe's znodes and its tenures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ..abc import Hold, Reply
+from ..errors import LossReason
+from .line import Node
+
+
+class Candidate(Protocol):
+    """One try at holding something, with the znode that stands for it.
+
+    Made for one acquisition, and for one tenure if that succeeds. Whatever is cancelled or cut
+    when, `discard` is called in the end, once at least, and leaves nothing behind. `Contender` is
+    the candidate of everything that queues.
+    """
+
+    @property
+    def node(self) -> Node:
+        """The znode. Only once it is held."""
+        ...
+
+    async def reach_front(self) -> bool:
+        """Waits until it may be held, with a lease that lasts for a while; gives True.
+
+        No checkpoint between the decision that it may and the return. Survives lost connections and
+        expired sessions. Cancellation: leaves the candidate as it is; `discard` it.
+        """
+        ...
+
+    async def try_front(self) -> bool:
+        """Says whether it may be held, without waiting for others."""
+        ...
+
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
+        """Registers it as held; to be called right after one of the above has given True.
+
+        Args:
+            lost: called once, synchronously, when the hold is over without our doing.
+            urgent: whether the lease is renewed at once.
+            surrender: whether a lost link ends the hold.
+        """
+        ...
+
+    def discard(self) -> Reply[None] | None:
+        """Gives it up, held or not. Synchronous: the rest is the client's work.
+
+        Returns:
+            The answer to the delete of our znode, to wait for; None if there is none to delete.
+        """
+        ...

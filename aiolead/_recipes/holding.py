@@ -1,0 +1,119 @@
+"""What every recipe has that holds something: its arguments, and its tenures."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Generic, TypeVar
+
+import anyio
+
+from ..abc import CoordinationClient
+from ..errors import AlreadyHeldError
+from ..model import ACL
+from .arguments import (
+    OnSuspend,
+    checked_acl,
+    checked_client,
+    checked_identity,
+    checked_on_suspend,
+    checked_path,
+)
+from .candidate import Candidate
+from .tenure import Tenure
+
+T = TypeVar("T", bound=Tenure)
+
+
+class TaskGuard:
+    """Which tasks hold, or wait for, one path of a session: who waits for himself never ends."""
+
+    def __init__(self) -> None:
+        self._uses: set[tuple[int, int]] = set()  # (task, object)
+
+    def enter(self, user: object, *, forever: bool) -> int:
+        """Marks the current task as using an object, until `leave` is called.
+
+        Args:
+            user: the recipe object.
+            forever: whether the task is going to wait without a limit. Then it must not hold the
+                path by any object; otherwise, not by this one.
+
+        Returns:
+            The task, for `leave`.
+
+        Raises:
+            AlreadyHeldError: it would wait for itself.
+        """
+        task = anyio.get_current_task().id
+        mine = [other for holder, other in self._uses if holder == task]
+        if id(user) in mine or (mine and forever):
+            raise AlreadyHeldError(
+                f"this task already holds {user!r}, or waits for it: it would wait for itself"
+            )
+        self._uses.add((task, id(user)))
+        return task
+
+    def leave(self, task: int, user: object) -> None:
+        self._uses.discard((task, id(user)))
+
+
+class HoldingRecipe(Generic[T]):
+    """A path of which something can be held: for the body of an `async with`, under the lease."""
+
+    _tenure: type[T]
+    """What is held."""
+    _urgent: ClassVar[bool] = False
+    """Whether the lease is renewed as a tenure begins, rather than once it has lasted a moment."""
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None,
+        on_suspend: OnSuspend,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        self._client = checked_client(client)
+        self._path = checked_path(path)
+        self._identity = checked_identity(identity)
+        self._data = self._identity.encode()
+        self._surrender = checked_on_suspend(on_suspend) == "surrender"
+        self._acl = checked_acl(acl)
+        self._tasks = client.shared(path, TaskGuard)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._path}>"
+
+    @property
+    def path(self) -> str:
+        """The path that is contended for."""
+        return self._path
+
+    @property
+    def identity(self) -> str:
+        """What we call ourselves; others see it."""
+        return self._identity
+
+    @abstractmethod
+    def _candidate(self) -> Candidate:
+        """A new one, with nothing done yet."""
+
+    def _begin(
+        self,
+        candidate: Candidate,
+        on_lost: Callable[[], object],
+        on_resigned: Callable[[], object] | None = None,
+    ) -> T:
+        """The tenure of a candidate that is in front."""
+        return self._tenure(
+            self._client,
+            candidate,
+            self._path,
+            self._identity,
+            urgent=self._urgent,
+            surrender=self._surrender,
+            on_lost=on_lost,
+            on_resigned=on_resigned,
+        )
