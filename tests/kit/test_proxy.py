@@ -164,11 +164,22 @@ def test_refuse_while_a_process_is_started(proxy: FaultProxy) -> None:
     """Which has all sockets, and the listening one with them, for a moment."""
     listening = proxy._engine._listener
     assert listening is not None
-    copy = listening.dup()
-    threading.Timer(SILENCE, copy.close).start()
-    proxy.refuse()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)
+    with listening.dup():
+        proxy.refuse()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", proxy.port), PATIENCE)
+
+
+def test_nobody_else_gets_a_port_that_is_refused(proxy: FaultProxy, pair: Pair) -> None:
+    """As servers ask for one, which are then given any that looks free."""
+    for _ in range(2):
+        proxy.refuse()
+        with socket.socket() as server:
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with pytest.raises(OSError, match="in use"):
+                server.bind(("127.0.0.1", proxy.port))
+        proxy.heal()
+    assert pair.client.fileno() != -1
 
 
 def test_refuse_and_heal(proxy: FaultProxy, pair: Pair, listener: socket.socket) -> None:

@@ -17,7 +17,8 @@ __all__ = ["Engine"]
 _BACKLOG = 128
 _DIAL_SECONDS = 10.0
 _REDIAL_SECONDS = 0.01
-_REBIND_SECONDS = 5.0
+
+_REUSE = (socket.SOL_SOCKET, socket.SO_REUSEADDR)
 
 
 class Engine:
@@ -60,11 +61,11 @@ class Engine:
         return len(self._links)
 
     async def listen(self) -> None:
-        # The socket that keeps the port while connections are refused is the one that listens
-        # afterwards: a port that is bound, but not listened on, refuses.
         if self._listener is None:
             self._listener = _bound(self.port)
             self.port = self._listener.getsockname()[1]
+        # Needed beside the links that there are: they have the same port.
+        self._listener.setsockopt(*_REUSE, 1)
         self._listener.listen(_BACKLOG)
         # Not `sock_accept`: when that is cancelled, a connection may be accepted and forgotten.
         asyncio.get_running_loop().add_reader(self._listener, self._accept, self._listener)
@@ -111,27 +112,22 @@ class Engine:
             else:
                 return server
 
-    def _stop_listening(self) -> None:
-        if self._listener is not None:
-            if self._is_listening:
-                asyncio.get_running_loop().remove_reader(self._listener)
-                self._is_listening = False
-            self._listener.close()
-            self._listener = None
-
     async def refuse(self) -> None:
-        self._stop_listening()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _REBIND_SECONDS
-        while self._listener is None:
+        """Has new connections refused: by a port that is bound, and not listened on.
+
+        On Linux, a listening socket that is shut down listens no more, in no process that has it,
+        and keeps its port. As long as it does not agree to share that, nobody else gets it: a
+        server that is started just now would, otherwise, and we could not listen again.
+        """
+        if self._listener is not None and self._is_listening:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._is_listening = False
             try:
+                self._listener.shutdown(socket.SHUT_RD)
+                self._listener.setsockopt(*_REUSE, 0)
+            except OSError:  # elsewhere than on Linux
+                self._listener.close()
                 self._listener = _bound(self.port)
-            except OSError:
-                # A process that another thread starts has all our sockets, this one listening,
-                # until it has become its program.
-                if loop.time() >= deadline:
-                    raise
-                await asyncio.sleep(_REDIAL_SECONDS)
 
     async def ignore(self) -> None:
         self._ignoring = True
@@ -184,7 +180,10 @@ class Engine:
         await self._sever(lambda _: True, how)
 
     async def shut(self) -> None:
-        self._stop_listening()
+        await self.refuse()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         await self.cut_all("reset")
         # What is left waits, politely, for two ends to close that were told so by `fin`.
         leaving = list(self._links)
@@ -198,11 +197,16 @@ class Engine:
 
 
 def _bound(port: int) -> socket.socket:
+    """A socket bound to a port, of its own choice if that is 0."""
     listener = socket.socket()
     listener.setblocking(False)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        listener.setsockopt(*_REUSE, 1)
         listener.bind((LOOPBACK, port))
+        if port == 0:
+            # A port that was not named is lost once nobody listens: so name it.
+            with listener:
+                return _bound(listener.getsockname()[1])
     except OSError:
         listener.close()
         raise
