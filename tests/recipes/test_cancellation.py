@@ -1,25 +1,26 @@
 """Cancellation at every await of every recipe, in every way there is.
 
 A contender that is cancelled leaves nothing behind: no znode, no watch, no task; others get their
-turn; and the object is as good as new. It is cancelled
-
-* at its k-th suspension, for every k: by a cancel scope; natively (`Task.cancel`, asyncio only);
-  and natively twice in a row, as impatient frameworks do, which no shield withstands;
-* in the very step of the event loop in which the k-th packet came in: after its wait was over, and
-  before it has run.
+turn; and the object is as good as new. How it is cancelled: see `support/cancelling.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
-from conftest import _BACKENDS as BACKENDS
+from support.cancelling import (
+    Moment,
+    at_suspension,
+    cancel_everywhere,
+    moments,
+    native_only,
+    no_complaints,
+)
 from support.recipes import (
     PATIENCE,
     Wire,
@@ -27,7 +28,6 @@ from support.recipes import (
     eventually,
     in_memory,
     nothing_left,
-    tasks_living,
 )
 
 from aiolead import Client, Election, Lock, LockLost, Phase, Term
@@ -36,7 +36,6 @@ from aiolead.testing import EmbeddedServer
 pytestmark = pytest.mark.timeout(60)
 
 PATH = "/contended"
-MOST_STEPS = 60
 
 
 # --- what is cancelled -------------------------------------------------------------------------
@@ -107,110 +106,11 @@ ELECTIONS: list[Verb] = [lead, campaign, observe]
 MORE_ELECTIONS: list[Verb] = [lead_and_resign, run]
 
 
-# --- how it is cancelled -----------------------------------------------------------------------
-
-
-class Stepped(Awaitable[None]):
-    """Runs a coroutine, and reports each of its suspensions just before it happens."""
-
-    def __init__(self, work: Coroutine[Any, Any, None], on_step: Callable[[int], None]) -> None:
-        self._work = work
-        self._on_step = on_step
-        self._steps = 0
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        inner = self._work.__await__()
-        resume: Callable[[Any], Any] = inner.send
-        value: Any = None
-        while True:
-            try:
-                waits_for = resume(value)
-            except StopIteration:
-                return
-            self._steps += 1
-            self._on_step(self._steps)
-            try:
-                resume, value = inner.send, (yield waits_for)
-            except BaseException as error:
-                resume, value = inner.throw, error
-
-
-class Canceller:
-    """Runs some work, and cancels it in one of the ways.
-
-    Attributes:
-        has_struck: whether it came to that.
-    """
-
-    def __init__(self, way: str) -> None:
-        self._native = way.startswith("native")
-        self._times = 2 if way == "native twice" else 1
-        self._cancel: Callable[[], object] = lambda: None
-        self.has_struck = False
-
-    async def run(self, work: Awaitable[None]) -> None:
-        async def body() -> None:
-            await work
-
-        if self._native:
-            task = asyncio.get_running_loop().create_task(body())
-            self._cancel = task.cancel
-            await asyncio.wait([task])
-            if isinstance(work, Coroutine):
-                work.close()  # where a packet was quicker than the task
-            if not task.cancelled():
-                task.result()
-        else:
-            with anyio.CancelScope() as scope:
-                self._cancel = scope.cancel
-                await body()
-
-    def strike_at(self, when: int) -> Callable[[int], None]:
-        """What to call at each moment: it cancels at the `when`-th."""
-
-        def strike(now: int) -> None:
-            if when <= now < when + self._times:
-                self.has_struck = True
-                self._cancel()
-
-        return strike
-
-
-async def at_suspension(
-    canceller: Canceller, when: int, work: Coroutine[Any, Any, None], _client: Client
-) -> None:
-    await canceller.run(Stepped(work, canceller.strike_at(when)))
-
-
-async def at_packet(
-    canceller: Canceller, when: int, work: Coroutine[Any, Any, None], client: Client
-) -> None:
-    machine = client._core.machine
-    receive, strike, count = machine.receive, canceller.strike_at(when), 0
-
-    def receive_and_strike(data: bytes, now: float) -> None:
-        nonlocal count
-        receive(data, now)
-        count += 1
-        strike(count)
-
-    machine.receive = receive_and_strike  # type: ignore[method-assign]
-    try:
-        await canceller.run(work)
-    finally:
-        del machine.receive
-
-
-Moment = Callable[[Canceller, int, Coroutine[Any, Any, None], Client], Awaitable[None]]
-
-
 @pytest.fixture(autouse=True)
 def quiet_logs(caplog: pytest.LogCaptureFixture) -> Any:
-    """No test here may leave a complaint behind: of asyncio's, or of ours."""
+    """No test here may leave a complaint behind."""
     yield
-    loud = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    # The debug mode of asyncio reports slow steps; a busy machine has some.
-    assert [each for each in loud if not each.getMessage().startswith("Executing <")] == []
+    no_complaints(caplog)
 
 
 # --- everywhere --------------------------------------------------------------------------------
@@ -245,13 +145,7 @@ def verbs(*lists: list[Verb]) -> Any:
     return pytest.mark.parametrize("verb", every, ids=lambda verb: verb.__name__)
 
 
-moments = pytest.mark.parametrize("moment", [at_suspension, at_packet], ids=["await", "packet"])
 situations = pytest.mark.parametrize("contended", [False, True], ids=["alone", "behind another"])
-native_only = pytest.mark.parametrize(
-    "anyio_backend",
-    [backend for backend in BACKENDS if backend.values[0][0] == "asyncio"],
-    scope="session",
-)
 
 
 @verbs(LOCKS, ELECTIONS, MORE_ELECTIONS)
@@ -286,26 +180,22 @@ async def _cancel_everywhere(way: str, moment: Moment, verb: Verb, contended: bo
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         subjects = Subjects(a)
         rival = Lock(b, PATH) if verb in LOCKS else Election(b, PATH)
-        await verb(subjects)
-        await nothing_left(server, PATH)
-        tasks = tasks_living()
-        for when in range(1, MOST_STEPS):
-            canceller = Canceller(way)
-            async with rival_before(server, rival, contended):
-                with anyio.fail_after(PATIENCE):
-                    await moment(canceller, when, verb(subjects), a)
-            # Others get their turn, and then nothing is left.
+
+        async def afterwards() -> None:
+            """Others get their turn, and then nothing is left."""
             turn = rival.hold if isinstance(rival, Lock) else rival.leadership
             async with turn(wait=PATIENCE) as term:
                 await term.verify()
             await nothing_left(server, PATH)
-            await eventually(lambda: tasks_living() == tasks, f"{tasks} tasks live")
-            await eventually(lambda: len(a._core.machine.watches) == 0, "no watch is known")
-            if not canceller.has_struck:
-                break
-        else:
-            pytest.fail(f"it does not end within {MOST_STEPS} steps")
-        assert when > 1, "it was never cancelled"
+
+        await cancel_everywhere(
+            way,
+            moment,
+            a,
+            partial(verb, subjects),
+            afterwards,
+            around=partial(rival_before, server, rival, contended),
+        )
 
 
 # --- at certain moments ------------------------------------------------------------------------
