@@ -1,0 +1,83 @@
+"""Measures the rows, and writes them down as tables."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from support.costs import Cost, Operation, measure
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "costs.md"
+END = "<!-- end of costs -->"
+ALL = "all"
+"""The name that stands for every group, one after the other."""
+
+_BLOCK = re.compile(rf"(<!-- costs: (\S+) -->\n).*?({re.escape(END)})", re.DOTALL)
+_HEAD = (
+    "| operation | requests | round trips | watches | bytes out | bytes in |\n"
+    "|---|---|---|---|---|---|\n"
+)
+
+
+def groups() -> dict[str, list[Operation]]:
+    """Every group's rows, by the name of its module."""
+    found = {}
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if not module.name.startswith(("_", "test_")):
+            found[module.name] = importlib.import_module(f"costs.{module.name}").ROWS
+    return found
+
+
+async def measure_all() -> dict[str, dict[Operation, Cost]]:
+    """Measures every row."""
+    return {
+        name: {operation: await measure(operation) for operation in rows}
+        for name, rows in groups().items()
+    }
+
+
+def row(operation: Operation, cost: Cost) -> str:
+    """One line of the table."""
+    kinds = ", ".join(
+        f"`{kind}`" if count == 1 else f"{count} `{kind}`" for kind, count in cost.requests
+    )
+    requests = f"{cost.total}: {kinds}" if kinds else "0"
+    numbers = (cost.round_trips, cost.watches, cost.sent, cost.received)
+    cells = [f"`{operation.recipe}`: {operation.name}", requests, *map(str, numbers)]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def table(costs: Mapping[Operation, Cost]) -> str:
+    """The table of a group."""
+    return _HEAD + "".join(row(operation, cost) for operation, cost in costs.items())
+
+
+def title(group: str) -> str:
+    """A group's name, for readers."""
+    return group.replace("_", " ").capitalize()
+
+
+def rendered(text: str, costs: Mapping[str, Mapping[Operation, Cost]]) -> str:
+    """A page with its tables made anew.
+
+    Raises:
+        KeyError: there is no group of that name.
+    """
+
+    def block(match: re.Match[str]) -> str:
+        name = match[2]
+        if name != ALL:
+            return match[1] + table(costs[name]) + match[3]
+        sections = (f"### {title(name)}\n\n{table(costs[name])}\n" for name in sorted(costs))
+        return f"{match[1]}\n{''.join(sections)}{match[3]}"
+
+    return _BLOCK.sub(block, text)
+
+
+def pages() -> list[Path]:
+    """The pages that have such tables."""
+    return [page for page in sorted(DOCS.glob("*.md")) if _BLOCK.search(page.read_text("utf-8"))]

@@ -1,0 +1,148 @@
+"""What the pages say of the costs is what is measured, on every event loop."""
+
+from __future__ import annotations
+
+import re
+
+import anyio
+import pytest
+from support.costs import PATH, Bench, Cost, Operation, measure
+
+from aiolead import Lock
+from costs import _tables as tables
+from costs import lock
+
+PAGE = tables.PAGE.read_text("utf-8")
+ROWS = [
+    pytest.param(group, operation, id=str(operation))
+    for group, rows in tables.groups().items()
+    for operation in rows
+]
+
+
+@pytest.mark.parametrize(("group", "operation"), ROWS)
+async def test_an_operation_costs_what_the_page_says(group: str, operation: Operation) -> None:
+    line = tables.row(operation, await measure(operation))
+    assert line in PAGE, "if it may cost that: python -m tests.costs --write"
+
+
+@pytest.mark.parametrize("page", tables.pages(), ids=lambda page: page.name)
+def test_pages_have_the_same_tables_and_no_others(page) -> None:
+    sections = dict(re.findall(r"^### (.*)\n\n((?:\|.*\n)*)", PAGE, re.MULTILINE))
+    groups = tables.groups()
+    assert set(sections) == {tables.title(name) for name in groups}
+    for name, rows in groups.items():
+        assert sections[tables.title(name)].count("\n") == len(rows) + 2
+    for name, shown in re.findall(
+        rf"<!-- costs: (\S+) -->\n(.*?){tables.END}", page.read_text("utf-8"), re.DOTALL
+    ):
+        if name != tables.ALL:
+            assert shown == sections[tables.title(name)]
+
+
+def test_rows_have_names_of_their_own() -> None:
+    names = [str(param.values[1]) for param in ROWS]
+    assert sorted(names) == sorted(set(names))
+
+
+# --- the measure itself ------------------------------------------------------------------------
+
+
+async def test_what_does_nothing_costs_nothing() -> None:
+    async def nothing(bench: Bench) -> None:
+        await bench.client()
+        async with bench.measured():
+            pass
+
+    assert await measure(Operation("x", "nothing", nothing)) == Cost((), 0, 0, 0, 0)
+
+
+async def test_requests_one_after_another_are_as_many_round_trips() -> None:
+    async def twice(bench: Bench) -> None:
+        client = await bench.client()
+        async with bench.measured():
+            await client.exists("/")
+            await client.exists("/", watch=client.make_watch())
+
+    cost = await measure(Operation("x", "twice", twice))
+    assert (cost.requests, cost.round_trips, cost.watches) == ((("exists", 2),), 2, 1)
+
+
+async def test_requests_at_once_are_one_round_trip() -> None:
+    async def at_once(bench: Bench) -> None:
+        one, other = await bench.client(), await bench.client()
+        async with bench.measured():
+            replies = [client.exists("/") for client in (one, one, other)]
+            for reply in replies:
+                await reply
+
+    cost = await measure(Operation("x", "at once", at_once))
+    assert (cost.requests, cost.round_trips) == ((("exists", 3),), 1)
+    # A header of 8 bytes, the path and a flag, in a frame; back, 16 bytes and a Stat.
+    assert (cost.sent, cost.received) == (3 * (4 + 8 + 5 + 1), 3 * (4 + 16 + 68))
+
+
+async def test_what_nobody_waits_for_takes_no_time() -> None:
+    async def behind(bench: Bench) -> None:
+        client = await bench.client()
+        await bench.start()
+        client.exists("/")
+        await bench.stop()
+
+    cost = await measure(Operation("x", "behind", behind))
+    assert (cost.requests, cost.round_trips) == ((("exists", 1),), 0)
+
+
+async def test_what_one_tells_another_through_the_server_is_one_round_trip() -> None:
+    """There to the server, and from there to the other."""
+
+    async def tell(bench: Bench) -> None:
+        one, other = await bench.client(), await bench.client()
+        watch = other.make_watch()
+        await other.exists("/told", watch=watch)
+        async with bench.measured():
+            one.create("/told")
+            await watch.wait()
+
+    cost = await measure(Operation("x", "tell", tell))
+    assert (cost.requests, cost.round_trips) == ((("create2", 1),), 1)
+
+
+async def test_a_killed_client_is_not_counted() -> None:
+    async def die(bench: Bench) -> None:
+        dead = await bench.client()
+        lock = Lock(dead, PATH)
+        async with anyio.create_task_group() as tasks:
+
+            async def hold() -> None:
+                async with lock:
+                    await anyio.sleep_forever()
+
+            tasks.start_soon(hold)
+            await bench.settle()
+            bench.kill(dead)
+            async with bench.measured():
+                bench.server.expire_session(dead.session_id)
+                await bench.quiet()
+            assert not [path for path in bench.server.znodes() if path.startswith(PATH + "/")]
+            tasks.cancel_scope.cancel()
+
+    assert await measure(Operation("x", "die", die)) == Cost((), 0, 0, 0, 0)
+
+
+async def test_a_row_that_costs_more_is_noticed() -> None:
+    async def dearer(bench: Bench) -> None:
+        client = await bench.client()
+        one = lock.lock(client)
+        async with one:
+            pass
+        await bench.start()
+        await client.exists("/")
+        async with one:
+            await bench.stop()
+
+    (alone,) = [row for row in lock.ROWS if row.act is lock.alone]
+    line = tables.row(Operation(alone.recipe, alone.name, dearer), await measure(alone))
+    assert line in PAGE
+    more = await measure(Operation(alone.recipe, alone.name, dearer))
+    assert tables.row(alone, more) not in PAGE
