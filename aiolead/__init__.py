@@ -47,16 +47,24 @@ from ._recipes.campaign import (
     CampaignState,
     Phase,
 )
+from ._recipes.codec import Codec
 from ._recipes.context import (
     TenureContext,
     TryContext,
 )
+from ._recipes.counter import Counter
 from ._recipes.election import Election
+from ._recipes.following import Following
 from ._recipes.layout import Layout
 from ._recipes.lock import Lock
 from ._recipes.observer import (
     ElectionObserver,
     ElectionState,
+)
+from ._recipes.shared_value import (
+    SharedValue,
+    SharedValueView,
+    Versioned,
 )
 from ._recipes.tenure import (
     Held,
@@ -77,11 +85,13 @@ from .errors import (
     ConnectFailed,
     ConnectionLossError,
     CoordinationError,
+    CounterOverflowError,
     DataInconsistencyError,
     EphemeralOnLocalSessionError,
     Fenced,
     InvalidACLError,
     InvalidConnectStringError,
+    InvalidDataError,
     InvalidPathError,
     LeadershipLost,
     LocalWireError,
@@ -172,11 +182,14 @@ __all__ = [
     "ClientClosedError",
     "ClientLease",
     "ClientWatch",
+    "Codec",
     "ConfigurationError",
     "ConnectFailed",
     "Connection",
     "ConnectionLossError",
     "CoordinationError",
+    "Counter",
+    "CounterOverflowError",
     "CreateMode",
     "Created",
     "DataInconsistencyError",
@@ -191,11 +204,13 @@ __all__ = [
     "Fence",
     "Fenced",
     "FencedTransaction",
+    "Following",
     "Held",
     "Hosts",
     "Identity",
     "InvalidACLError",
     "InvalidConnectStringError",
+    "InvalidDataError",
     "InvalidPathError",
     "Layout",
     "LeadershipLost",
@@ -243,6 +258,8 @@ __all__ = [
     "SessionMovedError",
     "SessionState",
     "SessionStates",
+    "SharedValue",
+    "SharedValueView",
     "Stat",
     "SystemFaultError",
     "Tenure",
@@ -259,6 +276,7 @@ __all__ = [
     "UnknownServerError",
     "UnsupportedError",
     "UsageError",
+    "Versioned",
     "View",
     "WatchEvent",
     "WatchStream",

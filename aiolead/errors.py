@@ -31,7 +31,9 @@
         │   └─ LockLost
         ├─ Fenced                         the server refused a fenced write: we are not the holder
         ├─ MixedLayoutError               a neighbour on the path would not exclude us, or we it
-        └─ SequenceExhaustedError         the path has used up its sequence numbers
+        ├─ SequenceExhaustedError         the path has used up its sequence numbers
+        ├─ InvalidDataError               a znode's data is not what the recipe expects there
+        └─ CounterOverflowError           a counter would leave the range of its format
 
 Each error answers three questions, as attributes: whose fault is it (`blame`), may the write have
 happened (`outcome`), and is the session over (`session_over`).
@@ -42,6 +44,39 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from typing import ClassVar
+
+from ._error_base import AioleadError, Blame, Outcome
+from ._server_errors import (
+    APIError,
+    BadArgumentsError,
+    BadVersionError,
+    DataInconsistencyError,
+    EphemeralOnLocalSessionError,
+    InvalidACLError,
+    MarshallingError,
+    NewConfigNoQuorumError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    NotReadOnlyError,
+    NoWatcherError,
+    OperationTimeoutError,
+    QuotaExceededError,
+    ReconfigDisabledError,
+    ReconfigInProgressError,
+    RequestTimeoutError,
+    RolledBackError,
+    RuntimeInconsistencyError,
+    ServerError,
+    SystemFaultError,
+    ThrottledOpError,
+    TransactionError,
+    UnimplementedError,
+    UnknownServerError,
+    UnsupportedError,
+)
 
 __all__ = [
     "APIError",
@@ -57,11 +92,13 @@ __all__ = [
     "ConnectFailed",
     "ConnectionLossError",
     "CoordinationError",
+    "CounterOverflowError",
     "DataInconsistencyError",
     "EphemeralOnLocalSessionError",
     "Fenced",
     "InvalidACLError",
     "InvalidConnectStringError",
+    "InvalidDataError",
     "InvalidPathError",
     "LeadershipLost",
     "LocalWireError",
@@ -105,27 +142,6 @@ __all__ = [
 ]
 
 
-class Blame(enum.Enum):
-    """Whose fault an error is."""
-
-    CALLER = "caller"
-    """The program passed or did something wrong; the same call fails again."""
-    NETWORK = "network"
-    """A link, or the other end of it, failed; the same call may succeed later."""
-    SERVER = "server"
-    """The ensemble said no, or said something that makes no sense."""
-    RIVAL = "rival"
-    """Nobody's fault: somebody else was first, or took over."""
-
-
-class Outcome(enum.Enum):
-    """Whether the write that failed may have been applied."""
-
-    NOT_APPLIED = "not applied"
-    UNKNOWN = "unknown"
-    APPLIED = "applied"
-
-
 class LossReason(enum.Enum):
     """Why a hold ended before its holder let go."""
 
@@ -136,30 +152,6 @@ class LossReason(enum.Enum):
 
     def __str__(self) -> str:
         return self.value
-
-
-class AioleadError(Exception):
-    """The root of the tree.
-
-    Attributes:
-        blame: whose fault it is.
-        outcome: whether the write that failed may have been applied.
-        session_over: whether the session ended, and with it its ephemeral znodes.
-    """
-
-    blame: Blame = Blame.SERVER
-    outcome: Outcome = Outcome.NOT_APPLIED
-    session_over: bool = False
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # The default passes the finished message to `__init__`, which wants what it is made from.
-        return _rebuild, (type(self), self.args), self.__dict__
-
-
-def _rebuild(cls: type[AioleadError], args: tuple[object, ...]) -> AioleadError:
-    error = cls.__new__(cls)
-    error.args = args
-    return error
 
 
 # --- the caller's mistakes ---------------------------------------------------------------------
@@ -295,197 +287,6 @@ class ClientClosedError(SessionError, RuntimeError):
     blame = Blame.CALLER
 
 
-# --- the server's answers ----------------------------------------------------------------------
-
-
-class ServerError(AioleadError):
-    """The server answered with an error code. Nothing was applied.
-
-    Attributes:
-        code: the number on the wire (`KeeperException.Code` in ZooKeeper's Java source).
-        path: what the request was about, as the caller gave it, if it was about a path.
-    """
-
-    code: int = 0
-    summary: ClassVar[str] = "the server refused the request"
-
-    def __init__(self, path: str | None = None, *, message: str | None = None) -> None:
-        text = message or self.summary
-        super().__init__(text if path is None else f"{text}: {path}")
-        self.path = path
-
-
-class SystemFaultError(ServerError):
-    code, summary = -1, "the server had an internal error"
-    outcome = Outcome.UNKNOWN
-
-
-class RuntimeInconsistencyError(ServerError):
-    """In a transaction: an operation that was not tried, since another one failed."""
-
-    code, summary = -2, "not tried, since another operation of the transaction failed"
-
-
-class DataInconsistencyError(ServerError):
-    code, summary = -3, "the server found its data to be inconsistent"
-    outcome = Outcome.UNKNOWN
-
-
-class MarshallingError(ServerError):
-    """The server could not read the request: most often it is older than the operation."""
-
-    code, summary = -5, "the server could not read the request"
-
-
-class UnimplementedError(ServerError):
-    """The server does not know the operation, or has it switched off."""
-
-    code, summary = -6, "the server does not support the operation"
-
-
-class UnsupportedError(UnimplementedError):
-    """The server is too old for the operation, or does not tell how old it is; nothing was sent.
-
-    Asked nevertheless, a server answers with an error and closes the connection, with all that was
-    in flight on it.
-
-    Attributes:
-        feature: what the server would have to know.
-        needs: the first version of ZooKeeper that knows it.
-        server: the version that the server says it is; None if it does not tell.
-    """
-
-    def __init__(self, feature: str, needs: str, server: str | None, why: str) -> None:
-        super().__init__(message=f"{feature} needs ZooKeeper {needs}: {why}")
-        self.feature = feature
-        self.needs = needs
-        self.server = server
-
-
-class OperationTimeoutError(ServerError):
-    code, summary = -7, "the server gave up on the operation"
-    outcome = Outcome.UNKNOWN
-
-
-class BadArgumentsError(ServerError):
-    blame = Blame.CALLER
-    code, summary = -8, "the server found the arguments invalid"
-
-
-class NewConfigNoQuorumError(ServerError):
-    code, summary = -13, "no quorum of the new configuration is up to date with the leader"
-
-
-class ReconfigInProgressError(ServerError):
-    code, summary = -14, "another reconfiguration is in progress"
-
-
-class APIError(ServerError):
-    code, summary = -100, "the server reported an API error"
-
-
-class NoNodeError(ServerError):
-    code, summary = -101, "no such znode"
-
-
-class NoAuthError(ServerError):
-    blame = Blame.CALLER
-    code, summary = -102, "not allowed by the znode's ACL"
-
-
-class BadVersionError(ServerError):
-    blame = Blame.RIVAL
-    code, summary = -103, "the znode has another version"
-
-
-class NoChildrenForEphemeralsError(ServerError):
-    blame = Blame.CALLER
-    code, summary = -108, "ephemeral znodes cannot have children"
-
-
-class NodeExistsError(ServerError):
-    blame = Blame.RIVAL
-    code, summary = -110, "the znode exists already"
-
-
-class NotEmptyError(ServerError):
-    code, summary = -111, "the znode has children"
-
-
-class InvalidACLError(ServerError):
-    blame = Blame.CALLER
-    code, summary = -114, "the server found the ACL invalid"
-
-
-class NotReadOnlyError(ServerError):
-    code, summary = -119, "the server is read-only"
-
-
-class EphemeralOnLocalSessionError(ServerError):
-    code, summary = -120, "a local session cannot have ephemeral znodes"
-
-
-class NoWatcherError(ServerError):
-    code, summary = -121, "no such watch"
-
-
-class RequestTimeoutError(ServerError):
-    code, summary = -122, "the server gave up on the request"
-    outcome = Outcome.UNKNOWN
-
-
-class ReconfigDisabledError(ServerError):
-    code, summary = -123, "reconfiguration is switched off"
-
-
-class QuotaExceededError(ServerError):
-    blame = Blame.CALLER
-    code, summary = -125, "a quota would be exceeded"
-
-
-class ThrottledOpError(ServerError):
-    """The server had too much to do, and did not apply the request: ask again, after a while."""
-
-    code, summary = -127, "the server is overloaded and dropped the request"
-
-
-class RolledBackError(ServerError):
-    """In a transaction: an operation that was undone, since a later one failed."""
-
-    code, summary = 0, "undone, since another operation of the transaction failed"
-
-
-class UnknownServerError(ServerError):
-    """An error code that this version of aiolead does not know."""
-
-    outcome = Outcome.UNKNOWN
-
-    def __init__(self, code: int, path: str | None = None) -> None:
-        super().__init__(path, message=f"the server answered with the unknown error code {code}")
-        self.code = code
-
-
-class TransactionError(ServerError):
-    """One operation of a transaction failed, so none was applied.
-
-    Attributes:
-        index: which operation, counted from 0.
-        cause: its error.
-        results: one error per operation, in order: `RolledBackError` for those that had worked,
-            `RuntimeInconsistencyError` for those that were not tried any more.
-    """
-
-    def __init__(self, index: int, results: Sequence[ServerError]) -> None:
-        cause = results[index]
-        super().__init__(message=f"operation {index} of the transaction failed: {cause}")
-        self.blame = cause.blame
-        self.code = cause.code
-        self.path = cause.path
-        self.index = index
-        self.cause = cause
-        self.results = tuple(results)
-
-
 # --- coordination ------------------------------------------------------------------------------
 
 
@@ -581,5 +382,42 @@ class SequenceExhaustedError(CoordinationError):
         self.path = path
 
 
+class InvalidDataError(CoordinationError):
+    """A znode's data is not what the recipe expects there: somebody else has written it.
+
+    The error that reading it has raised is its `__cause__`.
+
+    Attributes:
+        path: the znode.
+        version: of its data; -1 where it is not one znode.
+    """
+
+    def __init__(self, path: str, why: object, *, version: int = -1) -> None:
+        super().__init__(f"{path} has data that cannot be used: {why}")
+        self.path = path
+        self.version = version
+
+
+class CounterOverflowError(CoordinationError):
+    """A counter would leave the range of its format. Nothing was applied.
+
+    Attributes:
+        path: the counter.
+        value: what it would have become.
+    """
+
+    blame = Blame.CALLER
+
+    def __init__(self, path: str, value: int, why: object) -> None:
+        super().__init__(f"{path} cannot become {value}: {why}")
+        self.path = path
+        self.value = value
+
+
 def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+# They are known by the name under which they can be caught.
+for _name in __all__:
+    globals()[_name].__module__ = __name__

@@ -12,7 +12,10 @@
     contender    the life of one znode in the line
     queued       what every recipe with a line of contenders has
 
-    latest, background      what is followed: async iterators of which the latest value wins
+    latest, background      states that are followed: iterators of which the latest value wins
+    following               a value that is followed: the latest, whether it is live, iterators
+    codec                   how a value is written as the bytes of a znode
+    optimistic              reading, changing and writing back, with nobody in between
 
 The others are the public recipes, named as they are. Recipes know nothing of connections, bytes or
 sockets.

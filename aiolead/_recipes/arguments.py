@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ..abc import CoordinationClient
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, InvalidDataError
 from ..model import ACL
 from ..paths import validate
 
 OnSuspend = Literal["ride-out", "surrender"]
+OnInvalid = Callable[[InvalidDataError], object]
 
 MAX_IDENTITY = 4096
 """Longest identity, in bytes: everybody who lists a line reads them all."""
@@ -86,3 +87,9 @@ def checked_count(name: str, value: int, *, least: int = 1, most: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ConfigurationError(f"{name}: must be from {least} to {most}, not {value!r}")
     return value
+
+
+def checked_on_invalid(on_invalid: OnInvalid | None) -> OnInvalid | None:
+    if on_invalid is not None and not callable(on_invalid):
+        raise ConfigurationError(f"on_invalid: must be a function, not {on_invalid!r}")
+    return on_invalid

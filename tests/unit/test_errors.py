@@ -20,7 +20,9 @@ from aiolead.errors import (
     Blame,
     ConnectFailed,
     ConnectionLossError,
+    CounterOverflowError,
     Fenced,
+    InvalidDataError,
     LeadershipLost,
     LockLost,
     LossReason,
@@ -167,6 +169,8 @@ ANSWERS = {
     "LockLost": (RIVAL, UNKNOWN, False),
     "Fenced": (RIVAL, NO, False),
     "MixedLayoutError": (CALLER, NO, False),
+    "InvalidDataError": (RIVAL, NO, False),
+    "CounterOverflowError": (CALLER, NO, False),
     "SequenceExhaustedError": (CALLER, NO, False),
 }
 
@@ -312,6 +316,9 @@ def samples() -> list[AioleadError]:
         Fenced("/a"),
         MixedLayoutError("/a/b", "sorts otherwise"),
         SequenceExhaustedError("/a"),
+        InvalidDataError("/a", ValueError("3 bytes rather than 4"), version=7),
+        InvalidDataError("/a", "it is empty"),
+        CounterOverflowError("/a", 2**31, "it does not fit into 4 bytes"),
         AcquireTimeout("not our turn within 5 s"),
     ]
     made = {type(error) for error in special}

@@ -33,10 +33,23 @@ NOT_EXPORTED = {
     "_client.view": {"OVERLOADED", "PAUSE"},
     "_client.watchdog": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
     "_recipes.campaign": {"TRANSITIONS"},
+    "_recipes.codec": {"checked_codec", "decoded", "encoded"},
+    "_recipes.following": {"OVERLOADED", "PAUSE"},
     "_recipes.layout": {"Role"},
 }
 
-MADE_BY_USERS = {"ACL", "Auth", "Election", "Lock", "Quota", "TLS", "Watchdog"}
+MADE_BY_USERS = {
+    "ACL",
+    "Auth",
+    "Codec",
+    "Counter",
+    "Election",
+    "Lock",
+    "Quota",
+    "SharedValue",
+    "TLS",
+    "Watchdog",
+}
 """The classes whose constructors are part of the public face; users are given all other objects."""
 
 PROTOCOLS = {

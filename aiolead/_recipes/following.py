@@ -1,0 +1,257 @@
+"""What is followed as a value: the latest one, whether it is live, and iterators over its changes.
+
+    async with recipe.follow() as view:
+        view.value                  # the latest
+        view.is_live                # whether a server would tell us of a change now
+        async for value in view:    # the present value, then what it becomes
+
+A subclass says how to read the value, with watches on whatever can change it. The rest is here:
+reading again when a watch fires, when the link was lost and when the session was over; telling
+every reader; ending with an error that repeats itself.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from ..abc import CoordinationClient, Watch
+from ..errors import (
+    AioleadError,
+    ClientClosedError,
+    ConnectionLossError,
+    NotReadOnlyError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    SessionExpiredError,
+    ThrottledOpError,
+    UsageError,
+)
+from ..model import SessionState, WatchEvent
+
+T = TypeVar("T")
+
+OVERLOADED = (ThrottledOpError, RequestTimeoutError, OperationTimeoutError)
+"""What servers say that have too much to do just now."""
+
+PAUSE = 1.0
+"""Before asking such a server again, in seconds."""
+
+
+class Following(AsyncIterable[T], Generic[T]):
+    """The latest value of something, and an async iterator over what it becomes.
+
+    The latest value wins: a slow reader may skip values, never the last one. Each iteration has a
+    position of its own and begins with the present value. It does not end while the client lives;
+    then it raises `ClientClosedError`, or `AuthFailedError`. What a server refuses for good, such
+    as reading (`NoAuthError`), ends it, too.
+
+    A context manager, to be entered once. Entering waits for the first value, over as many
+    connections as it takes, and raises what a read would; leaving takes the watches back.
+
+    Cancellation: of the wait for a value loses none.
+
+    On connection loss, and in the next session after an expiry: reads again, and tells what has
+    changed.
+    """
+
+    def __init__(self, client: CoordinationClient) -> None:
+        self._client = client
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._entered = self._closed = False
+        self._watches: dict[str, Watch] = {}
+        self._asked: set[str] = set()
+        """Which watches the present reading has asked for."""
+        self._changed = anyio.Event()
+        """Set when what was read last may have changed."""
+        self._session_id = 0
+        self._value: T
+        self._count = 0
+        """How many values there were; 0 before the first."""
+        self._error: AioleadError | None = None
+        self._news = anyio.Event()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {'live' if self.is_live else 'not live'}>"
+
+    @property
+    def value(self) -> T:
+        """The latest value.
+
+        Raises:
+            UsageError: this was not opened yet.
+        """
+        self._check_open()
+        return self._value
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a server watches now, and so would tell us if the value changed."""
+        return (
+            self._count > 0
+            and not (self._closed or self._ended.is_set() or self._changed.is_set())
+            and self._client.state is SessionState.CONNECTED
+            and all(watch.is_armed for watch in self._watches.values())
+        )
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        self._check_open()
+        return _Iteration(self)
+
+    def _check_open(self) -> None:
+        if not self._count:
+            raise UsageError(f"{type(self).__name__}: was not opened: use `async with ... as view`")
+
+    async def __aenter__(self) -> Self:
+        if self._entered:
+            raise UsageError(f"{type(self).__name__}: was entered already; make another one")
+        self._entered = True
+        if self._client.state.is_final:
+            await self._client.ready()  # raises what became of the client
+        self._client.spawn(self._job)
+        try:
+            await self._next(0)
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
+            await self._ended.wait()
+
+    def _close(self) -> None:
+        self._closed = True
+        self._scope.cancel()
+        self._wake()
+
+    # --- for subclasses ------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _read(self) -> T:
+        """Reads the value, with watches (`_watch`) on whatever can change it.
+
+        Called again from the start when the link or the session was lost meanwhile. It may raise
+        any other error, which ends it all.
+        """
+
+    def _is_news(self, before: T, after: T) -> bool:
+        """Whether readers are to hear of the new value."""
+        return before != after
+
+    def _watch(self, name: str) -> Watch:
+        """A watch, for a read of the present reading.
+
+        Args:
+            name: of the watch; the same one stands for the same znode, and the same kind of read
+                (data and existence are one kind, children another), each time. Those that a reading
+                has not asked for are taken back after it.
+        """
+        self._asked.add(name)
+        watch = self._watches.get(name)
+        if watch is None:
+            watch = self._watches[name] = self._client.make_watch(self._on_event)
+        return watch
+
+    # --- following -----------------------------------------------------------------------------
+
+    async def _job(self) -> None:
+        # Nothing but the end of the client cancels it from outside.
+        error: AioleadError | None = ClientClosedError("the client is closed")
+        unsubscribe = self._client.subscribe(self._on_state)
+        try:
+            with self._scope:
+                await self._follow()
+            error = None
+        except AioleadError as caught:
+            error = caught
+        finally:
+            unsubscribe()
+            self._drop_watches(self._watches)
+            self._error = error
+            self._ended.set()
+            self._wake()
+
+    async def _follow(self) -> None:
+        while True:
+            self._changed = anyio.Event()
+            try:
+                value = await self._look()
+            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
+                await self._client.ready()
+                continue
+            except OVERLOADED:
+                await anyio.sleep(PAUSE)
+                continue
+            self._publish(value)
+            await self._changed.wait()
+
+    async def _look(self) -> T:
+        self._asked.clear()
+        session_id = self._client.session_id
+        if self._session_id not in (0, session_id):
+            # A local session may begin on a server that knows less than the last one did.
+            await self._client.sync()
+        value = await self._read()
+        self._session_id = session_id
+        self._drop_watches([name for name in self._watches if name not in self._asked])
+        return value
+
+    def _drop_watches(self, names: Iterable[str]) -> None:
+        for name in list(names):
+            self._watches.pop(name).close()
+
+    def _on_event(self, _event: WatchEvent) -> None:
+        self._changed.set()
+
+    def _on_state(self, state: SessionState, _session_id: int) -> None:
+        if state is SessionState.CONNECTED:
+            self._changed.set()
+
+    # --- telling -------------------------------------------------------------------------------
+
+    def _publish(self, value: T) -> None:
+        is_news = not self._count or self._is_news(self._value, value)
+        self._value = value
+        if is_news:
+            self._count += 1
+            self._wake()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, anyio.Event()
+        news.set()
+
+    async def _next(self, seen: int) -> tuple[int, T]:
+        """The latest value that comes after the first `seen`, and how many there are with it."""
+        await anyio.lowlevel.checkpoint()
+        while not self._closed:
+            if self._count > seen:
+                return self._count, self._value
+            if self._error is not None:
+                raise self._error
+            await self._news.wait()
+        raise StopAsyncIteration
+
+
+class _Iteration(AsyncIterator[T]):
+    """One reader, with its position."""
+
+    def __init__(self, view: Following[T]) -> None:
+        self._view = view
+        self._seen = 0
+
+    async def __anext__(self) -> T:
+        self._seen, value = await self._view._next(self._seen)
+        return value

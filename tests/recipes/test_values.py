@@ -1,0 +1,278 @@
+"""Shared values and counters: reading, writing, comparing, following."""
+
+from __future__ import annotations
+
+import random
+import struct
+from contextlib import AsyncExitStack
+
+import anyio
+import pytest
+from support.recipes import Served, connect, eventually, in_memory
+
+from aiolead import (
+    Client,
+    ClientClosedError,
+    Codec,
+    ConfigurationError,
+    Counter,
+    CounterOverflowError,
+    InvalidDataError,
+    Lock,
+    SharedValue,
+    UsageError,
+)
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/app/value"
+
+
+# --- a shared value ----------------------------------------------------------------------------
+
+
+async def test_a_value_is_read_and_written(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine = SharedValue(a, PATH, 10, codec=Codec.int32())
+        theirs = SharedValue(b, PATH, 10, codec=Codec.int32())
+        assert (await mine.get()).value == 10
+        assert (await mine.get()).version == -1
+        assert (await mine.set(11)).version == 0
+        await b.sync()
+        now = await theirs.get()
+        assert (now.value, now.version) == (11, 0)
+        assert (await a.get(PATH))[0] == b"\0\0\0\x0b"
+        later = await theirs.compare_and_set(now, 12)
+        assert later is not None
+        assert (later.value, later.version) == (12, 1)
+        assert await mine.compare_and_set(now, 13) is None
+        assert (await mine.update(lambda value: value * 2)).value == 24
+
+
+async def test_the_first_write_may_be_a_comparison(server: Served) -> None:
+    async with connect(server) as client:
+        value = SharedValue(client, PATH)
+        nothing = await value.get()
+        assert nothing.value == b""
+        first = await value.compare_and_set(nothing, b"one")
+        assert first is not None
+        assert await value.compare_and_set(nothing, b"two") is None
+        await client.delete(PATH)
+        assert await value.compare_and_set(first, b"three") is None
+        assert await value.compare_and_set(nothing, b"four") is not None
+
+
+async def test_no_update_is_lost(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        values = [SharedValue(c, PATH, "", codec=Codec.text()) for c in (a, b, a, b)]
+        async with anyio.create_task_group() as tasks:
+            for number, value in enumerate(values):
+                tasks.start_soon(value.update, lambda old, n=number: old + str(n))
+        await a.sync()
+        assert sorted((await values[0].get()).value) == ["0", "1", "2", "3"]
+
+
+async def test_the_latest_value_is_followed(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine = SharedValue(a, PATH, "none", codec=Codec.text())
+        async with SharedValue(b, PATH, "none", codec=Codec.text()).follow() as view:
+            assert (view.value, view.is_live, view.versioned.version) == ("none", True, -1)
+            seen: list[str] = []
+            async for value in view:
+                seen.append(value)
+                match value:
+                    case "none":
+                        await mine.set("first")
+                    case "first":
+                        await mine.set("second")
+                    case _:
+                        break
+            assert seen == ["none", "first", "second"]
+            assert view.versioned.version == 1
+            await a.delete(PATH)
+            await eventually(lambda: view.value == "none", "it is the default again")
+            assert view.versioned.stat is None
+        with pytest.raises(StopAsyncIteration):
+            await anext(aiter(view))
+
+
+async def test_a_znode_made_anew_is_not_taken_for_the_old_one() -> None:
+    """As many writes, so the same version: CURATOR-311."""
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        value = SharedValue(a, PATH, "", codec=Codec.text())
+        await b.ensure_path("/app")
+        await b.create(PATH, b"old")
+        async with value.follow() as view:
+            server.disconnect(a.session_id)
+            await b.delete(PATH)
+            await b.create(PATH, b"new")
+            await eventually(lambda: view.value == "new", "it is read again")
+            server.expire_session(a.session_id)
+            await b.delete(PATH)
+            await b.create(PATH, b"newer")
+            await eventually(lambda: view.value == "newer", "it is read again")
+            await eventually(lambda: view.is_live, "it is watched again")
+
+
+async def test_data_that_make_no_sense() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        await client.ensure_path(PATH)
+        told: list[InvalidDataError] = []
+        strict = SharedValue(client, PATH, 7, codec=Codec.int32())
+        lenient = SharedValue(client, PATH, 7, codec=Codec.int32(), on_invalid=told.append)
+        with pytest.raises(InvalidDataError, match=r"/app/value .* 0 bytes rather than 4"):
+            await strict.get()
+        with pytest.raises(InvalidDataError):
+            async with strict.follow():
+                pass
+        async with lenient.follow() as view:
+            assert view.value == 7
+            assert len(told) == 1
+            await lenient.set(8)
+            await eventually(lambda: view.value == 8, "it makes sense again")
+            await client.set(PATH, b"?")
+            await eventually(lambda: len(told) == 2, "it is told")
+            assert view.value == 8
+            assert told[1].version == 2
+            await lenient.set(9)
+            await eventually(lambda: view.value == 9, "it makes sense again")
+        async with strict.follow() as view:
+            await client.set(PATH, b"?")
+            with pytest.raises(InvalidDataError):
+                async for _ in view:
+                    pass
+            assert (view.value, view.is_live) == (9, False)
+
+
+async def test_following_ends_with_the_client() -> None:
+    async with EmbeddedServer() as server:
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(in_memory(server))
+            value = SharedValue(client, PATH)
+            view = value.follow()
+            with pytest.raises(UsageError, match="not opened"):
+                assert view.value
+            async with view:
+                readers = aiter(view), aiter(view)
+                assert [await anext(reader) for reader in readers] == [b"", b""]
+                with pytest.raises(UsageError, match="already"):
+                    await view.__aenter__()
+                await stack.aclose()
+                for _ in range(2):
+                    with pytest.raises(ClientClosedError):
+                        await anext(readers[0])
+                assert (view.value, view.is_live) == (b"", False)
+        with pytest.raises(ClientClosedError):
+            await value.follow().__aenter__()
+
+
+@pytest.mark.parametrize(
+    ("codec", "value", "data"),
+    [
+        (Codec.int32(), -2, b"\xff\xff\xff\xfe"),
+        (Codec.int64(), 3, b"\0\0\0\0\0\0\0\x03"),
+        (Codec.decimal(), -12, b"-12"),
+        (Codec.text(), "ä", b"\xc3\xa4"),
+        (Codec.json(), {"a": ["ä", 1]}, '{"a":["ä",1]}'.encode()),
+        (Codec.raw(), b"\0", b"\0"),
+    ],
+)
+def test_codecs(codec: Codec[object], value: object, data: bytes) -> None:
+    assert codec.encode(value) == data
+    assert codec.decode(data) == value
+
+
+# --- a counter ---------------------------------------------------------------------------------
+
+
+async def test_a_counter_counts(server: Served) -> None:
+    async with connect(server) as client:
+        counter = Counter(client, PATH)
+        assert await counter.get() == 0
+        assert await counter.add(5) == 5
+        assert await counter.add(-7) == -2
+        assert (await client.get(PATH))[0] == struct.pack(">q", -2)
+        assert await counter.compare_and_set(-2, 40)
+        assert not await counter.compare_and_set(-2, 41)
+        assert await counter.get() == 40
+        await counter.set(1)
+        assert await counter.get() == 1
+
+
+@pytest.mark.parametrize("promote_after", [0, 2, 1000])
+async def test_many_count_at_once(server: Served, promote_after: int) -> None:
+    async with connect(server) as a, connect(server) as b:
+        counters = [
+            Counter(c, PATH, promote_after=promote_after, rng=random.Random(1)) for c in (a, b)
+        ]
+        totals: list[int] = []
+
+        async def count(counter: Counter) -> None:
+            totals.extend([await counter.add(1) for _ in range(4)])
+
+        async with anyio.create_task_group() as tasks:
+            for counter in counters * 3:
+                tasks.start_soon(count, counter)
+        await a.sync()
+        assert await counters[0].get() == 24
+        assert sorted(totals) == list(range(1, 25))
+        if promote_after == 0:
+            await eventually(lambda: _no_children(a, PATH + "/lock"), "nobody is in line")
+
+
+async def _no_children(client: Client, path: str) -> bool:
+    return not await client.get_children(path)
+
+
+async def test_the_lock_delays_nobody_for_ever() -> None:
+    """Somebody who takes it and keeps it is passed by: it is for order, not for safety."""
+    async with EmbeddedServer() as server, in_memory(server, session_timeout=1) as client:
+        async with in_memory(server) as other, Lock(other, PATH + "/lock"):
+            assert await Counter(client, PATH, promote_after=0).add(1) == 1
+
+
+async def test_a_counter_refuses_to_overflow() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        counter = Counter(client, PATH, codec=Codec.int32())
+        await counter.set(2**31 - 1)
+        with pytest.raises(CounterOverflowError, match="2147483648 does not fit into 4 bytes"):
+            await counter.add(1)
+        with pytest.raises(ConfigurationError, match="value"):
+            await counter.set(2**31)
+        with pytest.raises(ConfigurationError, match="new"):
+            await counter.compare_and_set(0, 2**31)
+        assert await counter.get() == 2**31 - 1
+        with pytest.raises(InvalidDataError, match="4 bytes rather than 8"):
+            await Counter(client, PATH).get()
+
+
+async def test_an_empty_znode_counts_as_zero() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        await client.ensure_path(PATH)
+        assert await Counter(client, PATH, codec=Codec.decimal()).add(1) == 1
+        assert (await client.get(PATH))[0] == b"1"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda c: SharedValue(c, "/"),
+        lambda c: SharedValue(c, PATH, 2**31, codec=Codec.int32()),
+        lambda c: SharedValue(c, PATH, "text"),
+        lambda c: SharedValue(c, PATH, on_invalid=1),
+        lambda c: SharedValue(c, PATH, codec=int),
+        lambda c: Counter(c, PATH, lock=PATH),
+        lambda c: Counter(c, PATH, promote_after=-1),
+        lambda c: Counter(c, PATH, rng=4),
+        lambda c: Counter(c, PATH, acl=[]),
+    ],
+)
+async def test_arguments_are_checked(make: object) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        requests = server.requests.copy()
+        with pytest.raises(ConfigurationError):
+            make(client)  # type: ignore[operator]
+        with pytest.raises(ConfigurationError):
+            await Counter(client, PATH).add(1.5)  # type: ignore[arg-type]
+        assert server.requests == requests
