@@ -15,12 +15,15 @@ from aiolead.testing.installation import find_installation
 RECIPES = ("curator", "curator-lock")
 """`LeaderLatch`, and `InterProcessMutex`."""
 
+OPTIONS = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Of a Java that starts quickly and stays small."""
+
 _JARS = Path("/usr/share/java")
 _SOURCE = Path(__file__).with_name("Contender.java")
 
 HOW_TO_INSTALL = (
     "On Debian or Ubuntu: apt-get install --no-install-recommends libcurator-recipes-java "
-    "default-jdk-headless."
+    "default-jdk-headless (and libcurator-discovery-java for the tests of interoperation)."
 )
 
 
@@ -40,8 +43,7 @@ def command() -> tuple[str, ...]:
         ZooKeeperNotFoundError: there is no Java.
     """
     java = find_installation().java
-    options = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-    return (str(java), *options, "-cp", compiled(), "Contender")
+    return (str(java), *OPTIONS, "-cp", compiled(), "Contender")
 
 
 def version() -> str:
@@ -55,13 +57,18 @@ def version() -> str:
     raise CuratorNotFoundError(f"There is no {_JARS}/curator-recipes.jar")
 
 
-def compiled() -> str:
-    """A class path with the program, compiled into a folder of this process, and all that it needs.
+def compiled(source: Path = _SOURCE, *more: str) -> str:
+    """A class path with a program, compiled into a folder of this process, and all that it needs.
+
+    Args:
+        source: the program, of one file.
+        more: Debian's names of jars that it needs besides Curator's recipes.
 
     Raises:
         CuratorNotFoundError: there is no Curator, or no compiler.
     """
-    jars = [_JARS / f"curator-{part}.jar" for part in ("recipes", "framework", "client")]
+    parts = ["curator-recipes", "curator-framework", "curator-client", *more]
+    jars = [_JARS / f"{part}.jar" for part in parts]
     for jar in jars:
         if not jar.exists():
             raise CuratorNotFoundError(f"There is no {jar}")
@@ -70,7 +77,7 @@ def compiled() -> str:
         raise CuratorNotFoundError("There is no `javac` on PATH")
     # Their manifests name all else but a logger.
     libraries = os.pathsep.join(map(str, [*jars, _JARS / "slf4j-simple.jar"]))
-    target = tempfile.mkdtemp(prefix="curator-contender-")
+    target = tempfile.mkdtemp(prefix="curator-")
     atexit.register(shutil.rmtree, target, ignore_errors=True)
-    subprocess.run([compiler, "-cp", libraries, "-d", target, str(_SOURCE)], check=True)
+    subprocess.run([compiler, "-cp", libraries, "-d", target, str(source)], check=True)
     return os.pathsep.join([target, libraries])

@@ -1,0 +1,175 @@
+"""The real Curator, in a Java process that does what a test tells it: tests/interop/Peer.java."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.to_thread
+from chaos.curator import OPTIONS, compiled
+
+from aiolead.testing.installation import find_installation
+
+PATIENCE = 20.0
+"""How long anything is waited for, in seconds."""
+
+LONG = 15_000
+"""A wait of Curator's that is not to run out, in milliseconds."""
+
+SHORT = 150
+"""A wait of Curator's that is to run out, in milliseconds."""
+
+_SOURCE = Path(__file__).parents[1] / "interop" / "Peer.java"
+_MORE = ("curator-x-discovery", "jackson-core", "jackson-databind", "jackson-annotations")
+
+
+class CuratorError(Exception):
+    """What Curator has thrown."""
+
+
+class CuratorProcess:
+    """One Java process with any number of actors. Belongs to no event loop.
+
+    Raises:
+        CuratorNotFoundError: it is not installed, or no compiler.
+    """
+
+    def __init__(self) -> None:
+        java = find_installation().java
+        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+        self._process = subprocess.Popen(
+            [str(java), *OPTIONS, quiet, "-cp", compiled(_SOURCE, *_MORE), "Peer"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        self._numbers = itertools.count(1)
+        self._waiting: dict[str, Future[str]] = {}
+        self._lock = threading.Lock()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._reader.join()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+
+    def tell(self, actor: str, command: str, *arguments: object) -> Future[str]:
+        """Has an actor do something, after all that it was told before."""
+        assert self._process.stdin is not None
+        future: Future[str] = Future()
+        with self._lock:
+            number = str(next(self._numbers))
+            self._waiting[number] = future
+            words = (number, actor, command, *map(_word, arguments))
+            self._process.stdin.write("\t".join(words) + "\n")
+            self._process.stdin.flush()
+        return future
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            number, how, what = line.rstrip("\n").split("\t", 2)
+            future = self._waiting.pop(number)
+            if how == "ok":
+                future.set_result(what)
+            else:
+                future.set_exception(CuratorError(what))
+        for future in self._waiting.values():
+            future.set_exception(CuratorError("the process has ended"))
+
+
+def _word(argument: object) -> str:
+    match argument:
+        case bool():
+            return str(argument).lower()
+        case bytes():
+            return argument.hex()
+        case _:
+            return str(argument)
+
+
+class Pending:
+    """What an actor is doing; await it for the answer."""
+
+    def __init__(self, future: Future[str]) -> None:
+        self._future = future
+
+    @property
+    def is_done(self) -> bool:
+        return self._future.done()
+
+    async def wait(self) -> str:
+        """The answer.
+
+        Raises:
+            CuratorError: Curator has thrown something.
+            TimeoutError: there is none, for very long.
+        """
+        return await anyio.to_thread.run_sync(self._future.result, PATIENCE)
+
+
+_actors = itertools.count(1)
+
+
+class Curator:
+    """An actor: a thread and a client of Curator's. A context manager.
+
+    Attributes:
+        session_id: of its session.
+    """
+
+    def __init__(
+        self, process: CuratorProcess, connect_string: str, session_timeout: float = 8.0
+    ) -> None:
+        self._process = process
+        self._name = f"actor-{os.getpid()}-{next(_actors)}"
+        self._hosts = connect_string
+        self._session_timeout = session_timeout
+        self.session_id = 0
+
+    def begin(self, command: str, *arguments: object) -> Pending:
+        """Has it do something that may take long."""
+        return Pending(self._process.tell(self._name, command, *arguments))
+
+    async def __call__(self, command: str, *arguments: object) -> str:
+        """Has it do something, and waits for the answer."""
+        return await self.begin(command, *arguments).wait()
+
+    async def is_so(self, command: str, *arguments: object) -> bool:
+        """The same, where the answer is yes or no."""
+        answer = await self(command, *arguments)
+        assert answer in ("true", "false"), answer
+        return answer == "true"
+
+    async def __aenter__(self) -> Self:
+        milliseconds = round(self._session_timeout * 1000)
+        self.session_id = int(await self("open", self._hosts, milliseconds))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.move_on_after(PATIENCE, shield=True):
+            await self("close")
