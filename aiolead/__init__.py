@@ -48,6 +48,12 @@ from ._recipes.campaign import (
     Phase,
 )
 from ._recipes.codec import Codec
+from ._recipes.config.config import Config
+from ._recipes.config.snapshot import (
+    ConfigVersion,
+    Published,
+)
+from ._recipes.config.view import ConfigView
 from ._recipes.context import (
     TenureContext,
     TryContext,
@@ -183,6 +189,9 @@ __all__ = [
     "ClientLease",
     "ClientWatch",
     "Codec",
+    "Config",
+    "ConfigVersion",
+    "ConfigView",
     "ConfigurationError",
     "ConnectFailed",
     "Connection",
@@ -238,6 +247,7 @@ __all__ = [
     "PendingReply",
     "Permission",
     "Phase",
+    "Published",
     "Quota",
     "QuotaExceededError",
     "QuotaUsage",

@@ -1,0 +1,265 @@
+"""The configuration centre: publishing, following, validating, rolling back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import anyio
+import pytest
+from support.recipes import Served, connect, eventually, in_memory
+
+from aiolead import (
+    ACL,
+    BadVersionError,
+    Client,
+    Config,
+    ConfigurationError,
+    ConnectionLossError,
+    InvalidDataError,
+    NoAuthError,
+    NoNodeError,
+    Outcome,
+    Permission,
+)
+from aiolead._wire.codes import OpCode
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/app/config"
+
+
+@dataclass(frozen=True)
+class Limits:
+    low: int
+    high: int
+
+    @classmethod
+    def parse(cls, keys: dict[str, bytes]) -> Limits:
+        limits = cls(int(keys.get("low", b"0")), int(keys.get("high", b"10")))
+        if limits.low > limits.high:
+            raise ValueError("low is higher than high")
+        return limits
+
+
+def limits(client: Client, **options: object) -> Config[Limits]:
+    return Config(client, PATH, parse=Limits.parse, **options)  # type: ignore[arg-type]
+
+
+async def test_keys_are_published_and_read(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        config = Config(a, PATH)
+        assert await config.history() == []
+        first = await config.get()
+        assert (first.value, first.version) == ({}, 0)
+        assert await config.publish({"a": b"1", "b": b"2"}) == 1
+        assert await config.publish({"b": None, "c": b"\xff\0"}) == 2
+        await b.sync()
+        there = await Config(b, PATH).get()
+        assert (there.value, there.version) == ({"a": b"1", "c": b"\xff\0"}, 2)
+        assert (await b.get(PATH))[0] == b"2"
+        assert sorted(await b.get_children(f"{PATH}/keys")) == ["a", "c"]
+        with pytest.raises(BadVersionError):
+            await config.publish({"a": b"3"}, version=1)
+        assert await config.publish({"a": b"3"}, version=2) == 3
+
+
+async def test_it_is_followed_as_one_value(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine = limits(a)
+        async with limits(b).follow() as view:
+            assert (view.value, view.version, view.is_live) == (Limits(0, 10), 0, True)
+            seen: list[Limits] = []
+            async for value in view:
+                seen.append(value)
+                if len(seen) == 1:
+                    await mine.publish({"low": b"20", "high": b"30"})
+                elif len(seen) == 2:
+                    await mine.publish({"low": b"1", "high": b"2"})
+                else:
+                    break
+            assert seen == [Limits(0, 10), Limits(20, 30), Limits(1, 2)]
+            assert view.published.version == view.version == 2
+
+
+async def test_versions_are_rolled_back(server: Served) -> None:
+    async with connect(server) as client:
+        config = Config(client, PATH, keep=3, identity="me")
+        for number in range(4):
+            await config.publish({f"k{number}": b"%d" % number, "last": b"%d" % number})
+        assert [entry.version for entry in await config.history()] == [4, 3, 2]
+        assert await config.rollback(2) == 5
+        assert (await config.get()).value == {"k0": b"0", "k1": b"1", "last": b"1"}
+        latest = (await config.history())[0]
+        assert (latest.version, latest.identity) == (5, "me")
+        assert latest.keys == (await config.get()).value
+        assert latest.time > 0
+        with pytest.raises(NoNodeError):
+            await config.rollback(1)
+
+
+async def test_many_publish_at_once(server: Served) -> None:
+    """None of it is lost, and nobody sees a half of it."""
+    async with connect(server) as a, connect(server) as b:
+        configs = [Config(a, PATH), Config(b, PATH)]
+        torn: list[dict[str, bytes]] = []
+        done = anyio.Event()
+
+        async def look() -> None:
+            async with configs[1].follow() as view:
+                async for keys in view:
+                    if keys.get("x") != keys.get("y"):
+                        torn.append(keys)
+                    if len(keys) == 10:
+                        break
+            done.set()
+
+        async def publish(number: int) -> None:
+            mark = b"%d" % number
+            await configs[number % 2].publish({"x": mark, "y": mark, f"k{number}": mark})
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(look)
+            for number in range(8):
+                tasks.start_soon(publish, number)
+        assert torn == []
+        assert (await configs[0].get()).version == 8
+
+
+async def test_it_is_validated_before() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        config = limits(client)
+        await config.publish({"low": b"1"})
+        before = server.znodes()
+        with pytest.raises(ConfigurationError, match="low is higher than high"):
+            await config.publish({"high": b"0"})
+        with pytest.raises(ConfigurationError, match="at most 262144"):
+            await config.publish({"other": bytes(262_144)})
+        with pytest.raises(ConfigurationError, match="1001 keys"):
+            await config.publish({f"k{n}": b"" for n in range(1000)})
+        assert server.znodes() == before
+        assert (await config.get()).version == 1
+
+
+async def test_as_much_as_is_allowed_fits(server: Served) -> None:
+    """The largest configuration, in values that take most space in the history."""
+    async with connect(server) as client:
+        config = Config(client, PATH)
+        keys = {f"key-{n:03}": bytes([n % 2 * 0xFF]) * 255 for n in range(1000)}
+        assert await config.publish(dict(keys)) == 1
+        assert await config.publish({key: value[::-1] + b"" for key, value in keys.items()}) == 2
+        assert (await config.get()).value == keys
+        assert (await config.history())[1].keys == keys
+
+
+async def test_what_others_publish_may_be_invalid() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        told: list[InvalidDataError] = []
+        careless = Config(client, PATH)
+        await careless.publish({"low": b"x"})
+        with pytest.raises(InvalidDataError):
+            async with limits(client).follow():
+                pass
+        with pytest.raises(InvalidDataError):
+            await limits(client).get()
+        await careless.publish({"low": b"3"})
+        async with limits(client, on_invalid=told.append).follow() as view:
+            assert view.invalid is None
+            await careless.publish({"low": b"y"})
+            await eventually(lambda: len(told) == 1, "it is told")
+            assert (view.value, view.version) == (Limits(3, 10), 2)
+            assert view.invalid is told[0]
+            assert told[0].version == 3
+            server.disconnect()
+            await client.exists("/")
+            await careless.publish({"low": b"4"})
+            await eventually(lambda: view.value.low == 4, "the next one is valid")
+            assert (view.invalid, len(told)) == (None, 1)
+            await client.set(PATH, b"seven")
+            await eventually(lambda: view.invalid is not None, "not a number")
+            assert view.value.low == 4
+            # By hand: the version is what says that the keys have changed.
+            await client.set(f"{PATH}/keys/low", b"7")
+            await client.set(PATH, b"7")
+            await eventually(lambda: view.value.low == 7, "it is read again")
+            assert view.version == 7
+            assert await careless.publish({"low": b"8"}) == 8
+
+
+@pytest.mark.parametrize("is_applied", [True, False], ids=["applied", "not applied"])
+async def test_the_answer_is_lost(is_applied: bool) -> None:
+    """It is published exactly once, and says which version that was."""
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        config = Config(a, PATH)
+        await config.publish({"a": b"0"})
+        for number in range(2, 5):
+            if is_applied:
+                server.drop_reply(OpCode.MULTI)
+            else:
+                server.drop_request(OpCode.MULTI)
+            assert await config.publish({"a": b"%d" % number}) == number
+        assert [entry.version for entry in await Config(b, PATH).history()] == [4, 3, 2, 1]
+
+
+async def test_somebody_else_was_quicker_while_the_answer_was_lost() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        config, rival = Config(a, PATH), Config(b, PATH, keep=1)
+        await config.publish({"a": b"0"})
+        server.drop_request(OpCode.MULTI)
+        async with anyio.create_task_group() as tasks:
+
+            async def be_quicker() -> None:
+                await eventually(lambda: server.connections < 2, "the connection is lost")
+                await rival.publish({"b": b"1"})
+
+            tasks.start_soon(be_quicker)
+            published = await config.publish({"a": b"1"})
+        assert published in (2, 3)
+        assert (await config.get()).value == {"a": b"1", "b": b"1"}
+        assert (await config.get()).version == 3
+
+
+async def test_the_history_does_not_say_it_any_more() -> None:
+    """Ours was published, and so much after it that nobody knows."""
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        config, rival = Config(a, PATH, keep=1), Config(b, PATH, keep=1)
+        await config.publish({"a": b"0"})
+        errors: list[ConnectionLossError] = []
+
+        async def publish() -> None:
+            try:
+                await config.publish({"a": b"1"})
+            except ConnectionLossError as error:
+                errors.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            server.drop_reply(OpCode.MULTI)
+            server.drop_reply(OpCode.SYNC, 2)
+            tasks.start_soon(publish)
+            await eventually(lambda: server.requests["MULTI"] == 2, "it is published")
+            await rival.publish({"b": b"1"})
+        assert [error.outcome for error in errors] == [Outcome.UNKNOWN]
+
+
+async def test_what_may_not_be_written_is_said() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        config = Config(client, PATH)
+        await config.publish({"a": b"0"})
+        await client.set_acl(f"{PATH}/keys/a", [ACL.world(Permission.READ)])
+        with pytest.raises(NoAuthError):
+            await config.publish({"a": b"1"})
+        assert (await config.get()).version == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"a/b": b""}, {"": b""}, {".": b""}, {"a": "text"}, {"a\0": b""}, {1: b""}]
+)
+async def test_arguments_are_checked(changes: dict[str, bytes]) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        requests = server.requests.copy()
+        with pytest.raises(ConfigurationError):
+            await Config(client, PATH).publish(changes)
+        for options in ({"parse": 1}, {"keep": 0}, {"max_size": 0}, {"identity": ""}):
+            with pytest.raises(ConfigurationError):
+                Config(client, PATH, **options)  # type: ignore[call-overload]
+        assert server.requests == requests
