@@ -67,6 +67,16 @@ from ._recipes.observer import (
     ElectionObserver,
     ElectionState,
 )
+from ._recipes.queues.claimed import (
+    Claimed,
+    QueueItem,
+)
+from ._recipes.queues.consuming import Consumption
+from ._recipes.queues.queue import (
+    DelayQueue,
+    PriorityQueue,
+    Queue,
+)
 from ._recipes.shared_value import (
     SharedValue,
     SharedValueView,
@@ -86,6 +96,7 @@ from .errors import (
     BadArgumentsError,
     BadVersionError,
     Blame,
+    ClaimLost,
     ClientClosedError,
     ConfigurationError,
     ConnectFailed,
@@ -115,6 +126,7 @@ from .errors import (
     NoWatcherError,
     OperationTimeoutError,
     Outcome,
+    QueueFullError,
     QuotaExceededError,
     ReconfigDisabledError,
     ReconfigInProgressError,
@@ -184,6 +196,8 @@ __all__ = [
     "Campaign",
     "CampaignState",
     "ChildrenView",
+    "ClaimLost",
+    "Claimed",
     "Client",
     "ClientClosedError",
     "ClientLease",
@@ -196,6 +210,7 @@ __all__ = [
     "ConnectFailed",
     "Connection",
     "ConnectionLossError",
+    "Consumption",
     "CoordinationError",
     "Counter",
     "CounterOverflowError",
@@ -203,6 +218,7 @@ __all__ = [
     "Created",
     "DataInconsistencyError",
     "DataView",
+    "DelayQueue",
     "Election",
     "ElectionObserver",
     "ElectionState",
@@ -247,7 +263,11 @@ __all__ = [
     "PendingReply",
     "Permission",
     "Phase",
+    "PriorityQueue",
     "Published",
+    "Queue",
+    "QueueFullError",
+    "QueueItem",
     "Quota",
     "QuotaExceededError",
     "QuotaUsage",

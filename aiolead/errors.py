@@ -28,9 +28,11 @@
         ├─ AcquireTimeout(TimeoutError)   our turn did not come within `wait`
         ├─ TenureLost                     what was held is held no longer: `reason` says why
         │   ├─ LeadershipLost
-        │   └─ LockLost
+        │   ├─ LockLost
+        │   └─ ClaimLost
         ├─ Fenced                         the server refused a fenced write: we are not the holder
         ├─ MixedLayoutError               a neighbour on the path would not exclude us, or we it
+        ├─ QueueFullError                 a queue has as many items as it may have
         ├─ SequenceExhaustedError         the path has used up its sequence numbers
         ├─ InvalidDataError               a znode's data is not what the recipe expects there
         └─ CounterOverflowError           a counter would leave the range of its format
@@ -87,6 +89,7 @@ __all__ = [
     "BadArgumentsError",
     "BadVersionError",
     "Blame",
+    "ClaimLost",
     "ClientClosedError",
     "ConfigurationError",
     "ConnectFailed",
@@ -116,6 +119,7 @@ __all__ = [
     "NotReadOnlyError",
     "OperationTimeoutError",
     "Outcome",
+    "QueueFullError",
     "QuotaExceededError",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
@@ -340,6 +344,12 @@ class LockLost(TenureLost):
     noun = "lock"
 
 
+class ClaimLost(TenureLost):
+    """The claim on an item of a queue, or on a task, was lost: somebody else gets it."""
+
+    noun = "claim"
+
+
 class Fenced(CoordinationError):
     """The server refused a fenced write, since our znode was gone: somebody else may hold the role.
 
@@ -363,6 +373,24 @@ class MixedLayoutError(CoordinationError):
     def __init__(self, neighbour: str, why: str) -> None:
         super().__init__(f"{neighbour} {why}")
         self.neighbour = neighbour
+
+
+class QueueFullError(CoordinationError):
+    """A queue has as many items as it may have. Nothing was put.
+
+    Attributes:
+        path: of the items.
+        size: how many there are.
+        max_items: how many there may be.
+    """
+
+    def __init__(self, path: str, size: int, max_items: int) -> None:
+        super().__init__(
+            f"{path} has {size} items, and may have {max_items}: put again when some were consumed"
+        )
+        self.path = path
+        self.size = size
+        self.max_items = max_items
 
 
 class SequenceExhaustedError(CoordinationError):

@@ -18,6 +18,7 @@ from aiolead.errors import (
     AioleadError,
     AuthFailedError,
     Blame,
+    ClaimLost,
     ConnectFailed,
     ConnectionLossError,
     CounterOverflowError,
@@ -31,6 +32,7 @@ from aiolead.errors import (
     NodeExistsError,
     NoNodeError,
     Outcome,
+    QueueFullError,
     RemoteWireError,
     RolledBackError,
     RuntimeInconsistencyError,
@@ -167,10 +169,12 @@ ANSWERS = {
     "TenureLost": (RIVAL, UNKNOWN, False),
     "LeadershipLost": (RIVAL, UNKNOWN, False),
     "LockLost": (RIVAL, UNKNOWN, False),
+    "ClaimLost": (RIVAL, UNKNOWN, False),
     "Fenced": (RIVAL, NO, False),
     "MixedLayoutError": (CALLER, NO, False),
     "InvalidDataError": (RIVAL, NO, False),
     "CounterOverflowError": (CALLER, NO, False),
+    "QueueFullError": (RIVAL, NO, False),
     "SequenceExhaustedError": (CALLER, NO, False),
 }
 
@@ -195,7 +199,7 @@ def test_a_lost_connection_leaves_the_outcome_open_unless_told_better() -> None:
         (LossReason.CLOSED, CALLER, True),
     ],
 )
-@pytest.mark.parametrize("cls", [TenureLost, LeadershipLost, LockLost])
+@pytest.mark.parametrize("cls", [TenureLost, LeadershipLost, LockLost, ClaimLost])
 def test_a_loss_answers_by_its_reason(
     cls: type[TenureLost], reason: LossReason, blame: Blame, session_over: bool
 ) -> None:
@@ -310,7 +314,7 @@ def samples() -> list[AioleadError]:
         TransactionError(0, [NoNodeError("/a"), RuntimeInconsistencyError("/b")]),
         *(
             cls("/a", r, 2**40)
-            for cls in (TenureLost, LeadershipLost, LockLost)
+            for cls in (TenureLost, LeadershipLost, LockLost, ClaimLost)
             for r in LossReason
         ),
         Fenced("/a"),
@@ -319,6 +323,7 @@ def samples() -> list[AioleadError]:
         InvalidDataError("/a", ValueError("3 bytes rather than 4"), version=7),
         InvalidDataError("/a", "it is empty"),
         CounterOverflowError("/a", 2**31, "it does not fit into 4 bytes"),
+        QueueFullError("/a", 10, 10),
         AcquireTimeout("not our turn within 5 s"),
     ]
     made = {type(error) for error in special}
@@ -384,6 +389,10 @@ def test_errors_have_a_message_and_a_repr(error: AioleadError) -> None:
         ),
         (Fenced("/a"), "write refused: /a is no longer ours, so the role is not either"),
         (MixedLayoutError("/a/b", "is no contender"), "/a/b is no contender"),
+        (
+            QueueFullError("/jobs", 12, 10),
+            "/jobs has 12 items, and may have 10: put again when some were consumed",
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )

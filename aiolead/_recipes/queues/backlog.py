@@ -1,0 +1,271 @@
+"""What one queue object knows of the items and claims on its path.
+
+Items and claims are listed together, with a watch on either, and the list is used up from the
+front before they are listed again. It is no more than a hint: whoever claims an item asks the
+servers for it, and finds out then that it is gone or taken. So
+
+* who consumes alone lists a long queue once for many items;
+* who finds that others take items lists anew for each one (`is_contended`): one round trip of reads
+  for him and none of writes, where else each item that others have had costs him a write in vain;
+* who has nothing to do waits for the watches, and asks for nothing.
+
+Everything but `look` and `wait` is synchronous.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from ...abc import CoordinationClient, Reply, Watch
+from ...errors import AioleadError, ConnectionLossError, NoNodeError, Outcome
+from ...model import ACL, CreateMode, WatchEvent
+from ...paths import join
+from .naming import Key, Naming
+
+logger = logging.getLogger(__name__)
+
+PATH_TRIES = 10
+"""How often a path is created anew for one look: servers reap empty containers (CURATOR-724)."""
+
+LONGEST_SLEEP = 10.0
+"""How long to sleep for an item that is not due, in seconds, before a look at the clock: that is
+of the wall, and may be set."""
+
+OnInvalid = Callable[[str, bytes, str], object]
+"""Told of an item that makes no sense: its path, its bytes, and why."""
+
+
+class Reserved:
+    """The items that this client's own consumers have claimed, or are about to, by name."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+
+class _Look:
+    """A listing that was asked for."""
+
+    def __init__(self, claims: Reply[list[str]], items: Reply[list[str]]) -> None:
+        self.claims = claims
+        self.items = items
+
+
+class Backlog:
+    """The items that may be there to be claimed, in order.
+
+    Args:
+        client: the session.
+        items: the path with the items.
+        claims: the path with the claims.
+        naming: how items are named.
+        clock: seconds since the epoch, for items that are not due yet.
+        on_invalid: told of an item that makes no sense; such an item is passed over.
+        acl: of claims, and of the paths where they have to be created.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        items: str,
+        claims: str,
+        naming: Naming,
+        *,
+        clock: Callable[[], float],
+        on_invalid: OnInvalid | None = None,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        self.items = items
+        self.claims = claims
+        self.naming = naming
+        self.is_contended = False
+        """Whether others take items, too, as far as we have seen."""
+        self.looks = 0
+        """How often the items were listed."""
+        self._client = client
+        self._clock = clock
+        self._on_invalid = on_invalid
+        self.acl = acl
+        self._reserved = client.shared(claims, Reserved)
+        self._heap: list[tuple[Key, str]] = []
+        self._invalid: set[str] = set()
+        self._look: _Look | None = None
+        self._watches: list[Watch] = []
+        self._is_stale = True
+        self._wake = anyio.Event()
+        self._users = 0
+
+    # --- who uses it -----------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """A consumer begins: until it leaves there may be watches."""
+        self._users += 1
+
+    def leave(self) -> None:
+        """A consumer has ended. With the last one the watches go."""
+        self._users -= 1
+        if not self._users:
+            self._close_watches()
+
+    # --- taking ----------------------------------------------------------------------------------
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether something may have changed since the items were listed."""
+        return self._is_stale
+
+    def pop(self) -> str | None:
+        """The first item that may be free, which is the caller's to claim from now on.
+
+        None if there is none, as far as is known. Whoever gets a name gives it back with `free`,
+        `vanished` or `taken`.
+        """
+        heap, reserved = self._heap, self._reserved.names
+        while heap:
+            key, name = heap[0]
+            if self._until_due(key) > 0:
+                return None
+            heapq.heappop(heap)
+            if name not in reserved and name not in self._invalid:
+                reserved.add(name)
+                return name
+        return None
+
+    def free(self, name: str) -> None:
+        """An item that we had has no claim of ours any more: it is there for anybody."""
+        self._reserved.names.discard(name)
+        key = self.naming.key(name)
+        if key is not None:
+            heapq.heappush(self._heap, (key, name))
+        self._notify()
+
+    def vanished(self, name: str) -> None:
+        """An item that we have had is no more."""
+        self._reserved.names.discard(name)
+
+    def taken(self, name: str) -> None:
+        """An item that we tried to claim is gone, or somebody else's.
+
+        If it is given back, a watch on the claims says so.
+        """
+        self._reserved.names.discard(name)
+        self.is_contended = True
+
+    def invalid(self, name: str, body: bytes, why: str) -> None:
+        """An item makes no sense: it is reported, and passed over from now on."""
+        self._invalid.add(name)
+        path = join(self.items, name)
+        if self._on_invalid is None:
+            logger.warning("%s is no item and is passed over: %s", path, why)
+        else:
+            self._on_invalid(path, body, why)
+
+    # --- waiting ---------------------------------------------------------------------------------
+
+    async def wait(self) -> None:
+        """Waits until something has changed, or an item is due.
+
+        To be called when `pop` has given None, with nothing awaited in between.
+        """
+        if self._is_stale:
+            return
+        with anyio.move_on_after(self._until_due(self._heap[0][0]) if self._heap else None):
+            await self._wake.wait()
+
+    def _until_due(self, key: Key) -> float:
+        due = self.naming.due(key)
+        return 0.0 if due is None else min(due - self._clock(), LONGEST_SLEEP)
+
+    def _notify(self) -> None:
+        self._wake.set()
+        self._wake = anyio.Event()
+
+    # --- looking ---------------------------------------------------------------------------------
+
+    async def look(self) -> None:
+        """Lists items and claims, in one round trip; several callers share one listing.
+
+        Raises:
+            ConnectionLossError, SessionExpiredError, ServerError.
+
+        Cancellation: the listing goes on, for whoever comes next.
+        """
+        for _ in range(PATH_TRIES):
+            look = self._look or self._begin()
+            try:
+                claims = await look.claims
+            except NoNodeError:
+                self._end(look)
+                await self.make(self.claims, CreateMode.CONTAINER)
+                continue
+            except AioleadError:
+                self._end(look)
+                raise
+            try:
+                items = await look.items
+            except NoNodeError:
+                self._end(look)
+                # No container: when servers reap one its numbers start anew, and with them names
+                # that a late acknowledgement may be on its way for.
+                await self.make(self.items, CreateMode.PERSISTENT)
+                continue
+            except AioleadError:
+                self._end(look)
+                raise
+            self._take(look, claims, items)
+            return
+        raise ConnectionLossError(
+            f"{self.items}: the paths are deleted as soon as they are made",
+            outcome=Outcome.NOT_APPLIED,
+        )
+
+    async def make(self, path: str, mode: CreateMode) -> None:
+        """Creates a path of the queue, and what is missing above it."""
+        await self._client.ensure_path(path, mode=mode, acl=self.acl)
+
+    def _begin(self) -> _Look:
+        client = self._client
+        self._close_watches()
+        self._is_stale = False
+        self._watches = [client.make_watch(self._on_event), client.make_watch(self._on_event)]
+        on_claims, on_items = self._watches
+        claims = client.get_children(self.claims, watch=on_claims)
+        look = self._look = _Look(claims, client.get_children(self.items, watch=on_items))
+        return look
+
+    def _end(self, look: _Look) -> None:
+        if self._look is look:
+            self._look = None
+            self._is_stale = True
+
+    def _take(self, look: _Look, claims: list[str], items: list[str]) -> None:
+        if self._look is not look:
+            return  # somebody else was told first
+        self._look = None
+        self.looks += 1
+        self._invalid.intersection_update(items)
+        claimed = set(claims)
+        reserved = self._reserved.names
+        self.is_contended = not claimed <= reserved
+        heap = []
+        for name in items:
+            key = self.naming.key(name)
+            if key is not None and name not in claimed and name not in reserved:
+                heap.append((key, name))
+        heapq.heapify(heap)
+        self._heap = heap
+        if not self._users:
+            self._close_watches()
+
+    def _on_event(self, _event: WatchEvent) -> None:
+        self._is_stale = True
+        self._notify()
+
+    def _close_watches(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        self._watches = []
+        self._is_stale = True

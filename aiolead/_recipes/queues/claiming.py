@@ -1,0 +1,65 @@
+"""What every recipe has that hands out things under claims."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import anyio
+
+from ...abc import CoordinationClient
+from ...model import ACL
+from ..arguments import OnSuspend
+from ..holding import HoldingRecipe, TaskGuard
+from .backlog import Backlog, OnInvalid
+from .claim import Claim
+from .claimed import Claimed
+from .naming import Naming
+
+C = TypeVar("C", bound=Claimed)
+
+
+class _NoGuard(TaskGuard):
+    """A task may hold several items: none of them is one that it waits for."""
+
+    def enter(self, user: object, *, forever: bool) -> int:
+        return anyio.get_current_task().id
+
+
+class ClaimingRecipe(HoldingRecipe[C]):
+    """A path with things that one consumer at a time holds under a claim."""
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        items: str,
+        claims: str,
+        naming: Naming,
+        clock: Callable[[], float],
+        on_invalid: OnInvalid | None,
+        identity: str | None,
+        on_suspend: OnSuspend,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
+        self._tasks = _NoGuard()
+        self._backlog = Backlog(
+            self._client,
+            items,
+            claims,
+            naming,
+            clock=clock,
+            on_invalid=on_invalid,
+            acl=self._acl,
+        )
+
+    def _candidate(self) -> Claim:
+        return Claim(self._client, self._backlog, self._data, self._decode)
+
+    @staticmethod
+    @abstractmethod
+    def _decode(body: bytes) -> tuple[bytes, ...]:
+        """The parts of what is claimed; raises ValueError for what makes no sense."""

@@ -1,0 +1,85 @@
+"""One after the other, as an async iterator: what `consume` gives."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from ...errors import UsageError
+from ..context import _Context
+from .claimed import Claimed
+
+C = TypeVar("C", bound=Claimed)
+
+
+class Consumption(_Context[C]):
+    """What can be claimed, one after the other: `async with queue.consume() as items`.
+
+    Each is held until the next one is asked for, or the `async with` is left: then it is given
+    back, unless it is done with. It never ends by itself.
+
+    One cancel scope is around all of it, since none could be around the body of an `async for`. So
+    a claim that is lost ends the whole of it; enter another one to go on.
+
+    Raises (on leaving):
+        ClaimLost: a claim was lost, and the body, which was cancelled then and awaited, raised
+            nothing else.
+
+    Cancellation: what is held is given back. Leaving waits for the servers' confirmation, for a
+    third of the session timeout at most.
+    """
+
+    async def __aenter__(self) -> Self:
+        await anyio.lowlevel.checkpoint()
+        if self._task is not None:
+            raise UsageError(f"{self._recipe!r}: this is in use already; make another one")
+        self._task = self._recipe._tasks.enter(self._recipe, forever=True)
+        self._scope = anyio.CancelScope()
+        self._scope.__enter__()
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> C:
+        """The next one, as soon as there is one; the one before is given back first.
+
+        Cancellation: claims nothing.
+        """
+        recipe, scope = self._recipe, self._scope
+        if scope is None or anyio.get_current_task().id != self._task:
+            raise UsageError(f"{recipe!r}: use `async with ... as items`, and iterate in its task")
+        await self._let_go()
+        candidate = recipe._candidate()
+        try:
+            await candidate.reach_front()
+            tenure = self._tenure = recipe._begin(candidate, scope.cancel)
+        except BaseException:
+            candidate.discard()
+            raise
+        return tenure
+
+    async def _let_go(self) -> None:
+        tenure, self._tenure = self._tenure, None
+        if tenure is None:
+            return
+        if not tenure.is_resigned:
+            await tenure._release()
+        if tenure.loss is not None:
+            raise tenure._error()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        scope, task = self._scope, self._task
+        if scope is None or task is None or self._tenure is not None:
+            return await super().__aexit__(exc_type, exc, traceback)
+        self._scope = self._task = None
+        self._recipe._tasks.leave(task, self._recipe)
+        return bool(scope.__exit__(exc_type, exc, traceback))

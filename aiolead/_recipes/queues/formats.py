@@ -1,0 +1,60 @@
+"""The bytes of an item, as Curator's queues write them: `ItemSerializer` of Curator 5. Pure.
+
+    int   0x00010001                      the version
+    byte  1, int length, bytes            a part; any number of them
+    byte  2                               the end
+
+All numbers are big-endian. Curator puts several parts into one znode with `putMulti`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+VERSION = 0x0001_0001
+PART, END = 1, 2
+
+_VERSION = struct.Struct(">I")
+_PART = struct.Struct(">Bi")
+
+
+def encode(parts: Sequence[bytes]) -> bytes:
+    """The body of an item with these parts."""
+    body = bytearray(_VERSION.pack(VERSION))
+    for part in parts:
+        body += _PART.pack(PART, len(part)) + part
+    body.append(END)
+    return bytes(body)
+
+
+def decode(body: bytes) -> tuple[bytes, ...]:
+    """The parts of an item.
+
+    What follows the end is ignored, as Curator ignores it.
+
+    Raises:
+        ValueError: it is no item; the text says why.
+    """
+    if len(body) < _VERSION.size:
+        raise ValueError(f"{len(body)} bytes are too few for an item")
+    (version,) = _VERSION.unpack_from(body)
+    if version != VERSION:
+        raise ValueError(f"the version is 0x{version:08x}, not 0x{VERSION:08x}")
+    at = _VERSION.size
+    parts: list[bytes] = []
+    while True:
+        if at >= len(body):
+            raise ValueError("the end is missing")
+        if body[at] == END:
+            return tuple(parts)
+        if body[at] != PART:
+            raise ValueError(f"there is no part of the kind {body[at]}, at byte {at}")
+        if at + _PART.size > len(body):
+            raise ValueError("a part is cut off")
+        _, size = _PART.unpack_from(body, at)
+        at += _PART.size
+        if not 0 <= size <= len(body) - at:
+            raise ValueError(f"a part has the length {size}, with {len(body) - at} bytes left")
+        parts.append(body[at : at + size])
+        at += size

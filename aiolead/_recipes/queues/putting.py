@@ -1,0 +1,123 @@
+"""Adding items, up to a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...abc import CoordinationClient, Reply
+from ...errors import (
+    ConfigurationError,
+    ConnectionLossError,
+    NodeExistsError,
+    NoNodeError,
+    Outcome,
+    QueueFullError,
+    SequenceExhaustedError,
+    TransactionError,
+)
+from ...model import ACL, CreateMode, Stat
+from ...paths import basename, join, sequence_of
+from .backlog import PATH_TRIES
+from .naming import LAST_SEQUENCE
+
+MOST_ITEMS = 25_000
+"""The greatest limit: one listing of that many items is still below the packet limit of 1 MiB."""
+
+
+def checked_data(data: bytes) -> bytes:
+    if not isinstance(data, bytes):
+        raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
+    return data
+
+
+class Putter:
+    """Adds items to a path, unless too many are there.
+
+    How many there are is asked for behind each put, in the same segment, for the next one to know.
+    So the limit costs no round trip, but near it: then it is asked for before.
+
+    Args:
+        client: the session.
+        path: where the items are.
+        most: how many may be there.
+        acl: of items, and of the path where it has to be created.
+    """
+
+    def __init__(
+        self, client: CoordinationClient, path: str, most: int, acl: Sequence[ACL] | None
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._most = most
+        self._acl = acl
+        self._put = 0  # how many we have sent
+        self._seen: int | None = None  # how many were there, when
+        self._seen_at = 0  # we had sent so many
+
+    async def put(self, prefix: str, bodies: Sequence[bytes]) -> list[str]:
+        """Adds items, all or none, and gives their names."""
+        for _ in range(PATH_TRIES):
+            await self._make_room(len(bodies))
+            try:
+                names = await self._create(join(self._path, prefix), bodies)
+            except NoNodeError:
+                # No container: see `Backlog.look`.
+                await self._client.ensure_path(self._path, acl=self._acl)
+                continue
+            except NodeExistsError:
+                # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
+                raise SequenceExhaustedError(self._path) from None
+            if not all(0 <= (sequence_of(name) or 0) < LAST_SEQUENCE for name in names):
+                for name in names:
+                    self._client.delete(join(self._path, name))
+                raise SequenceExhaustedError(self._path)
+            return names
+        raise ConnectionLossError(
+            f"{self._path} is deleted as soon as it is made", outcome=Outcome.NOT_APPLIED
+        )
+
+    async def size(self) -> int:
+        """How many items there are, those under claims included."""
+        await self._look()
+        return self._seen or 0
+
+    async def _make_room(self, count: int) -> None:
+        if count > self._room():
+            await self._look()
+            room = self._room()
+            if count > room:
+                raise QueueFullError(self._path, self._most - room, self._most)
+
+    def _room(self) -> int:
+        if self._seen is None:
+            return -1
+        return self._most - self._seen - (self._put - self._seen_at)
+
+    async def _create(self, path: str, bodies: Sequence[bytes]) -> list[str]:
+        client, mode, acl = self._client, CreateMode.PERSISTENT_SEQUENTIAL, self._acl
+        self._put += len(bodies)
+        if len(bodies) == 1:
+            created = client.create(path, bodies[0], mode=mode, acl=acl)
+            self._look()
+            return [basename((await created).path)]
+        transaction = client.transaction()
+        for body in bodies:
+            transaction.create(path, body, mode=mode, acl=acl)
+        reply = transaction.commit()
+        self._look()
+        try:
+            return [basename(str(made)) for made in await reply]
+        except TransactionError as error:
+            raise error.cause from None
+
+    def _look(self) -> Reply[Stat | None]:
+        look = self._client.exists(self._path)
+        at = self._put
+
+        def seen() -> None:
+            if look.error() is None:
+                stat = look.result()
+                self._seen, self._seen_at = 0 if stat is None else stat.num_children, at
+
+        look.add_done_callback(seen)
+        return look

@@ -1,0 +1,597 @@
+"""The queues, over every kind of server: what is put, who gets it, and what is given back."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import PATIENCE, connect, eventually, names
+
+from aiolead import (
+    AcquireTimeout,
+    ClaimLost,
+    Client,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLossError,
+    CreateMode,
+    DelayQueue,
+    Fenced,
+    LossReason,
+    PriorityQueue,
+    Queue,
+    QueueFullError,
+    QueueItem,
+    SequenceExhaustedError,
+    SessionError,
+    UsageError,
+)
+from aiolead._recipes.queues.formats import encode
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH, CLAIMS = "/jobs", "/jobs-claims"
+
+on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
+"""For what the client decides, whatever the server."""
+
+AnyQueue = Queue | PriorityQueue | DelayQueue
+
+
+async def take(queue: AnyQueue, count: int) -> list[bytes]:
+    """Consumes so many items."""
+    taken: list[bytes] = []
+    with anyio.fail_after(PATIENCE):
+        async with queue.consume() as items:
+            async for item in items:
+                taken.append(item.data)
+                await item.ack()
+                if len(taken) == count:
+                    return taken
+    raise AssertionError("a consumption has ended by itself")
+
+
+# --- one queue ---------------------------------------------------------------------------------
+
+
+async def test_first_come_first_served(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        queue = Queue(a, PATH)
+        put = [await queue.put(b"0")]
+        put += await queue.put_many([b"1", b"2", b"3"])
+        put.append(await Queue(b, PATH).put(b"4"))
+        assert put == [f"queue-{number:010d}" for number in range(5)]
+        assert await queue.size() == 5
+        assert await take(queue, 5) == [b"0", b"1", b"2", b"3", b"4"]
+        assert await queue.size() == 0
+        assert await names(b, CLAIMS) == []
+
+
+async def test_consumers_that_wait_share_what_comes(server: ServerUnderTest) -> None:
+    """Three tasks of each of three clients: each item is worked on once."""
+    worked: list[bytes] = []
+
+    async def work(queue: Queue) -> None:
+        async with queue.consume() as items:
+            async for item in items:
+                worked.append(item.data)
+                await anyio.lowlevel.checkpoint()
+                await item.ack()
+
+    async with connect(server) as a, connect(server) as b, connect(server) as c:
+        async with anyio.create_task_group() as tasks:
+            for client in (a, b, c):
+                queue = Queue(client, PATH)
+                for _ in range(3):
+                    tasks.start_soon(work, queue)
+            data = [str(number).encode() for number in range(30)]
+            for one in data[:10]:
+                await queue.put(one)
+            await queue.put_many(data[10:])
+
+            async def all_are_done() -> bool:
+                return len(worked) >= 30 and await queue.size() == 0
+
+            await eventually(all_are_done, "all are done")
+            tasks.cancel_scope.cancel()
+        assert sorted(worked) == sorted(data)
+        assert await names(a, CLAIMS) == []
+
+
+async def test_what_is_not_acknowledged_is_given_back(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine, theirs = Queue(a, PATH), Queue(b, PATH)
+        await mine.put_many([b"0", b"1"])
+        async with mine.get() as item:
+            assert item.data == b"0"
+            assert await names(b, CLAIMS) == [item.name]
+            await b.sync()
+            async with theirs.get() as other:
+                assert other.data == b"1"
+            await b.sync()
+            async with theirs.try_get() as other:
+                assert other is not None
+                assert other.data == b"1"
+                await other.ack()
+            async with theirs.try_get() as nothing:
+                assert nothing is None
+        with pytest.raises(ZeroDivisionError):
+            async with theirs.get(wait=PATIENCE) as item:
+                assert item.data == b"0"
+                raise ZeroDivisionError
+        assert await take(mine, 1) == [b"0"]
+
+
+async def test_who_waits_is_told_of_what_is_given_back(server: ServerUnderTest) -> None:
+    """By another client, by another task of this one, and by one that has died."""
+    got: list[tuple[str, bytes]] = []
+
+    async def wait_for(queue: Queue, who: str) -> None:
+        async with queue.get() as item:
+            got.append((who, item.data))
+
+    async with connect(server) as a, connect(server) as b:
+        mine, theirs = Queue(a, PATH), Queue(b, PATH)
+        await mine.put(b"x")
+        for waiter, who in ((theirs, "theirs"), (mine, "mine")):
+            async with anyio.create_task_group() as tasks:
+                async with mine.get() as item:
+                    tasks.start_soon(wait_for, waiter, who)
+                    await anyio.sleep(0.05)
+                    assert who not in dict(got)
+                    assert item.is_held
+        async with connect(server) as dead, anyio.create_task_group() as tasks:
+            with pytest.raises(ClaimLost):
+                async with Queue(dead, PATH).get():
+                    tasks.start_soon(wait_for, theirs, "heir")
+                    await anyio.sleep(0.05)
+                    await end_session(server, dead)
+                    await anyio.sleep_forever()
+        assert got == [("theirs", b"x"), ("mine", b"x"), ("heir", b"x")]
+
+
+async def end_session(server: ServerUnderTest, client: Client) -> None:
+    """Ends a session as an operator can who knows its password, at once."""
+    credentials = client.credentials
+    with anyio.fail_after(PATIENCE):
+        while client.session_id == credentials.session_id:
+            # The client, which is thrown out by this, comes back and throws this out.
+            with suppress(SessionError, ConnectFailed, ConnectionLossError):
+                async with connect(server, resume=credentials):
+                    pass
+            await anyio.sleep(0.01)
+
+
+async def test_the_session_ends_while_nothing_can_be_had(server: ServerUnderTest) -> None:
+    """Its watches have gone with it; who waits goes on waiting over the next one."""
+    got: list[bytes] = []
+
+    async def wait_for(queue: Queue) -> None:
+        async with queue.get() as item:
+            got.append(item.data)
+            await item.ack()
+
+    async with connect(server) as a, connect(server) as b:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait_for, Queue(a, PATH))
+            await eventually(lambda: len(a._core.machine.watches) == 2, "it waits")
+            await end_session(server, a)
+            await a.ready()
+            await Queue(b, PATH).put(b"x")
+        assert got == [b"x"]
+
+
+async def test_to_try_does_not_wait(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine, theirs = Queue(a, PATH), Queue(b, PATH)
+        async with mine.try_get() as item:
+            assert item is None
+        with pytest.raises(AcquireTimeout):
+            async with mine.get(wait=0):
+                pass
+        await mine.put(b"x")
+        async with mine.try_get() as item:
+            assert item is not None
+            await b.sync()
+            with pytest.raises(AcquireTimeout):
+                async with theirs.get(wait=0.01):
+                    pass
+
+
+async def test_an_operator_takes_a_claim_away(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        queue = Queue(a, PATH)
+        await queue.put(b"x")
+        with pytest.raises(ClaimLost) as lost:
+            async with queue.get() as item:
+                await b.delete(item.path)
+                await anyio.sleep_forever()
+        assert lost.value.reason is LossReason.DELETED
+        # Before it was told.
+        with pytest.raises(ClaimLost):
+            async with queue.get() as item:
+                await b.delete(item.path)
+                await item.ack()
+        assert await take(queue, 1) == [b"x"]
+
+
+async def test_an_operator_deletes_an_item(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        queue = Queue(a, PATH)
+        await queue.put_many([b"0", b"1", b"2"])
+        with pytest.raises(ClaimLost):
+            async with queue.get() as item:
+                assert item.data == b"0"
+                await b.delete(f"{PATH}/{item.name}")
+                await item.ack()
+        # The list is old by now.
+        await b.delete(f"{PATH}/queue-0000000001")
+        assert await take(queue, 1) == [b"2"]
+        assert await names(b, CLAIMS) == []
+
+
+async def test_writes_that_are_fenced_by_a_claim(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        await a.create("/account")
+        queue = Queue(a, PATH)
+        await queue.put(b"x")
+        async with queue.get() as item:
+            await b.sync()
+            assert item.token == (await b.get(item.path))[1].czxid
+            await item.fenced().set("/account", b"1")
+            fenced = item.fenced()
+            await item.ack()
+            with pytest.raises(Fenced):
+                await fenced.set("/account", b"2")
+
+
+# --- what an item says of itself ---------------------------------------------------------------
+
+
+@on_embedded
+async def test_what_an_item_says_of_itself(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        queue = Queue(client, PATH, identity="me", claims="/locks")
+        await queue.put(b"x")
+        async with queue.get() as item:
+            assert (item.name, item.data, item.parts) == ("queue-0000000000", b"x", (b"x",))
+            assert item.path == "/locks/queue-0000000000"
+            assert await client.get(item.path) == (b"me", await client.exists(item.path))
+            item.check()
+            assert item.is_held
+            assert 0 < item.remaining() <= client.session_timeout
+            await item.verify()
+            await item.ack()
+            assert not item.is_held
+            with pytest.raises(UsageError, match="done with"):
+                item.check()
+            await item.ack()  # once more does nothing
+        with pytest.raises(UsageError, match="done with"):
+            item.check()
+
+
+@on_embedded
+async def test_an_item_that_was_given_back_cannot_be_acknowledged(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        queue = Queue(client, PATH)
+        await queue.put(b"x")
+        async with queue.get() as item:
+            await item.resign()
+            with pytest.raises(UsageError, match="resigned"):
+                await item.ack()
+        async with queue.get() as item:
+            pass
+        with pytest.raises(UsageError, match="released"):
+            await item.ack()
+        assert await take(queue, 1) == [b"x"]
+
+
+@on_embedded
+async def test_two_tasks_acknowledge_an_item(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        queue = Queue(client, PATH)
+        await queue.put(b"x")
+        refused = 0
+
+        async def ack(item: QueueItem) -> None:
+            nonlocal refused
+            try:
+                await item.ack()
+            except UsageError:
+                refused += 1
+
+        async with queue.get() as item, anyio.create_task_group() as tasks:
+            tasks.start_soon(ack, item)
+            tasks.start_soon(ack, item)
+        assert refused == 1
+        assert await queue.size() == 0
+
+
+@on_embedded
+async def test_a_task_may_hold_several_items(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        queue = Queue(client, PATH)
+        await queue.put_many([b"0", b"1", b"2"])
+        async with queue.get() as first, Queue(client, PATH).get() as second, queue.get() as third:
+            assert [first.data, second.data, third.data] == [b"0", b"1", b"2"]
+            await second.ack()
+        assert await take(queue, 2) == [b"0", b"2"]
+
+
+@on_embedded
+async def test_items_that_curators_put_multi_has_put(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        await client.create(PATH)
+        for parts in ([b"a", b"b"], []):
+            sequential = CreateMode.PERSISTENT_SEQUENTIAL
+            await client.create(f"{PATH}/queue-", encode(parts), mode=sequential)
+        queue = Queue(client, PATH)
+        async with queue.consume() as items:
+            for expected in ((b"a", b"b"), ()):
+                item = await anext(items)
+                assert item.parts == expected
+                with pytest.raises(UsageError, match=f"has {len(expected)} parts"):
+                    _ = item.data
+                await item.ack()
+
+
+@pytest.mark.parametrize("how", ["logged", "told"])
+@on_embedded
+async def test_what_makes_no_sense_is_reported_and_passed_over(
+    server: ServerUnderTest, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connect(server) as client:
+        await client.create(PATH)
+        bad = await client.create(f"{PATH}/queue-", b"!", mode=CreateMode.PERSISTENT_SEQUENTIAL)
+        await client.create(f"{PATH}/note", b"none of ours")
+        told: list[tuple[str, bytes, str]] = []
+
+        def tell(path: str, body: bytes, why: str) -> None:
+            told.append((path, body, why))
+
+        queue = Queue(client, PATH, on_invalid=tell if how == "told" else None)
+        await queue.put(b"good")
+        async with queue.get() as item:
+            assert item.data == b"good"
+        async with queue.get() as item:
+            assert item.data == b"good"
+            await item.ack()
+        why = "1 bytes are too few for an item"
+        if how == "told":
+            assert told == [(bad.path, b"!", why)]
+        else:
+            lines = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+            assert [line for line in lines if "no item" in line] == [
+                f"{bad.path} is no item and is passed over: {why}"
+            ]
+        await eventually(lambda: nothing_claimed(client), "the claim on it is gone")
+        assert (await client.get(bad.path))[0] == b"!"
+
+
+async def nothing_claimed(client: Client) -> bool:
+    return await names(client, CLAIMS) == []
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+async def test_a_queue_has_a_limit(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine, theirs = Queue(a, PATH, max_items=3), Queue(b, PATH, max_items=3)
+        await mine.put(b"0")
+        with pytest.raises(QueueFullError) as full:
+            await mine.put_many([b"1", b"2", b"3"])
+        assert (full.value.path, full.value.size, full.value.max_items) == (PATH, 1, 3)
+        await mine.put_many([b"1", b"2"])
+        await b.sync()
+        with pytest.raises(QueueFullError):
+            await theirs.put(b"3")
+        assert await take(theirs, 1) == [b"0"]
+        await a.sync()
+        await mine.put(b"3")
+        assert await take(theirs, 3) == [b"1", b"2", b"3"]
+
+
+@on_embedded
+async def test_the_limit_counts_what_is_on_its_way(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        queue = Queue(client, PATH, max_items=5)
+        await queue.put(b"0")
+        full = 0
+
+        async def put() -> None:
+            nonlocal full
+            try:
+                await queue.put(b"x")
+            except QueueFullError:
+                full += 1
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(put)
+        assert (full, await queue.size()) == (6, 5)
+
+
+async def test_the_numbers_are_used_up() -> None:
+    async with EmbeddedServer() as server, connect(server) as client:
+        queue = Queue(client, PATH)
+        await queue.put(b"x")
+        server.set_sequence(PATH, 2**31 - 1)
+        for _ in range(2):
+            with pytest.raises(SequenceExhaustedError):
+                await queue.put(b"y")
+            with pytest.raises(SequenceExhaustedError):
+                await queue.put_many([b"y", b"y"])
+        await eventually(lambda: len(server.znodes()) <= 2, "what was put is taken away")
+        assert await take(queue, 1) == [b"x"]
+
+
+@on_embedded
+async def test_arguments_are_checked(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        for options, what in (
+            ({"claims": PATH}, "claims"),
+            ({"claims": "/"}, "root"),
+            ({"max_items": 0}, "max_items"),
+            ({"max_items": 25_001}, "max_items"),
+        ):
+            with pytest.raises(ConfigurationError, match=what):
+                Queue(client, PATH, **options)  # type: ignore[arg-type]
+        queue = Queue(client, PATH)
+        for put in (queue.put("x"), queue.put_many(b"x"), queue.put_many([])):  # type: ignore[arg-type]
+            with pytest.raises(ConfigurationError, match=r"data|items"):
+                await put
+        with pytest.raises(ConfigurationError, match="wait"):
+            queue.get(wait=-1)
+        delayed = DelayQueue(client, PATH)
+        for times in ({}, {"at": 1.0, "delay": 1.0}, {"at": -1.0}):
+            with pytest.raises(ConfigurationError, match=r"delay|at:"):
+                await delayed.put(b"x", **times)
+        with pytest.raises(ConfigurationError, match="priority"):
+            await PriorityQueue(client, PATH).put(b"x", priority=2**31)
+        assert await client.exists(PATH) is None
+
+
+# --- consuming ---------------------------------------------------------------------------------
+
+
+@on_embedded
+async def test_going_on_gives_back_what_was_not_acknowledged(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        queue = Queue(client, PATH)
+        await queue.put_many([b"0", b"1"])
+        seen: list[bytes] = []
+        async with queue.consume() as items:
+            async for item in items:
+                seen.append(item.data)
+                if seen.count(b"0") == 2 or item.data == b"1":
+                    await item.ack()
+                if len(seen) == 3:
+                    break
+        assert seen == [b"0", b"0", b"1"]
+        assert await queue.size() == 0
+
+
+async def test_a_claim_that_is_lost_ends_the_consumption(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        queue = Queue(a, PATH)
+        await queue.put_many([b"0", b"1"])
+        with pytest.raises(ClaimLost):
+            async with queue.consume() as items:
+                item = await anext(items)
+                await item.ack()
+                async for item in items:
+                    await b.delete(item.path)
+                    await anyio.sleep_forever()
+        # Lost while the body has not noticed, and asks for the next one.
+        with pytest.raises(ClaimLost):
+            async with queue.consume() as items:
+                async for item in items:
+                    await b.delete(item.path)
+        assert await take(queue, 1) == [b"1"]
+
+
+@on_embedded
+async def test_what_the_body_of_a_consumption_raises_leaves_bare(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        queue = Queue(client, PATH)
+        with pytest.raises(ZeroDivisionError):
+            async with queue.consume():
+                raise ZeroDivisionError
+        await queue.put(b"x")
+        with pytest.raises(ZeroDivisionError):
+            async with queue.consume() as items:
+                await anext(items)
+                raise ZeroDivisionError
+        with anyio.move_on_after(0.05) as scope:
+            async with queue.consume() as items:
+                await anext(items)
+                with anyio.move_on_after(0.01):
+                    await anyio.sleep_forever()
+                await anyio.sleep_forever()
+        assert scope.cancelled_caught
+        assert await take(queue, 1) == [b"x"]
+
+
+@on_embedded
+async def test_an_item_is_waited_for_with_a_limit_of_the_callers(server: ServerUnderTest) -> None:
+    """A cancel scope around one step of the iteration: it does not disturb the next one."""
+    async with connect(server) as client:
+        queue = Queue(client, PATH)
+        async with queue.consume() as items:
+            for _ in range(2):
+                with anyio.move_on_after(0.02):
+                    await anext(items)
+                    raise AssertionError("there is nothing")
+            await queue.put(b"x")
+            with anyio.fail_after(PATIENCE):
+                item = await anext(items)
+            await item.ack()
+
+
+@on_embedded
+async def test_consumptions_are_misused(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        queue = Queue(client, PATH)
+        items = queue.consume()
+        with pytest.raises(UsageError, match="async with"):
+            await anext(items)
+        async with items:
+            with pytest.raises(UsageError, match="in use"):
+                async with items:
+                    pass
+        with pytest.raises(UsageError, match="async with"):
+            await anext(items)
+
+
+# --- the others --------------------------------------------------------------------------------
+
+
+async def test_the_smallest_priority_comes_first(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine, theirs = PriorityQueue(a, PATH), PriorityQueue(b, PATH)
+        for priority in (5, -3, 0, 5):
+            await mine.put(f"{priority}".encode(), priority=priority)
+        await mine.put_many([b"1a", b"1b"], priority=1)
+        await b.sync()
+        async with theirs.get() as item:
+            assert item.data == b"-3"
+            # What comes later goes before what was listed.
+            await mine.put(b"-1", priority=-1)
+            await b.sync()
+            async with theirs.get() as other:
+                assert other.data == b"-1"
+                await other.ack()
+            await item.ack()
+        assert await take(mine, 5) == [b"0", b"1a", b"1b", b"5", b"5"]
+
+
+async def test_items_come_when_they_are_due(server: ServerUnderTest) -> None:
+    now = 1_700_000_000.0
+    async with connect(server) as client:
+        queue = DelayQueue(client, PATH, clock=lambda: now)
+        await queue.put(b"in a minute", delay=60)
+        await queue.put(b"in an hour", at=now + 3600)
+        await queue.put_many([b"past", b"long past"], delay=-1)
+        await queue.put(b"longer past", at=now - 5000)
+        assert await take(queue, 3) == [b"longer past", b"past", b"long past"]
+        async with queue.try_get() as item:
+            assert item is None
+        assert await queue.size() == 2
+        now += 61
+        assert await take(queue, 1) == [b"in a minute"]
+        now += 3600
+        assert await take(queue, 1) == [b"in an hour"]
+
+
+@on_embedded
+async def test_who_waits_gets_an_item_as_it_is_due(server: ServerUnderTest) -> None:
+    """By the clock of the wall, not by an event of the servers."""
+    async with connect(server) as client:
+        queue = DelayQueue(client, PATH)
+        await queue.put(b"x", delay=0.05)
+        assert await take(queue, 1) == [b"x"]
