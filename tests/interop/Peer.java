@@ -52,6 +52,7 @@ import org.apache.curator.framework.recipes.queue.QueueConsumer;
 import org.apache.curator.framework.recipes.queue.QueueSerializer;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.SharedValue;
+import org.apache.curator.framework.recipes.shared.VersionedValue;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryOneTime;
 import org.apache.curator.x.discovery.ServiceDiscovery;
@@ -436,10 +437,11 @@ public final class Peer {
         commands.put(
                 "count.set", w -> done(() -> count(w[0], 0).setCount(Integer.parseInt(w[1]))));
         commands.put(
-                "count.try-set",
+                "count.try-increment",
                 w -> {
                     SharedCount count = count(w[0], 0);
-                    return count.trySetCount(count.getVersionedValue(), Integer.parseInt(w[1]));
+                    VersionedValue<Integer> now = count.getVersionedValue();
+                    return count.trySetCount(now, now.getValue() + 1);
                 });
         commands.put(
                 "count.await",

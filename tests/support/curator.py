@@ -9,13 +9,15 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 import anyio
 import anyio.to_thread
 from chaos.curator import OPTIONS, compiled
 
 from aiolead.testing.installation import find_installation
+
+T = TypeVar("T")
 
 PATIENCE = 20.0
 """How long anything is waited for, in seconds."""
@@ -112,21 +114,20 @@ def _word(argument: object) -> str:
             return str(argument)
 
 
-class Pending:
-    """What an actor is doing; await it for the answer."""
+class Pending(Generic[T]):
+    """What somebody is doing in another thread."""
 
-    def __init__(self, future: Future[str]) -> None:
+    def __init__(self, future: Future[T]) -> None:
         self._future = future
 
     @property
     def is_done(self) -> bool:
         return self._future.done()
 
-    async def wait(self) -> str:
-        """The answer.
+    async def wait(self) -> T:
+        """The answer, or raises what has become of it instead: a `CuratorError`, for one.
 
         Raises:
-            CuratorError: Curator has thrown something.
             TimeoutError: there is none, for very long.
         """
         return await anyio.to_thread.run_sync(self._future.result, PATIENCE)
@@ -151,7 +152,7 @@ class Curator:
         self._session_timeout = session_timeout
         self.session_id = 0
 
-    def begin(self, command: str, *arguments: object) -> Pending:
+    def begin(self, command: str, *arguments: object) -> Pending[str]:
         """Has it do something that may take long."""
         return Pending(self._process.tell(self._name, command, *arguments))
 
