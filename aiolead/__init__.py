@@ -77,6 +77,17 @@ from ._recipes.queues.queue import (
     PriorityQueue,
     Queue,
 )
+from ._recipes.read_write import (
+    ReadLock,
+    ReadWriteLock,
+    WriteHeld,
+    WriteLock,
+)
+from ._recipes.reentrant import (
+    ReentrantContext,
+    ReentrantLock,
+    ReentrantTryContext,
+)
 from ._recipes.shared_value import (
     SharedValue,
     SharedValueView,
@@ -148,6 +159,7 @@ from .errors import (
     UnimplementedError,
     UnknownServerError,
     UnsupportedError,
+    UpgradeError,
     UsageError,
     WireError,
 )
@@ -271,9 +283,14 @@ __all__ = [
     "Quota",
     "QuotaExceededError",
     "QuotaUsage",
+    "ReadLock",
+    "ReadWriteLock",
     "Reads",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
+    "ReentrantContext",
+    "ReentrantLock",
+    "ReentrantTryContext",
     "RemoteWireError",
     "RequestTimeoutError",
     "RolledBackError",
@@ -305,6 +322,7 @@ __all__ = [
     "UnimplementedError",
     "UnknownServerError",
     "UnsupportedError",
+    "UpgradeError",
     "UsageError",
     "Versioned",
     "View",
@@ -312,5 +330,7 @@ __all__ = [
     "WatchStream",
     "Watchdog",
     "WireError",
+    "WriteHeld",
+    "WriteLock",
     "connect",
 ]

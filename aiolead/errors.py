@@ -3,6 +3,7 @@
     AioleadError
     ├─ UsageError(RuntimeError)           an object was misused or raced: our caller's mistake
     │   └─ AlreadyHeldError               this task already holds, or waits for, this very object
+    │       └─ UpgradeError               ... it reads, and asks to write: refused
     ├─ TooManyRequestsError               so many requests wait to be sent that this one was refused
     ├─ ConfigurationError(ValueError)     an argument was refused before any I/O
     │   ├─ InvalidPathError
@@ -141,6 +142,7 @@ __all__ = [
     "UnimplementedError",
     "UnknownServerError",
     "UnsupportedError",
+    "UpgradeError",
     "UsageError",
     "WireError",
 ]
@@ -169,6 +171,14 @@ class UsageError(AioleadError, RuntimeError):
 
 class AlreadyHeldError(UsageError):
     """This task already holds, or waits for, this object: waiting again could never end."""
+
+
+class UpgradeError(AlreadyHeldError):
+    """This task holds a lock for reading, and asks for it for writing.
+
+    Two readers that did so would wait for each other for ever, so nobody may. Leave the read lock
+    first, or take the write lock from the start, and `downgrade` it.
+    """
 
 
 class TooManyRequestsError(AioleadError):

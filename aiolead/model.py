@@ -508,6 +508,7 @@ class Participant:
         token: the fencing token that it has, or will have, as a holder (the znode's czxid).
         session_id: the session that owns the znode.
         is_holder: whether it leads, or holds the lock.
+        is_revocation_requested: whether it was asked to let go.
     """
 
     identity: str
@@ -515,3 +516,4 @@ class Participant:
     token: int
     session_id: int
     is_holder: bool
+    is_revocation_requested: bool = False

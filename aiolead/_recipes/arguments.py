@@ -11,6 +11,7 @@ from ..abc import CoordinationClient
 from ..errors import ConfigurationError, InvalidDataError
 from ..model import ACL
 from ..paths import validate
+from .revocation import is_request
 
 OnSuspend = Literal["ride-out", "surrender"]
 OnInvalid = Callable[[InvalidDataError], object]
@@ -51,6 +52,8 @@ def checked_identity(identity: str | None) -> str:
         data = identity.encode()
     except UnicodeEncodeError:
         raise ConfigurationError(f"identity: is not valid Unicode: {identity!r}") from None
+    if is_request(data):
+        raise ConfigurationError(f"identity: begins as requests to let go do: {identity!r}")
     if len(data) > MAX_IDENTITY:
         raise ConfigurationError(
             f"identity: has {len(data)} bytes of UTF-8, at most {MAX_IDENTITY} are allowed"

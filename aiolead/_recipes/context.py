@@ -29,7 +29,7 @@ class _Context(Generic[T]):
     async def _acquire(self, wait: float | None) -> T | None:
         """Gets in front within `wait` seconds (0: without waiting), or leaves the line."""
         recipe = self._recipe
-        task = recipe._tasks.enter(recipe, forever=wait is None)
+        task = recipe._enter(forever=wait is None)
         if self._task is not None:
             recipe._tasks.leave(task, recipe)
             raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")

@@ -112,6 +112,20 @@ class Election(QueuedRecipe[Term]):
         """Who leads, and each change of it, as an async iterator, without contending."""
         return ElectionObserver(self._client, self._path, self._layout, self._role, self._places)
 
+    async def revoke(self) -> list[Participant]:
+        """Asks whoever leads now to resign, from any process. Nobody is forced.
+
+        A leader sees `term.is_revocation_requested`, or waits for `term.revocation_requested()`.
+
+        Returns:
+            Whom it has asked: leaders that were not asked before.
+
+        Raises:
+            ConnectionLossError: the link was lost before all answers came; ask again.
+            ServerError: what the server says to the write, such as `NoAuthError`.
+        """
+        return await self._revoke(())
+
     async def leader(self) -> Participant | None:
         """Who leads, the first of them where several do; None if nobody does.
 

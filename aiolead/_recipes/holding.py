@@ -29,7 +29,7 @@ class TaskGuard:
     """Which tasks hold, or wait for, one path of a session: who waits for himself never ends."""
 
     def __init__(self) -> None:
-        self._uses: set[tuple[int, int]] = set()  # (task, object)
+        self._uses: dict[tuple[int, int], object] = {}  # by task and id of the object
 
     def enter(self, user: object, *, forever: bool) -> int:
         """Marks the current task as using an object, until `leave` is called.
@@ -46,16 +46,21 @@ class TaskGuard:
             AlreadyHeldError: it would wait for itself.
         """
         task = anyio.get_current_task().id
-        mine = [other for holder, other in self._uses if holder == task]
-        if id(user) in mine or (mine and forever):
+        mine = self.mine()
+        if user in mine or (mine and forever):
             raise AlreadyHeldError(
                 f"this task already holds {user!r}, or waits for it: it would wait for itself"
             )
-        self._uses.add((task, id(user)))
+        self._uses[task, id(user)] = user
         return task
 
+    def mine(self) -> list[object]:
+        """What the current task uses."""
+        task = anyio.get_current_task().id
+        return [user for (holder, _), user in self._uses.items() if holder == task]
+
     def leave(self, task: int, user: object) -> None:
-        self._uses.discard((task, id(user)))
+        self._uses.pop((task, id(user)), None)
 
 
 class HoldingRecipe(Generic[T]):
@@ -95,6 +100,10 @@ class HoldingRecipe(Generic[T]):
     def identity(self) -> str:
         """What we call ourselves; others see it."""
         return self._identity
+
+    def _enter(self, *, forever: bool) -> int:
+        """Marks the current task as using it; see `TaskGuard.enter`."""
+        return self._tasks.enter(self, forever=forever)
 
     @abstractmethod
     def _candidate(self) -> Candidate:

@@ -17,6 +17,15 @@ class Role(enum.Enum):
 
     ELECTION = "latch-"
     LOCK = "lock-"
+    READ = "__READ__"
+    WRITE = "__WRIT__"
+    WAIT = "wait-"
+    """Waiting for a condition: a line in which nobody holds."""
+
+    @property
+    def shares(self) -> bool:
+        """Whether it contends in a line of readers and writers, where readers share."""
+        return self in (Role.READ, Role.WRITE)
 
 
 class Layout(enum.Enum):
@@ -31,7 +40,10 @@ class Layout(enum.Enum):
     """
 
     KAZOO = "kazoo"
-    """32 hexadecimal digits, `__lock__`, then the number, for locks and elections alike."""
+    """32 hexadecimal digits, `__lock__`, then the number, for locks and elections alike.
+
+    Readers have `__rlock__` there, writers `__lock__`.
+    """
 
     def prefix(self, role: Role, session_id: int, count: int) -> str:
         """What the server appends the number to.
@@ -43,22 +55,39 @@ class Layout(enum.Enum):
         """
         if self is Layout.CURATOR:
             return role.value
-        return f"{session_id & (1 << 64) - 1:016x}{count:016x}__lock__"
+        return f"{session_id & (1 << 64) - 1:016x}{count:016x}{_kazoo_marker(role)}"
 
     def neighbour(self, role: Role, sequence: int) -> str | None:
         """The name that a contender like us has with a given number, where that is known."""
-        return f"{role.value}{sequence:010d}" if self is Layout.CURATOR else None
+        if role.shares or self is not Layout.CURATOR:
+            return None
+        return f"{role.value}{sequence:010d}"
 
     def is_like_ours(self, role: Role, name: str) -> bool:
         """Whether a name could be one that we have given."""
-        pattern = re.escape(role.value) if self is Layout.CURATOR else "[0-9a-f]{32}__lock__"
+        if self is Layout.CURATOR:
+            pattern = re.escape(role.value)
+        else:
+            pattern = "[0-9a-f]{32}" + _kazoo_marker(role)
         return re.fullmatch(pattern + r"\d{10}", name, re.ASCII) is not None
+
+    def is_reader(self, name: str) -> bool:
+        """Whether a name is that of somebody who shares with other readers."""
+        return _marker(name) == ("__READ__" if self is Layout.CURATOR else "__rlock__")
+
+    def downgraded(self, name: str) -> str:
+        """The name of the reader that a writer becomes: in the same place of the line."""
+        if self is Layout.CURATOR:
+            return name.replace("__WRIT__", "__READ__")
+        return name.replace("__lock__", "__rlock__")
 
     def misfit(self, role: Role, name: str) -> str | None:
         """Why a contender of that name and we would not exclude each other; None if we would."""
         marker = _marker(name)
         match marker:
             case None:
+                return None
+            case "__READ__" | "__WRIT__" if self is Layout.CURATOR and role.shares:
                 return None
             case "lock-" | "latch-" if self is Layout.CURATOR:
                 if marker == role.value:
@@ -74,6 +103,10 @@ class Layout(enum.Enum):
             case _:
                 library = "Curator, which does not see us: use layout=Layout.CURATOR with it"
         return f"belongs to {library}"
+
+
+def _kazoo_marker(role: Role) -> str:
+    return "__rlock__" if role is Role.READ else "__lock__"
 
 
 _MARKER = re.compile(r"(lock-|latch-|__lock__|__rlock__|__READ__|__WRIT__)-?\d{9,10}$", re.ASCII)

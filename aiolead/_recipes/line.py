@@ -17,6 +17,7 @@ from ..errors import ConnectionLossError, NoNodeError, SessionError
 from ..model import Created
 from ..paths import basename, join, sequence_of
 from .layout import Layout, Role
+from .revocation import is_request
 
 AT_ONCE = 100
 """How many znodes are looked at in one go, when a lost create is searched for."""
@@ -91,7 +92,9 @@ class Line:
                     content, stat = await look
                 except NoNodeError:
                     continue
-                ours = stat.ephemeral_owner == session_id and content == data
+                # Others may have asked for it meanwhile: see `revocation`.
+                is_like_ours = content == data or is_request(content)
+                ours = stat.ephemeral_owner == session_id and is_like_ours
                 if ours and name not in self.claimed:
                     node = Node.of(Created(join(path, name), stat), session_id)
                     self.claim(node)

@@ -15,6 +15,7 @@ from ..paths import join
 from .background import Background
 from .contention import in_order
 from .layout import Layout, Role
+from .revocation import participant
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,7 @@ class ElectionObserver(Background[ElectionState]):
                 data, stat = await look
             except NoNodeError:
                 return None
-            identity = data.decode(errors="replace")
-            leaders.append(
-                Participant(identity, node, stat.czxid, stat.ephemeral_owner, is_holder=True)
-            )
+            leaders.append(participant(node, data, stat, is_holder=True))
         return leaders
 
     def _in_order(self, names: Sequence[str]) -> list[str]:

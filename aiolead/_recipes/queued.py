@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import ClassVar, TypeVar
 
-from ..abc import CoordinationClient
-from ..errors import ConfigurationError, NoNodeError
-from ..model import ACL, Participant
+from ..abc import CoordinationClient, Reply
+from ..errors import BadVersionError, ConfigurationError, NoNodeError
+from ..model import ACL, Participant, Stat
 from ..paths import join
 from .arguments import OnSuspend
+from .candidate import Candidate
 from .contender import Contender
-from .contention import in_order
+from .contention import holding, in_order
 from .holding import HoldingRecipe
 from .layout import Layout, Role
+from .revocation import asking, is_request, participant
 from .tenure import Tenure
 
 T = TypeVar("T", bound=Tenure)
@@ -52,31 +55,65 @@ class QueuedRecipe(HoldingRecipe[T]):
             acl=self._acl,
         )
 
+    def _begin(
+        self,
+        candidate: Candidate,
+        on_lost: Callable[[], object],
+        on_resigned: Callable[[], object] | None = None,
+    ) -> T:
+        tenure = super()._begin(candidate, on_lost, on_resigned)
+        if isinstance(candidate, Contender):
+            candidate.when_asked_for(tenure._ask_for)
+        return tenure
+
     async def _line(self) -> list[Participant]:
         """Everybody in the line, first come first; in two round trips.
 
         A contender that leaves between the two is left out.
         """
+        return [who for who, _, _ in await self._line_with_data()]
+
+    async def _line_with_data(self) -> list[tuple[Participant, bytes, Stat]]:
         client = self._client
         try:
             names = await client.get_children(self._path)
         except NoNodeError:
             return []
         line = in_order(self._path, names, self._layout, self._role)
-        looks = [(join(self._path, name), client.get(join(self._path, name))) for name in line]
-        found: list[Participant] = []
-        for path, look in looks:
+        looks = [(name, client.get(join(self._path, name))) for name in line]
+        found: list[tuple[str, bytes, Stat]] = []
+        for name, look in looks:
             try:
-                data, stat = await look
+                found.append((name, *await look))
             except NoNodeError:
                 continue
-            found.append(
-                Participant(
-                    identity=data.decode(errors="replace"),
-                    path=path,
-                    token=stat.czxid,
-                    session_id=stat.ephemeral_owner,
-                    is_holder=len(found) < self._places,
-                )
-            )
-        return found
+        left = [name for name, _, _ in found]
+        holders = holding(left, self._places, self._layout, self._role)
+        return [
+            (participant(join(self._path, name), data, stat, is_holder=n < holders), data, stat)
+            for n, (name, data, stat) in enumerate(found)
+        ]
+
+    async def _revoke(self, roles: Sequence[Role]) -> list[Participant]:
+        """Asks the holders to let go, but for those that were asked already.
+
+        Args:
+            roles: of whom, in a line of readers and writers.
+
+        Returns:
+            Whom it has asked.
+        """
+        asked: list[tuple[Participant, Reply[Stat]]] = []
+        for who, data, stat in await self._line_with_data():
+            name = who.path.rpartition("/")[2]
+            role = Role.READ if self._layout.is_reader(name) else Role.WRITE
+            if not who.is_holder or is_request(data) or (role not in roles and self._role.shares):
+                continue
+            is_ours = self._layout.is_like_ours(role if self._role.shares else self._role, name)
+            request = asking(data, is_ours=is_ours)
+            # By its version: where others have asked meanwhile, that is enough.
+            asked.append((who, self._client.set(who.path, request, version=stat.version)))
+        for _, answer in asked:
+            with suppress(NoNodeError, BadVersionError):
+                await answer
+        return [who for who, _ in asked]

@@ -53,6 +53,7 @@ class Tenure:
         self._loss: LossReason | None = None
         self._resigned = False
         self._released = False
+        self._revocation = anyio.Event()
         self.path: str = node.path
         """Our znode."""
         self.token: int = node.token
@@ -156,7 +157,22 @@ class Tenure:
         else:
             await anyio.lowlevel.checkpoint()
 
+    @property
+    def is_revocation_requested(self) -> bool:
+        """Whether somebody asks for it (`revoke`): let go of it as soon as you can.
+
+        Always False where the recipe has no `revoke`.
+        """
+        return self._revocation.is_set()
+
+    async def revocation_requested(self) -> None:
+        """Waits until somebody asks for it; for ever, where nobody does."""
+        await self._revocation.wait()
+
     # --- for the recipes -----------------------------------------------------------------------
+
+    def _ask_for(self) -> None:
+        self._revocation.set()
 
     @property
     def loss(self) -> LossReason | None:

@@ -30,7 +30,17 @@ from support.recipes import (
     nothing_left,
 )
 
-from aiolead import Client, Election, Lock, LockLost, Phase, Term
+from aiolead import (
+    Client,
+    Election,
+    Lock,
+    LockLost,
+    Phase,
+    ReadWriteLock,
+    ReentrantLock,
+    TenureContext,
+    Term,
+)
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)
@@ -47,6 +57,8 @@ class Subjects:
     def __init__(self, client: Client) -> None:
         self.lock = Lock(client, PATH)
         self.election = Election(client, PATH)
+        self.reentrant = ReentrantLock(client, PATH)
+        self.shared = ReadWriteLock(client, PATH)
 
 
 async def hold(subjects: Subjects) -> None:
@@ -61,6 +73,27 @@ async def hold_in_time(subjects: Subjects) -> None:
 
 async def try_hold(subjects: Subjects) -> None:
     async with subjects.lock.try_hold():
+        await anyio.lowlevel.checkpoint()
+
+
+async def hold_twice(subjects: Subjects) -> None:
+    async with subjects.reentrant, subjects.reentrant:
+        await anyio.lowlevel.checkpoint()
+
+
+async def read(subjects: Subjects) -> None:
+    async with subjects.shared.read:
+        await anyio.lowlevel.checkpoint()
+
+
+async def write(subjects: Subjects) -> None:
+    async with subjects.shared.write:
+        await anyio.lowlevel.checkpoint()
+
+
+async def downgrade(subjects: Subjects) -> None:
+    async with subjects.shared.write as held:
+        await held.downgrade()
         await anyio.lowlevel.checkpoint()
 
 
@@ -102,6 +135,8 @@ async def observe(subjects: Subjects) -> None:
 
 Verb = Callable[[Subjects], Coroutine[Any, Any, None]]
 LOCKS: list[Verb] = [hold, hold_in_time, try_hold]
+MORE_LOCKS: list[Verb] = [hold_twice]
+SHARED: list[Verb] = [read, write, downgrade]
 ELECTIONS: list[Verb] = [lead, campaign, observe]
 MORE_ELECTIONS: list[Verb] = [lead_and_resign, run]
 
@@ -118,7 +153,7 @@ def quiet_logs(caplog: pytest.LogCaptureFixture) -> Any:
 
 @asynccontextmanager
 async def rival_before(
-    server: EmbeddedServer, rival: Lock | Election, is_there: bool
+    server: EmbeddedServer, turn: Callable[[], TenureContext[Any]], is_there: bool
 ) -> AsyncIterator[None]:
     """Somebody who holds as the body begins, until somebody waits, or the body has ended."""
     if not is_there:
@@ -127,7 +162,7 @@ async def rival_before(
     holds, ended = anyio.Event(), anyio.Event()
 
     async def hold() -> None:
-        async with rival.hold() if isinstance(rival, Lock) else rival.leadership():
+        async with turn():
             holds.set()
             await eventually(
                 lambda: ended.is_set() or len(contenders_left(server, PATH)) == 2, "somebody waits"
@@ -148,7 +183,7 @@ def verbs(*lists: list[Verb]) -> Any:
 situations = pytest.mark.parametrize("contended", [False, True], ids=["alone", "behind another"])
 
 
-@verbs(LOCKS, ELECTIONS, MORE_ELECTIONS)
+@verbs(LOCKS, MORE_LOCKS, SHARED, ELECTIONS, MORE_ELECTIONS)
 @moments
 @situations
 async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(
@@ -158,7 +193,7 @@ async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(
 
 
 @native_only
-@verbs(LOCKS, ELECTIONS)
+@verbs(LOCKS, SHARED, ELECTIONS)
 @moments
 @situations
 async def test_cancelled_natively_anywhere_it_leaves_nothing(
@@ -168,7 +203,7 @@ async def test_cancelled_natively_anywhere_it_leaves_nothing(
 
 
 @native_only
-@verbs(LOCKS, ELECTIONS)
+@verbs(LOCKS, SHARED, ELECTIONS)
 @situations
 async def test_cancelled_natively_and_again_at_once_it_leaves_nothing(
     verb: Verb, contended: bool
@@ -179,11 +214,15 @@ async def test_cancelled_natively_and_again_at_once_it_leaves_nothing(
 async def _cancel_everywhere(way: str, moment: Moment, verb: Verb, contended: bool) -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         subjects = Subjects(a)
-        rival = Lock(b, PATH) if verb in LOCKS else Election(b, PATH)
+        if verb in SHARED:
+            turn: Callable[..., TenureContext[Any]] = ReadWriteLock(b, PATH).write.hold
+        elif verb in LOCKS + MORE_LOCKS:
+            turn = Lock(b, PATH).hold
+        else:
+            turn = Election(b, PATH).leadership
 
         async def afterwards() -> None:
             """Others get their turn, and then nothing is left."""
-            turn = rival.hold if isinstance(rival, Lock) else rival.leadership
             async with turn(wait=PATIENCE) as term:
                 await term.verify()
             await nothing_left(server, PATH)
@@ -194,7 +233,7 @@ async def _cancel_everywhere(way: str, moment: Moment, verb: Verb, contended: bo
             a,
             partial(verb, subjects),
             afterwards,
-            around=partial(rival_before, server, rival, contended),
+            around=partial(rival_before, server, turn, contended),
         )
 
 

@@ -120,6 +120,7 @@ ANSWERS = {
     "AioleadError": (SERVER, NO, False),
     "UsageError": (CALLER, NO, False),
     "AlreadyHeldError": (CALLER, NO, False),
+    "UpgradeError": (CALLER, NO, False),
     "TooManyRequestsError": (CALLER, NO, False),
     "ConfigurationError": (CALLER, NO, False),
     "InvalidPathError": (CALLER, NO, False),

@@ -14,10 +14,10 @@ GUID = "_c_8f2a1c0e-5a0b-4b0e-9c55-0123456789ab-"
 HEX = "0123456789abcdef0123456789abcdef"
 
 
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role", [role for role in Role if not role.shares])
 def test_curators_layout_names_by_the_number_alone(role: Role) -> None:
     prefix = Layout.CURATOR.prefix(role, 5, 1)
-    assert prefix == {Role.LOCK: "lock-", Role.ELECTION: "latch-"}[role]
+    assert prefix == {Role.LOCK: "lock-", Role.ELECTION: "latch-", Role.WAIT: "wait-"}[role]
     assert Layout.CURATOR.neighbour(role, 7) == prefix + N
     assert Layout.CURATOR.neighbour(role, 2**31 - 1) == prefix + "2147483647"
     assert sequence_of(prefix + N) == 7
@@ -52,6 +52,13 @@ def test_prefixes_of_different_sessions_differ() -> None:
         (Layout.KAZOO, Role.LOCK, f"{HEX}__rlock__{N}", False),
         (Layout.KAZOO, Role.LOCK, f"{HEX[1:]}__lock__{N}", False),
         (Layout.KAZOO, Role.LOCK, f"lock-{N}", False),
+        (Layout.CURATOR, Role.READ, f"__READ__{N}", True),
+        (Layout.CURATOR, Role.READ, f"{GUID}__READ__{N}", False),
+        (Layout.CURATOR, Role.READ, f"__WRIT__{N}", False),
+        (Layout.CURATOR, Role.WRITE, f"__WRIT__{N}", True),
+        (Layout.KAZOO, Role.READ, f"{HEX}__rlock__{N}", True),
+        (Layout.KAZOO, Role.READ, f"{HEX}__lock__{N}", False),
+        (Layout.KAZOO, Role.WRITE, f"{HEX}__lock__{N}", True),
     ],
 )
 def test_which_names_we_could_have_given(layout: Layout, role: Role, name: str, ours: bool) -> None:
@@ -65,31 +72,35 @@ USE_CURATOR = "use layout=Layout.CURATOR"
 
 
 @pytest.mark.parametrize(
-    ("name", "curator_lock", "curator_election", "kazoo"),
+    ("name", "lock", "election", "kazoo", "readers"),
     [
-        (f"lock-{N}", FITS, NOT_OUR_RECIPE, USE_CURATOR),
-        (f"{GUID}lock-{N}", FITS, NOT_OUR_RECIPE, USE_CURATOR),
-        (f"latch-{N}", NOT_OUR_RECIPE, FITS, USE_CURATOR),
-        (f"{GUID}latch-{N}", NOT_OUR_RECIPE, FITS, USE_CURATOR),
-        (f"{HEX}__lock__{N}", USE_KAZOO, USE_KAZOO, FITS),
-        (f"{HEX}__rlock__{N}", USE_KAZOO, USE_KAZOO, FITS),
-        (f"{GUID}__READ__{N}", NOT_OUR_RECIPE, NOT_OUR_RECIPE, NOT_OUR_RECIPE),
-        (f"{GUID}__WRIT__{N}", NOT_OUR_RECIPE, NOT_OUR_RECIPE, NOT_OUR_RECIPE),
+        (f"lock-{N}", FITS, NOT_OUR_RECIPE, USE_CURATOR, NOT_OUR_RECIPE),
+        (f"{GUID}lock-{N}", FITS, NOT_OUR_RECIPE, USE_CURATOR, NOT_OUR_RECIPE),
+        (f"latch-{N}", NOT_OUR_RECIPE, FITS, USE_CURATOR, NOT_OUR_RECIPE),
+        (f"{GUID}latch-{N}", NOT_OUR_RECIPE, FITS, USE_CURATOR, NOT_OUR_RECIPE),
+        (f"{HEX}__lock__{N}", USE_KAZOO, USE_KAZOO, FITS, USE_KAZOO),
+        (f"{HEX}__rlock__{N}", USE_KAZOO, USE_KAZOO, FITS, USE_KAZOO),
+        (f"{GUID}__READ__{N}", NOT_OUR_RECIPE, NOT_OUR_RECIPE, NOT_OUR_RECIPE, FITS),
+        (f"{GUID}__WRIT__{N}", NOT_OUR_RECIPE, NOT_OUR_RECIPE, NOT_OUR_RECIPE, FITS),
         # Whatever else has a number: it waits its turn like everybody, and so do we for it.
-        (f"n-{N}", FITS, FITS, FITS),
-        (N, FITS, FITS, FITS),
+        (f"n-{N}", FITS, FITS, FITS, FITS),
+        (N, FITS, FITS, FITS, FITS),
         # Negative numbers do not hide what a znode is.
-        ("lock--147483648", FITS, NOT_OUR_RECIPE, USE_CURATOR),
-        (f"{HEX}__lock__-147483648", USE_KAZOO, USE_KAZOO, FITS),
+        ("lock--147483648", FITS, NOT_OUR_RECIPE, USE_CURATOR, NOT_OUR_RECIPE),
+        (f"{HEX}__lock__-147483648", USE_KAZOO, USE_KAZOO, FITS, USE_KAZOO),
     ],
 )
 def test_who_fits_whom(
-    name: str, curator_lock: str | None, curator_election: str | None, kazoo: str | None
+    name: str, lock: str | None, election: str | None, kazoo: str | None, readers: str | None
 ) -> None:
     for layout, role, expected in (
-        (Layout.CURATOR, Role.LOCK, curator_lock),
-        (Layout.CURATOR, Role.ELECTION, curator_election),
+        (Layout.CURATOR, Role.LOCK, lock),
+        (Layout.CURATOR, Role.ELECTION, election),
+        (Layout.CURATOR, Role.READ, readers),
+        (Layout.CURATOR, Role.WRITE, readers),
         (Layout.KAZOO, Role.LOCK, kazoo),
+        (Layout.KAZOO, Role.READ, kazoo),
+        (Layout.KAZOO, Role.WRITE, kazoo),
         (Layout.KAZOO, Role.ELECTION, kazoo),
     ):
         why = layout.misfit(role, name)

@@ -13,7 +13,7 @@ NO_EXORCISM = Change(
 """Switches off the second net: znodes of ours before us that nobody claims are left alone."""
 
 NO_LATE_LOOK = Change(
-    "_recipes/contender.py",
+    "_recipes/place.py",
     """
     self._creating = None
     self._client.spawn(
@@ -39,7 +39,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/line.py",
-                "ours = stat.ephemeral_owner == session_id and content == data",
+                "ours = stat.ephemeral_owner == session_id and is_like_ours",
                 "ours = True",
             ),
         ),
@@ -53,8 +53,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/line.py",
-                "ours = stat.ephemeral_owner == session_id and content == data",
-                "ours = content == data",
+                "ours = stat.ephemeral_owner == session_id and is_like_ours",
+                "ours = is_like_ours",
             ),
         ),
     ),
@@ -95,7 +95,7 @@ MUTANTS = (
         seen_in="CURATOR-678; kazoo #732",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 "if isinstance(delete.error(), ConnectionLossError):",
                 "if delete is None:",
             ),
@@ -145,7 +145,7 @@ MUTANTS = (
         wrong="Leaving deletes a znode of our znode's name also when our session is over.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 "if self._own_gone or node.session_id != self._client.session_id:",
                 "if node.token < 0:",
             ),
@@ -159,23 +159,19 @@ MUTANTS = (
         wrong="Which session creates the znode is noted before waiting for a connection.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
-                if client.state is not SessionState.CONNECTED:
-                    await client.ready()
-                await self._resolve()
-                if self._node is not None:
-                    return False
-                session_id = client.session_id
+                if self._client.state is not SessionState.CONNECTED:
+                    await self._client.ready()
                 """,
                 """
-                session_id = client.session_id
-                if client.state is not SessionState.CONNECTED:
-                    await client.ready()
-                await self._resolve()
-                if self._node is not None:
-                    return False
+                self._noted = self._client.session_id
+                if self._client.state is not SessionState.CONNECTED:
+                    await self._client.ready()
                 """,
+            ),
+            Change(
+                "_recipes/place.py", "session_id = client.session_id", "session_id = self._noted"
             ),
         ),
         tests=RARE,
@@ -191,7 +187,7 @@ MUTANTS = (
         seen_in="CURATOR-45",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
                     self._creating = create  # not settled yet
                     if self._discarded:
@@ -211,7 +207,7 @@ MUTANTS = (
         "the late look is left.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
                 if self._client.session_id == self._create_session:
                     node = await self._line.find_lost(
@@ -234,7 +230,7 @@ MUTANTS = (
         "would wait for.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
                 if self._client.session_id == self._create_session:
                     node = await self._line.find_lost(

@@ -388,7 +388,7 @@ MUTANTS = (
                 "if not isinstance(error, Exception):",
             ),
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
                 self._own_gone = True
                 self._wake.set()

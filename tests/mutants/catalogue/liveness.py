@@ -142,15 +142,15 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
-                if client.state is not SessionState.CONNECTED:
-                    await client.ready()
+                if self._client.state is not SessionState.CONNECTED:
+                    await self._client.ready()
                 """,
                 """
-                if client.state is not SessionState.CONNECTED:
+                if self._client.state is not SessionState.CONNECTED:
                     with anyio.CancelScope(shield=True):
-                        await client.ready()
+                        await self._client.ready()
                 """,
             ),
         ),

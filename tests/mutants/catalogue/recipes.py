@@ -102,8 +102,8 @@ MUTANTS = (
                 "if self._own_gone:",
             ),
             Change(
-                "_recipes/contender.py",
-                "gone = look.result()[1].czxid != node.token",
+                "_recipes/place.py",
+                "gone = stat.czxid != node.token",
                 "gone = False",
             ),
         ),
@@ -119,8 +119,8 @@ MUTANTS = (
         wrong="A znode of our znode's name counts as ours, also if the path was made anew.",
         changes=(
             Change(
-                "_recipes/contender.py",
-                "gone = look.result()[1].czxid != node.token",
+                "_recipes/place.py",
+                "gone = stat.czxid != node.token",
                 "gone = False",
             ),
         ),
@@ -180,21 +180,21 @@ MUTANTS = (
             Change(
                 "_recipes/contender.py",
                 """
-                create = self._creating = client.create(
+                create = self._send_create()
                 """,
                 """
                 count = None if line.was_contended else client.exists(self._path)
-                create = self._creating = client.create(
+                create = self._send_create()
                 """,
             ),
             Change(
                 "_recipes/contender.py",
                 """
                 count = None if line.was_contended else client.exists(self._path)
-                try:
+                node = await self._await_created(create)
                 """,
                 """
-                try:
+                node = await self._await_created(create)
                 """,
             ),
             Change(

@@ -34,7 +34,7 @@ MUTANTS = (
         seen_in="CURATOR-79, CURATOR-18; aiozk",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
                 self._node = node
                 if self._discarded:
@@ -60,7 +60,7 @@ MUTANTS = (
         seen_in="go-zookeeper #229",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
                 if self._creating is not None and self._creating.is_done:
                     self._owe_lost_create()
@@ -68,7 +68,7 @@ MUTANTS = (
                 "",
             ),
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
                     self._creating = create  # not settled yet
                     if self._discarded:
@@ -268,16 +268,16 @@ MUTANTS = (
         wrong="The name of a znode that was deleted stays claimed for ever.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/place.py",
                 """
                 if isinstance(delete.error(), ConnectionLossError):
-                    self._client.spawn(partial(_pay, self._client, self._line, node))
+                    self._client.spawn(partial(pay, self._client, self._line, node))
                 else:
                     self._line.forget(node)
                 """,
                 """
                 if isinstance(delete.error(), ConnectionLossError):
-                    self._client.spawn(partial(_pay, self._client, self._line, node))
+                    self._client.spawn(partial(pay, self._client, self._line, node))
                 """,
             ),
         ),
@@ -313,7 +313,9 @@ MUTANTS = (
         "one is refused.",
         seen_in="aiozk: a dictionary by `id()`",
         changes=(
-            Change("_recipes/holding.py", "self._uses.discard((task, id(user)))", "del task, user"),
+            Change(
+                "_recipes/holding.py", "self._uses.pop((task, id(user)), None)", "del task, user"
+            ),
         ),
     ),
     Mutant(

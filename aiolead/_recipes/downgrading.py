@@ -1,0 +1,287 @@
+"""A contender that writes, and may become a reader without letting another writer in.
+
+A transaction creates the reader (`__READ__` with the writer's number, as Curator does since
+CURATOR-621) and deletes the writer. As its answer comes in, before anything that was asked after it
+is answered, the hold moves from the one znode to the other.
+
+If the link is lost meanwhile, nobody knows which of the two there is. The hold stays where it was.
+The next renewal finds the writer, or shows that it has gone; then the hold moves to the reader, and
+the renewal after that finds it, or shows that others have deleted what was there.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ..abc import CoordinationClient, Hold, Reply, Watch
+from ..errors import (
+    AioleadError,
+    ConnectionLossError,
+    Fenced,
+    LossReason,
+    NoNodeError,
+    Outcome,
+    SessionError,
+)
+from ..model import CreateMode, EventType, Stat, WatchEvent
+from ..paths import basename, join
+from .contender import Contender
+from .line import Line, Node
+
+
+class Mode(enum.Enum):
+    """What the holder of a lock for writing is."""
+
+    WRITER = "writer"
+    MOVING = "moving"
+    """Its transaction is under way."""
+    UNKNOWN = "unknown"
+    """The answer to it was lost."""
+    READER = "reader"
+
+
+class Writer(Contender):
+    """A contender for writing. Also the `Hold` that it gives: which znode that is on may change."""
+
+    mode = Mode.WRITER
+    _holding: Hold
+    _lost: Callable[[LossReason], object]
+    _surrender: bool
+    _reader_look: Reply[tuple[bytes, Stat]] | None = None
+    _refusal: AioleadError | None = None
+    _writer_watch: Watch | None = None
+    _has_moved = False
+    """Whether the hold is on the reader."""
+    _on_reader: Callable[[Node], object] | None = None
+
+    def when_reader(self, call: Callable[[Node], object]) -> None:
+        """Has it called, synchronously, once the writer is known to have become a reader."""
+        self._on_reader = call
+
+    # --- what is held --------------------------------------------------------------------------
+
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
+        self._lost = lost
+        self._surrender = surrender
+        self._holding = self._register(
+            self.node.path, self._on_hold_lost, urgent=urgent, surrender=surrender
+        )
+        return self
+
+    def lose(self, reason: LossReason) -> None:
+        self._holding.lose(reason)
+
+    def release(self) -> None:
+        self._holding.release()
+
+    def _on_hold_lost(self, reason: LossReason) -> None:
+        if (
+            reason is LossReason.DELETED
+            and self.mode is Mode.UNKNOWN
+            and not self._has_moved
+            and not self._discarded
+        ):
+            self._move_hold()
+            self._look_at_reader()
+        else:
+            self._lost(reason)
+
+    def _move_hold(self) -> None:
+        before, self._has_moved = self._holding, True
+        self._own_gone = False
+        self._holding = self._register(
+            self._reader_path, self._on_hold_lost, urgent=True, surrender=self._surrender
+        )
+        before.release()
+
+    # --- becoming a reader ---------------------------------------------------------------------
+
+    async def become_reader(self) -> None:
+        """Sends the transaction, unless that was done, and waits for what becomes of it.
+
+        It shows in `mode`: `WRITER` again, if it was never applied.
+
+        Raises:
+            ServerError: it was refused; we still write.
+            ConnectionLossError: nothing is known yet.
+            SessionError: it is over.
+        """
+        if self.mode is Mode.WRITER:
+            self._send()
+        if self._reader_look is not None:
+            with suppress(NoNodeError):
+                await self._reader_look
+        if self._is_between and not self._own_gone:
+            await self._find_out()
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+
+    @property
+    def _is_between(self) -> bool:
+        return self.mode in (Mode.MOVING, Mode.UNKNOWN)
+
+    def _send(self) -> None:
+        writer, path = self.node, self._reader_path
+        # Whoever looks for znodes that nobody wants must leave it alone.
+        self._line.claimed.add(basename(path))
+        self._writer_watch, self._own_watch = self._own_watch, None
+        self.mode = Mode.MOVING
+        change = (
+            self._client.fenced(writer.path)
+            .transaction()
+            .create(path, self._data, mode=CreateMode.EPHEMERAL, acl=self._acl)
+            .delete(writer.path)
+            .commit()
+        )
+        change.add_done_callback(partial(self._answered, change))
+        self._look_at_reader()
+
+    @property
+    def _reader_path(self) -> str:
+        return join(self._path, self._layout.downgraded(self.node.name))
+
+    def _answered(self, change: Reply[list[Any]]) -> None:
+        """The transaction is answered, or that was lost: before anything that came after it."""
+        error = change.error()
+        if self._discarded:
+            return
+        if error is None:
+            self._move_hold()
+        elif isinstance(error, ConnectionLossError) and error.outcome is Outcome.UNKNOWN:
+            self.mode = Mode.UNKNOWN
+        elif isinstance(error, Fenced):
+            self._lost_own()
+        else:
+            if not isinstance(error, (ConnectionLossError, SessionError)):
+                self._refusal = error
+            self._stay()
+
+    def _look_at_reader(self) -> Reply[tuple[bytes, Stat]]:
+        if self._own_watch is None:
+            self._own_watch = self._client.make_watch(self._on_own)
+        look = self._reader_look = self._client.get(self._reader_path, watch=self._own_watch)
+        look.add_done_callback(partial(self._reader_seen, look))
+        return look
+
+    def _reader_seen(self, look: Reply[tuple[bytes, Stat]]) -> None:
+        if self._reader_look is look:
+            self._reader_look = None
+        if not self._is_between or self._node is None or look.error():
+            return
+        writer, (_, stat) = self._node, look.result()
+        if stat.ephemeral_owner == writer.session_id:
+            reader = Node(self._reader_path, writer.sequence, stat.czxid, writer.session_id)
+            self._node = reader
+            self.mode = Mode.READER
+            self._line.forget(writer)
+            self._close_writer_watch()
+            if not self._has_moved:
+                self._move_hold()
+            if self._on_reader is not None:
+                self._on_reader(reader)
+
+    async def _find_out(self) -> None:
+        """Asks the quorum whether there is a reader: not only our server, which may lag behind."""
+        try:
+            await self._client.check(self._reader_path)
+        except NoNodeError:
+            if self._is_between and self._has_moved:
+                self._lost_own()
+            elif self._is_between:
+                self._stay()
+            return
+        if self._is_between:
+            with suppress(NoNodeError):
+                await self._look_at_reader()
+
+    def _stay(self) -> None:
+        """Goes back to the writer: the transaction was not applied."""
+        self._line.claimed.discard(basename(self._reader_path))
+        self._close_own_watch()
+        self._own_watch, self._writer_watch = self._writer_watch, None
+        self.mode = Mode.WRITER
+        if self._own_watch is None:
+            self._watch_own()
+
+    # --- watching ------------------------------------------------------------------------------
+
+    def _settled(self) -> None:
+        if not self._is_between:
+            super()._settled()
+
+    def _own_seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
+        # What a look at the writer shows that was sent again, over the next connection, is stale.
+        if self._is_between:
+            self._own_look = None
+        else:
+            super()._own_seen(node, look)
+
+    def _on_own(self, event: WatchEvent) -> None:
+        if self.mode is not Mode.WRITER and self._is_of_writer(event):
+            self._writer_watch = None  # as was to be expected
+        else:
+            super()._on_own(event)
+
+    def _is_of_writer(self, event: WatchEvent) -> bool:
+        return event.type is not EventType.NONE and not self._layout.is_reader(basename(event.path))
+
+    def _close_writer_watch(self) -> None:
+        watch, self._writer_watch = self._writer_watch, None
+        if watch is not None:
+            watch.close()
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def discard(self) -> Reply[None] | None:
+        node = self._node
+        if not self._is_between or node is None:
+            return super().discard()
+        # Whichever of the two there is, it is deleted.
+        path, session_id = self._reader_path, node.session_id
+        self._close_own_watch()
+        self._close_writer_watch()
+        super().discard()
+        if session_id == self._client.session_id:
+            delete = self._client.delete(path)
+            job = partial(_delete_reader, self._client, self._line, path, session_id)
+
+            def deleted() -> None:
+                if isinstance(delete.error(), ConnectionLossError):
+                    self._client.spawn(job)
+                else:
+                    self._line.claimed.discard(basename(path))
+
+            delete.add_done_callback(deleted)
+        else:
+            self._line.claimed.discard(basename(path))
+        return None
+
+
+async def _delete_reader(
+    client: CoordinationClient, line: Line, path: str, session_id: int
+) -> None:
+    """Pays a debt, as `delete_until_gone` does, for a znode whose czxid is not known."""
+    try:
+        while True:
+            try:
+                await client.ready()
+                if client.session_id != session_id:
+                    return
+                # Through the quorum: this server may not have seen yet what the last one applied.
+                await client.sync(path)
+                stat = await client.exists(path)
+                if stat is None or stat.ephemeral_owner != session_id:
+                    return
+                await client.delete(path)
+            except ConnectionLossError:
+                continue
+            except (NoNodeError, SessionError):
+                return
+            return
+    finally:
+        line.claimed.discard(basename(path))
