@@ -48,9 +48,12 @@ NOT_EXPORTED = {
     "_recipes.codec": {"checked_codec", "decoded", "encoded"},
     "_recipes.following": {"OVERLOADED", "PAUSE"},
     "_recipes.layout": {"Role"},
+    "_recipes.tree.cache": {"MAX_NODES"},
+    "_recipes.tree.copy": {"TreeCopy"},
 }
 
 MADE_BY_USERS = {
+    "TreeCache",
     "ACL",
     "Auth",
     "Codec",
