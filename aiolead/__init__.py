@@ -42,6 +42,7 @@ from ._client.watchdog import (
     Overrun,
     Watchdog,
 )
+from ._recipes.barrier import Barrier
 from ._recipes.campaign import (
     Campaign,
     CampaignState,
@@ -59,7 +60,13 @@ from ._recipes.context import (
     TryContext,
 )
 from ._recipes.counter import Counter
+from ._recipes.double_barrier.double_barrier import (
+    BarrierContext,
+    BarrierMember,
+    DoubleBarrier,
+)
 from ._recipes.election import Election
+from ._recipes.exclusive import ExclusiveLock
 from ._recipes.following import Following
 from ._recipes.layout import Layout
 from ._recipes.lock import Lock
@@ -88,6 +95,7 @@ from ._recipes.reentrant import (
     ReentrantLock,
     ReentrantTryContext,
 )
+from ._recipes.semaphore.semaphore import Semaphore
 from ._recipes.shared_value import (
     SharedValue,
     SharedValueView,
@@ -98,13 +106,6 @@ from ._recipes.tenure import (
     Tenure,
     Term,
 )
-from ._recipes.tree.cache import TreeCache
-from ._recipes.tree.copy import (
-    TreeEvent,
-    TreeEvents,
-    TreeEventType,
-    TreeNode,
-)
 from .errors import (
     AcquireTimeout,
     AioleadError,
@@ -113,6 +114,7 @@ from .errors import (
     AuthFailedError,
     BadArgumentsError,
     BadVersionError,
+    BarrierLost,
     Blame,
     ClaimLost,
     ClientClosedError,
@@ -163,7 +165,6 @@ from .errors import (
     TooManyRequestsError,
     TransactionError,
     TransportError,
-    TreeTooLargeError,
     UnimplementedError,
     UnknownServerError,
     UnsupportedError,
@@ -212,6 +213,10 @@ __all__ = [
     "AuthFailedError",
     "BadArgumentsError",
     "BadVersionError",
+    "Barrier",
+    "BarrierContext",
+    "BarrierLost",
+    "BarrierMember",
     "Blame",
     "Campaign",
     "CampaignState",
@@ -239,12 +244,14 @@ __all__ = [
     "DataInconsistencyError",
     "DataView",
     "DelayQueue",
+    "DoubleBarrier",
     "Election",
     "ElectionObserver",
     "ElectionState",
     "EnsembleConfig",
     "EphemeralOnLocalSessionError",
     "EventType",
+    "ExclusiveLock",
     "Feature",
     "Fence",
     "Fenced",
@@ -303,6 +310,7 @@ __all__ = [
     "RequestTimeoutError",
     "RolledBackError",
     "RuntimeInconsistencyError",
+    "Semaphore",
     "SequenceExhaustedError",
     "ServerError",
     "ServerSpec",
@@ -326,12 +334,6 @@ __all__ = [
     "Transaction",
     "TransactionError",
     "TransportError",
-    "TreeCache",
-    "TreeEvent",
-    "TreeEventType",
-    "TreeEvents",
-    "TreeNode",
-    "TreeTooLargeError",
     "TryContext",
     "UnimplementedError",
     "UnknownServerError",

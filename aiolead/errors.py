@@ -30,14 +30,14 @@
         ├─ TenureLost                     what was held is held no longer: `reason` says why
         │   ├─ LeadershipLost
         │   ├─ LockLost
+        │   ├─ BarrierLost
         │   └─ ClaimLost
         ├─ Fenced                         the server refused a fenced write: we are not the holder
         ├─ MixedLayoutError               a neighbour on the path would not exclude us, or we it
         ├─ QueueFullError                 a queue has as many items as it may have
         ├─ SequenceExhaustedError         the path has used up its sequence numbers
         ├─ InvalidDataError               a znode's data is not what the recipe expects there
-        ├─ CounterOverflowError           a counter would leave the range of its format
-        └─ TreeTooLargeError              a tree has more znodes than its copy may have
+        └─ CounterOverflowError           a counter would leave the range of its format
 
 Each error answers three questions, as attributes: whose fault is it (`blame`), may the write have
 happened (`outcome`), and is the session over (`session_over`).
@@ -90,6 +90,7 @@ __all__ = [
     "AuthFailedError",
     "BadArgumentsError",
     "BadVersionError",
+    "BarrierLost",
     "Blame",
     "ClaimLost",
     "ClientClosedError",
@@ -140,7 +141,6 @@ __all__ = [
     "TooManyRequestsError",
     "TransactionError",
     "TransportError",
-    "TreeTooLargeError",
     "UnimplementedError",
     "UnknownServerError",
     "UnsupportedError",
@@ -356,6 +356,12 @@ class LockLost(TenureLost):
     noun = "lock"
 
 
+class BarrierLost(TenureLost):
+    """A place inside a double barrier ended before its body did."""
+
+    noun = "place"
+
+
 class ClaimLost(TenureLost):
     """The claim on an item of a queue, or on a task, was lost: somebody else gets it."""
 
@@ -452,22 +458,6 @@ class CounterOverflowError(CoordinationError):
         super().__init__(f"{path} cannot become {value}: {why}")
         self.path = path
         self.value = value
-
-
-class TreeTooLargeError(CoordinationError):
-    """A tree has more znodes than its local copy may have, which is not kept up any more.
-
-    Attributes:
-        path: the top of the tree.
-        most: how many there may be.
-    """
-
-    blame = Blame.CALLER
-
-    def __init__(self, path: str, most: int) -> None:
-        super().__init__(f"{path} has more than {most} znodes with itself: choose a larger limit")
-        self.path = path
-        self.most = most
 
 
 def _describe(error: Exception) -> str:

@@ -12,6 +12,11 @@
     contender    the life of one znode in the line
     queued       what every recipe with a line of contenders has
 
+    own          an ephemeral znode of ours that stands in no line: its life
+    attempt      what tries to hold something with such znodes
+    entered      recipes that are entered themselves: `async with recipe`
+    together     several holds, or several answers, as one
+
     latest, background      states that are followed: iterators of which the latest value wins
     following               a value that is followed: the latest, whether it is live, iterators
     codec                   how a value is written as the bytes of a znode

@@ -126,11 +126,19 @@ class Tenure:
         """
         self.check()
         try:
-            await self._client.check(self.path)
+            await self._confirmation()
         except NoNodeError:
             if not self._resigned:
                 self._hold.lose(LossReason.DELETED)
         self.check()
+
+    async def _confirmation(self) -> None:
+        """Returns if the quorum still has our znode.
+
+        Raises:
+            NoNodeError: it has not.
+        """
+        await self._client.check(self.path)
 
     def fenced(self) -> FencedClient:
         """Writes that the ensemble itself refuses (`Fenced`) once our znode is gone."""

@@ -1,0 +1,278 @@
+"""Being a member of a double barrier: one znode, from entering to leaving.
+
+A *round* is from the creation of `ready` to its removal; its number is the czxid of that znode.
+
+    (nothing) ──znode made──> waiting ──ready is younger than we are──> inside ──> left
+                                 │                                                  │
+                                 │  ready is older than we are: the round has       │ wait until
+                                 │  begun. A member who is older than that is       │ the others
+                                 │  still inside: we join it. Nobody is: it is      │ have left,
+                                 └─ over, and `ready` has to go first.              └ or ready went
+
+Who is inside was there as `ready` was created, or has seen somebody inside who was. So nobody is
+let in by the `ready` of a round whose members have all died.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import anyio
+
+from ...abc import CoordinationClient, Hold, Reply, Watch
+from ...errors import (
+    ConnectionLossError,
+    LossReason,
+    NodeExistsError,
+    NoNodeError,
+    NotReadOnlyError,
+    SessionExpiredError,
+)
+from ...model import ACL, CreateMode, Stat
+from ...paths import join
+from ..attempt import Attempt
+from ..line import Node
+from ..own import Claims, OwnZnode, ZnodeGone
+from .ready import READY, remove_ready, tidy
+
+PARENT_TRIES = 10
+"""How often the path is made anew for one try: servers reap empty containers."""
+
+
+class Membership(Attempt):
+    """One member, once.
+
+    Args:
+        client: the session.
+        path: the barrier.
+        count: how many have to be there.
+        data: what our znode holds: our identity.
+        acl: of our znode, and of what has to be created.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        count: int,
+        data: bytes,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        super().__init__(client)
+        self._path = path
+        self._ready = join(path, READY)
+        self._count = count
+        self._data = data
+        self._acl = acl
+        self._own = self._new_znode()
+        self._watches: list[Watch] = []
+        self._round: int | None = None
+        self._may_leave_ready = False
+        self.stays_to_the_end = False
+        """Whether `others_left` is going to be called, which looks after `ready`."""
+
+    def _new_znode(self) -> OwnZnode:
+        # Of a name that nobody else has, so that a lost create is found again by that.
+        return OwnZnode(
+            self._client,
+            self._client.shared(self._path, Claims),
+            join(self._path, str(uuid.uuid4())),
+            self._data,
+            sequential=False,
+            acl=self._acl,
+            on_gone=self._rouse,
+        )
+
+    @property
+    def node(self) -> Node:
+        return self._own.node
+
+    @property
+    def round(self) -> int:
+        """The number of the round. Only once we are inside."""
+        if self._round is None:
+            raise AssertionError("not inside")
+        return self._round
+
+    def _znodes(self) -> Sequence[OwnZnode]:
+        return (self._own,)
+
+    # --- entering ------------------------------------------------------------------------------
+
+    async def _try(self, *, waits: bool) -> bool:
+        if self._round is not None:
+            return True
+        while True:
+            self._wake = anyio.Event()
+            self._leave_watches()
+            watch = self._watch()
+            members: set[str] | None = None
+            if not self._own.is_wanted:
+                stat, members = await self._join(watch)
+            else:
+                if not await self._own.resolve():
+                    raise ZnodeGone
+                stat = await self._client.exists(self._ready, watch=watch)
+            self._own.check()
+            if stat is not None and stat.czxid > self._own.node.token:
+                self._round = stat.czxid
+                return True
+            if members is None:
+                members = await self._members()
+            if self._own.node.name not in members:
+                raise ZnodeGone
+            if stat is not None:
+                if await self._is_under_way(stat.czxid, members, waits=waits):
+                    return True
+            elif len(members) >= self._count:
+                if await self._decide():
+                    return True
+                continue
+            if not waits and not self._wake.is_set():
+                return False
+            await self._sleep()
+
+    async def _join(self, watch: Watch) -> tuple[Stat | None, set[str]]:
+        """Makes our znode, and asks what there is: one round trip."""
+        client = self._client
+        self._own = self._new_znode()
+        for _ in range(PARENT_TRIES):
+            create = self._own.create()
+            exists = client.exists(self._ready, watch=watch)
+            names = client.get_children(self._path)
+            try:
+                await create
+                self._is_new = True
+                return await exists, set(await names) - {READY}
+            except NoNodeError:
+                await exists
+                await client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
+                if self._own.is_wanted:
+                    break  # it was created, and the path has gone with it since
+        raise ZnodeGone
+
+    async def _members(self) -> set[str]:
+        try:
+            return set(await self._client.get_children(self._path)) - {READY}
+        except NoNodeError:
+            raise ZnodeGone from None
+
+    async def _decide(self) -> bool:
+        """Enough are there: this lets all of them in. False if somebody else was quicker."""
+        self._may_leave_ready = True
+        try:
+            created = await self._client.create(self._ready, acl=self._acl)
+        except NodeExistsError:
+            return False
+        except NoNodeError:
+            raise ZnodeGone from None
+        self._round = created.stat.czxid
+        return True
+
+    async def _is_under_way(self, round_: int, members: set[str], *, waits: bool) -> bool:
+        """Whether we may join a round that began before we came; or wakes us when to look again.
+
+        If nobody is left of those who were there when it began, it is over. Then `ready` has to go,
+        which whoever is alone sees to. Of several that come then only the oldest stays, so that it
+        will be alone; the others come again when something has changed.
+        """
+        client = self._client
+        own = self._own.node
+        others = sorted(members - {own.name})
+        if not others:
+            await remove_ready(client, self._ready, round_)
+            self._wake.set()
+            return False
+        looks = [client.get(join(self._path, name), watch=self._watch()) for name in others]
+        tokens: list[int] = []
+        for look in looks:
+            try:
+                _, stat = await look
+            except NoNodeError:
+                self._wake.set()
+            else:
+                tokens.append(stat.czxid)
+        if any(token < round_ for token in tokens):
+            self._round = round_
+            return True
+        if waits and any(token < own.token for token in tokens):
+            self._own.withdraw()
+        return False
+
+    def _watch(self) -> Watch:
+        watch = self._client.make_watch(self._rouse)
+        self._watches.append(watch)
+        return watch
+
+    def _leave_watches(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        self._watches.clear()
+
+    def _start_again(self) -> None:
+        self._own.withdraw()
+        self._round = None
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
+        return self._own.hold(lost, urgent=urgent, surrender=surrender)
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def discard(self) -> Reply[None] | None:
+        self._leave_watches()
+        delete = self._own.discard()
+        inside = self._round is not None or self._may_leave_ready
+        if inside and not self.stays_to_the_end:
+            self.left_early()
+        return delete
+
+    def left_early(self) -> None:
+        """Has `ready` removed if nobody else is left to do it."""
+        self._may_leave_ready = False
+        self._client.spawn(partial(tidy, self._client, self._path, self._ready))
+
+    async def others_left(self, name: str) -> None:
+        """Waits until all others have left, too, or died.
+
+        Each watches the member that comes after it in a circle, and `ready`; so a departure wakes
+        few, and the end all.
+
+        Args:
+            name: of our znode, which is deleted, or going to be.
+        """
+        while True:
+            self._wake = anyio.Event()
+            self._leave_watches()
+            try:
+                if await self._is_over(name):
+                    return
+                await self._wake.wait()
+            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
+                await self._client.ready()
+            finally:
+                self._leave_watches()
+
+    async def _is_over(self, name: str) -> bool:
+        client = self._client
+        exists = client.exists(self._ready, watch=self._watch())
+        listing = client.get_children(self._path)
+        stat = await exists
+        try:
+            others = sorted(set(await listing) - {READY, name})
+        except NoNodeError:
+            return True
+        if stat is None or stat.czxid != self._round:
+            return True
+        if not others:
+            await remove_ready(client, self._ready, stat.czxid)
+            return True
+        after = next((other for other in others if other > name), others[0])
+        try:
+            await client.get(join(self._path, after), watch=self._watch())
+        except NoNodeError:
+            self._wake.set()
+        return False

@@ -1,0 +1,289 @@
+"""One try at some permits: first the line, then the znodes, then a look at how many there are.
+
+    (nothing) ──first in line──> permits made ──not more than the limit──> held, line left
+                    │                │  more: wait for one to go, or for another limit
+                    └────────────────┴─ session over, a znode deleted by others: start again
+
+Who was alone last time makes its permits before it knows that it is first in line, all in one
+segment, and takes them back at once if it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+
+from ...abc import CoordinationClient, Hold, Reply, Watch
+from ...errors import LossReason, NoNodeError, UsageError
+from ...model import ACL, Created, CreateMode, WatchEvent
+from ...paths import join
+from ..attempt import Attempt
+from ..contender import Contender
+from ..layout import Layout, Role
+from ..line import Line, Node
+from ..own import Claims, OwnZnode, ZnodeGone
+from ..together import Together, all_of
+from .limit import LimitReply, ask
+
+LOCKS = "locks"
+LEASES = "leases"
+LEASE = "lease-"
+LIMIT = "limit"
+
+PARENT_TRIES = 10
+"""How often the path is made anew for one try: servers reap empty containers."""
+
+
+class Permits(Attempt):
+    """Some permits of a semaphore, all or none.
+
+    Args:
+        client: the session.
+        path: the semaphore.
+        count: how many permits.
+        default: the limit where none is published.
+        data: what our znodes hold: our identity.
+        acl: of our znodes, and of what has to be created.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        count: int,
+        default: int,
+        data: bytes,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        super().__init__(client)
+        self._path = path
+        self._leases = join(path, LEASES)
+        self._limit = join(path, LIMIT)
+        self._locks = join(path, LOCKS)
+        self._line = client.shared(self._locks, Line)
+        self._default = default
+        self._data = data
+        self._acl = acl
+        self._contender: Contender | None = None
+        self._turn: Hold | None = None  # of our place in line, while we wait at its front
+        self._is_turn_lost = False
+        self._place: int | None = None  # our number in the line, once we are to be known by it
+        self._claims = client.shared(self._leases, Claims)
+        self._own = [self._new_permit() for _ in range(count)]
+        self._watches: dict[str, Watch] = {}
+        self._is_granted = False
+
+    def _new_permit(self) -> OwnZnode:
+        # Permits that wait bear the number of their place in line, for those who look on.
+        name = LEASE if self._place is None else f"{self._place:010d}-{LEASE}"
+        return OwnZnode(
+            self._client,
+            self._claims,
+            join(self._leases, name),
+            self._data,
+            sequential=True,
+            acl=self._acl,
+            on_gone=self._rouse,
+        )
+
+    @property
+    def node(self) -> Node:
+        """The last one that was created: with it the permits were complete."""
+        return max((znode.node for znode in self._own), key=lambda node: node.token)
+
+    @property
+    def paths(self) -> list[str]:
+        """All znodes."""
+        return [znode.node.path for znode in self._own]
+
+    def _znodes(self) -> Sequence[OwnZnode]:
+        return self._own
+
+    # --- getting them --------------------------------------------------------------------------
+
+    async def _try(self, *, waits: bool) -> bool:
+        if self._is_granted:
+            return True
+        for znode in self._own:
+            if znode.is_lost:
+                await znode.resolve()
+        question = await self._reach_turn(waits=waits)
+        if question is None:
+            return False
+        while not await self._is_within_limit(question):
+            if not waits:
+                return False
+            if self._turn is None:
+                self._hold_turn()  # and look again, with watches
+            else:
+                await self._sleep()
+            self._wake = anyio.Event()
+            if self._is_turn_lost:
+                self._release_turn()
+                return await self._try(waits=waits)
+            question = self._ask(watches=True)
+        self._is_granted = True
+        self._leave_line()
+        return True
+
+    # --- the line ------------------------------------------------------------------------------
+
+    async def _reach_turn(self, *, waits: bool) -> _Question | None:
+        """Gets to the front of the line, which one at a time is at, and asks; or gives None.
+
+        Whoever has made permits is not to wait behind others: these may wait for him.
+        """
+        contender = self._contender
+        question: _Question | None = None
+        if contender is None:
+            contender = self._contender = Contender(
+                self._client, self._locks, Layout.CURATOR, Role.LOCK, self._data, acl=self._acl
+            )
+            if not self._line.was_contended:
+                question = self._ask(watches=False)
+        if question is not None or any(znode.is_wanted for znode in self._own):
+            if await contender.try_front():
+                return question or self._ask(watches=False)
+            self._withdraw()
+        if not await (contender.reach_front() if waits else contender.try_front()):
+            return None
+        self._place = contender.node.sequence
+        return self._ask(watches=False)
+
+    def _hold_turn(self) -> None:
+        """While we wait at the front, our place there is looked after as what is held is."""
+        assert self._contender is not None
+        place = self._contender.node.sequence
+        if self._place != place:
+            self._place = place
+            self._withdraw()
+        self._is_turn_lost = False
+        self._turn = self._contender.hold(self._on_turn_lost, urgent=False, surrender=False)
+
+    def _on_turn_lost(self, _reason: LossReason) -> None:
+        self._is_turn_lost = True
+        self._wake.set()
+
+    def _release_turn(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.release()
+
+    def _leave_line(self) -> None:
+        contender, self._contender = self._contender, None
+        self._place = None
+        if contender is not None:
+            contender.discard()
+        self._release_turn()
+
+    # --- the permits ---------------------------------------------------------------------------
+
+    def _ask(self, *, watches: bool) -> _Question:
+        """Makes the permits that are missing, and asks how many there are: all in one segment."""
+        client = self._client
+        made: list[Reply[Created]] = []
+        for number, znode in enumerate(self._own):
+            if not znode.is_wanted:
+                self._own[number] = self._new_permit()
+                made.append(self._own[number].create())
+        names = client.get_children(self._leases, watch=self._watch(self._leases, watches))
+        limit = ask(client, self._limit, self._watch(self._limit, watches))
+        return _Question(made, names, limit)
+
+    async def _is_within_limit(self, question: _Question) -> bool:
+        """Whether all of ours are, which makes them valid.
+
+        That is so from the moment in which a listing that was asked for after their creation shows
+        at most `limit` permits: so of all holders, the one whose znode was made last has seen all
+        the others.
+
+        Raises:
+            UsageError: the limit is less than what is asked for.
+            InvalidDataError: what is published is no limit.
+            ZnodeGone: a permit, or our place in line, is not there any more.
+        """
+        for _ in range(PARENT_TRIES):
+            try:
+                for create in question.made:
+                    await create
+                    self._is_new = True
+                names = set(await question.names)
+            except NoNodeError:
+                self._leave_watches()  # they were not armed
+                await self._client.ensure_path(
+                    self._leases, mode=CreateMode.CONTAINER, acl=self._acl
+                )
+                question = self._ask(watches=self._turn is not None)
+            else:
+                break
+        else:
+            raise ZnodeGone
+        limit = await question.limit.value(self._default)
+        if len(self._own) > limit:
+            raise UsageError(
+                f"{self._path}: {len(self._own)} permits were asked for, and there are {limit}"
+            )
+        for znode in self._own:
+            # Those of a create whose answer was lost are in no listing, until they are found.
+            if not await znode.resolve() or znode.node.name not in names:
+                raise ZnodeGone
+        return len(names) <= limit
+
+    def _watch(self, path: str, wanted: bool) -> Watch | None:
+        """A watch to be armed, unless one is armed already."""
+        if not wanted or path in self._watches:
+            return None
+        watch = self._client.make_watch(partial(self._on_event, path))
+        self._watches[path] = watch
+        return watch
+
+    def _on_event(self, path: str, _event: WatchEvent) -> None:
+        self._watches.pop(path, None)
+        self._wake.set()
+
+    def _leave_watches(self) -> None:
+        for watch in self._watches.values():
+            watch.close()
+        self._watches.clear()
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def _start_again(self) -> None:
+        self._release_turn()
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        self._is_granted = False
+        for znode in self._own:
+            znode.withdraw()
+
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
+        """Registers all of them: when one is lost, what is held is."""
+        return Together(
+            [znode.hold(lost, urgent=urgent, surrender=surrender) for znode in self._own]
+        )
+
+    def discard(self) -> Reply[None] | None:
+        self._leave_watches()
+        deletes = [znode.discard() for znode in self._own]
+        # Behind the permits: whoever is next looks at those.
+        self._leave_line()
+        return all_of([delete for delete in deletes if delete is not None])
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Requests that were handed over, in this order.
+
+    Attributes:
+        made: the creates of permits.
+        names: all permits.
+        limit: the published limit.
+    """
+
+    made: list[Reply[Created]]
+    names: Reply[list[str]]
+    limit: LimitReply

@@ -1,0 +1,429 @@
+"""The semaphore: how many hold at once, who is next, what the limit does, and what is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import (
+    PATIENCE,
+    Wire,
+    connect,
+    contenders_left,
+    eventually,
+    joined,
+    names,
+    stopped_clock,
+)
+from support.virtual import Link, on_virtual_time, passes, settled
+from support.virtual import connect as connect_virtually
+
+from aiolead import (
+    AcquireTimeout,
+    AlreadyHeldError,
+    Client,
+    ConfigurationError,
+    Held,
+    InvalidDataError,
+    Layout,
+    LockLost,
+    LossReason,
+    Semaphore,
+    SessionState,
+    UsageError,
+)
+from aiolead.testing import EmbeddedServer, OpCode
+from aiolead.testing.simulation import Backend
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/semaphore"
+LEASES = f"{PATH}/leases"
+LOCKS = f"{PATH}/locks"
+
+backends = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
+
+
+class Count:
+    """How many permits are out, and how many there were at most."""
+
+    def __init__(self) -> None:
+        self.now = self.most = self.turns = 0
+        self.order: list[str] = []
+
+    async def hold(
+        self, semaphore: Semaphore, permits: int = 1, name: str = "", span: float = 0.0
+    ) -> None:
+        async with semaphore.hold(permits=permits):
+            self.now += permits
+            self.turns += 1
+            self.most = max(self.most, self.now)
+            self.order.append(name)
+            await anyio.sleep(span)
+            self.now -= permits
+
+
+# --- on every server -----------------------------------------------------------------------------
+
+
+async def test_never_more_than_the_limit(server: ServerUnderTest) -> None:
+    count = Count()
+    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+        for semaphore in (Semaphore(a, PATH, 3), Semaphore(b, PATH, 3)):
+            for permits in (1, 2, 1, 3, 1):
+                tasks.start_soon(count.hold, semaphore, permits)
+    assert count.turns == 10
+    assert count.most == 3
+
+
+async def test_first_come_first_served(server: ServerUnderTest) -> None:
+    """Who wants many is not passed by those behind who want few."""
+    count = Count()
+    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+        semaphore = Semaphore(a, PATH, 3)
+        async with semaphore.hold(permits=2):
+            tasks.start_soon(count.hold, Semaphore(b, PATH, 3), 2, "many")
+            await joined(a, LOCKS, 1)
+            for number, name in enumerate(("few", "fewer")):
+                tasks.start_soon(count.hold, semaphore, 1, name)
+                await joined(a, LOCKS, 2 + number)
+            await anyio.sleep(0.05)
+            assert count.order == []
+    assert count.order == ["many", "few", "fewer"]
+
+
+async def test_who_holds_and_who_waits(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+        semaphore = Semaphore(a, PATH, 3, identity="a")
+        other = Semaphore(b, PATH, 3, identity="b")
+        assert (await semaphore.holders(), await semaphore.contenders()) == ([], [])
+        assert await semaphore.available() == await semaphore.limit() == 3
+        async with semaphore.hold(permits=2) as held:
+            await held.verify()
+            first, second = await semaphore.holders()
+            assert (first.identity, second.identity) == ("a", "a")
+            assert first.token < second.token == held.token
+            assert (second.path, second.session_id) == (held.path, a.session_id)
+            assert await semaphore.available() == 1
+            tasks.start_soon(Count().hold, other, 3)
+            await joined(a, LOCKS, 1)
+            await eventually(_count_is(a, LEASES, 5), "it has made its permits")
+            seen: list[tuple[str, bool]] = []
+
+            async def is_known_to_wait() -> bool:
+                await a.sync(PATH)
+                seen[:] = [(c.identity, c.is_holder) for c in await semaphore.contenders()]
+                return seen == [("a", True), ("a", True), ("b", False)]
+
+            await eventually(is_known_to_wait, f"b waits: {seen}")
+            assert await semaphore.available() == 0
+            async with semaphore.try_hold() as more:
+                assert more is None
+
+
+def _count_is(client: Client, path: str, count: int):
+    async def is_so() -> bool:
+        return len(await names(client, path)) == count
+
+    return is_so
+
+
+async def test_waiting_ends_in_time(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with Semaphore(a, PATH, 2).hold(permits=2):
+            for wait in (0, 0.05):
+                with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
+                    async with Semaphore(b, PATH, 2).hold(wait=wait):
+                        pytest.fail("three hold it")
+            await eventually(_count_is(a, LOCKS, 0), "nobody waits")
+            await eventually(_count_is(a, LEASES, 2), "no permit is left")
+
+
+async def test_the_limit_is_changed_while_people_wait(server: ServerUnderTest) -> None:
+    count = Count()
+    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+        ours, theirs = Semaphore(a, PATH, 1), Semaphore(b, PATH, 1)
+        async with ours:
+            tasks.start_soon(count.hold, theirs, 1, "", 0.2)
+            await eventually(_count_is(a, LEASES, 2), "it waits at the front")
+            await ours.set_limit(2)
+            await eventually(lambda: count.now == 1, "it is let in at once")
+            assert await theirs.limit() == 2
+            await ours.set_limit(1)
+            assert count.now == 1  # nothing is taken away
+            async with theirs.try_hold() as more:
+                assert more is None
+        await eventually(lambda: count.now == 0, "it has left")
+        async with theirs.hold(wait=PATIENCE):
+            assert await theirs.available() == 0
+
+
+@on_embedded
+async def test_more_than_there_are(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        semaphore = Semaphore(a, PATH, 2)
+        with pytest.raises(UsageError, match="3 permits were asked for, and there are 2"):
+            async with semaphore.hold(permits=3):
+                pytest.fail("there are two")
+        await semaphore.set_limit(3)
+        async with semaphore.hold(permits=3):
+            pass
+        # One that was possible as it came, and is not any more, does not keep others waiting.
+        async with semaphore, anyio.create_task_group() as tasks:
+            refused = anyio.Event()
+
+            async def wait() -> None:
+                with pytest.raises(UsageError):
+                    async with semaphore.hold(permits=3):
+                        pytest.fail("one is out")
+                refused.set()
+
+            tasks.start_soon(wait)
+            await eventually(_count_is(a, LEASES, 4), "it waits")
+            await semaphore.set_limit(2)
+            await refused.wait()
+            async with semaphore.hold(wait=PATIENCE):
+                pass
+
+
+@on_embedded
+async def test_what_one_task_may_do(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        semaphore = Semaphore(a, PATH, 3)
+        async with semaphore as held:
+            assert isinstance(held, Held)
+            async with semaphore.try_hold() as more:
+                assert more is not None
+                async with semaphore.hold(wait=1) as third:
+                    assert held.token < more.token < third.token
+            with pytest.raises(AlreadyHeldError):
+                async with semaphore.hold():
+                    pytest.fail("it would wait for itself")
+
+
+@on_embedded
+async def test_what_is_no_limit(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        semaphore = Semaphore(a, PATH, 3)
+        await a.ensure_path(PATH)
+        for data in (b"", b"3", b"\0\0\0\0", b"\xff\xff\xff\xff"):
+            await a.delete_all(f"{PATH}/limit")
+            await a.create(f"{PATH}/limit", data)
+            with pytest.raises(InvalidDataError):
+                await semaphore.limit()
+            with pytest.raises(InvalidDataError):
+                async with semaphore:
+                    pytest.fail("how many are there?")
+        await semaphore.set_limit(7)
+        assert (await a.get(f"{PATH}/limit"))[0] == b"\0\0\0\7"
+        async with semaphore.hold(permits=7):
+            pass
+
+
+@on_embedded
+async def test_the_layout_is_curators(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        with pytest.raises(ConfigurationError, match="layout"):
+            Semaphore(a, PATH, 1, layout=Layout.KAZOO)
+
+
+@on_embedded
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, 2**31])
+async def test_numbers_that_make_no_sense(server: ServerUnderTest, wrong: object) -> None:
+    async with connect(server) as a:
+        with pytest.raises(ConfigurationError, match="limit"):
+            Semaphore(a, PATH, wrong)  # type: ignore[arg-type]
+        semaphore = Semaphore(a, PATH, 1)
+        with pytest.raises(ConfigurationError, match="limit"):
+            await semaphore.set_limit(wrong)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="permits"):
+            semaphore.hold(permits=wrong)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="permits"):
+            semaphore.try_hold(permits=wrong)  # type: ignore[arg-type]
+
+
+# --- what is lost --------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def clients(server: EmbeddedServer) -> AsyncIterator[tuple[Link, Client, Client]]:
+    link = Link(server)
+    async with link.connect() as a, connect_virtually(server) as b:
+        yield link, a, b
+
+
+@backends
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_one_permit_is_lost_and_with_it_all(backend: Backend, which: int) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with clients(server) as (_, a, b):
+            with pytest.raises(LockLost) as caught:
+                async with Semaphore(a, PATH, 3).hold(permits=3):
+                    await passes(1.0)
+                    await b.delete(sorted(contenders_left(server, LEASES))[which])
+                    await anyio.sleep_forever()
+            assert caught.value.reason is LossReason.DELETED
+            await settled()
+            assert contenders_left(server, LEASES) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_the_session_of_the_one_at_the_front_ends(backend: Backend) -> None:
+    """It goes to the end of the line, with nothing left of before, and is served in the end."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with clients(server) as (_, a, b), anyio.create_task_group() as tasks:
+            count = Count()
+            async with Semaphore(b, PATH, 2).hold(permits=2):
+                tasks.start_soon(count.hold, Semaphore(a, PATH, 2), 2, "a", 1.0)
+                await settled()
+                tasks.start_soon(count.hold, Semaphore(b, PATH, 2), 1, "b", 1.0)
+                await settled()
+                assert len(contenders_left(server, LEASES)) == 4
+                server.expire_session(a.session_id)
+                await passes(1.0)
+                assert len(contenders_left(server, LOCKS)) == 2
+            await passes(5.0)
+            assert count.order == ["b", "a"]
+            assert count.most == 2
+
+    on_virtual_time(backend, play)
+
+
+@backends
+@pytest.mark.parametrize("what", ["its place in line", "one of its permits"])
+def test_an_operator_deletes_what_the_one_at_the_front_has(backend: Backend, what: str) -> None:
+    """Nobody waits for permits that somebody has who waits behind him."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with clients(server) as (_, a, b), anyio.create_task_group() as tasks:
+            count = Count()
+            async with Semaphore(b, PATH, 3):
+                tasks.start_soon(count.hold, Semaphore(a, PATH, 3), 3, "a", 1.0)
+                await settled()
+                tasks.start_soon(count.hold, Semaphore(b, PATH, 3), 3, "b", 1.0)
+                await passes(1.0)
+                line, permits = contenders_left(server, LOCKS), contenders_left(server, LEASES)
+                await b.delete(line[0] if what == "its place in line" else permits[0])
+                await passes(1.0)
+                assert len(contenders_left(server, LOCKS)) == 2
+            await passes(5.0)
+            assert sorted(count.order) == ["a", "b"]
+            assert count.most == 3
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_the_lease_of_the_one_at_the_front_runs_out(backend: Backend) -> None:
+    """It has no link for longer than its lease; its session lasts, so it keeps its place."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with clients(server) as (link, a, b), anyio.create_task_group() as tasks:
+            count = Count()
+            async with Semaphore(b, PATH, 1):
+                tasks.start_soon(count.hold, Semaphore(a, PATH, 1), 1, "a", 1.0)
+                await passes(5.0)
+                tasks.start_soon(count.hold, Semaphore(b, PATH, 1), 1, "b", 1.0)
+                await settled()
+                link.lose()
+                await passes(7.5)
+                link.restore()
+                await a.ready()
+                await passes(1.0)
+            await passes(5.0)
+            assert count.order == ["a", "b"]
+
+    on_virtual_time(backend, play)
+
+
+@backends
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("cancelled", [True, False], ids=["cancelled", "wanted"])
+def test_a_create_whose_answer_was_lost(
+    backend: Backend, applied: bool, number: int, cancelled: bool
+) -> None:
+    """Of the permits, or of the place in line: in the end there is what there should be."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with clients(server) as (link, a, b):
+            async with Semaphore(b, PATH, 3).hold(permits=3):
+                pass  # makes the path
+            count, scope = Count(), anyio.CancelScope()
+
+            async def hold() -> None:
+                with scope:
+                    await count.hold(Semaphore(a, PATH, 3), 2, "a", 2.0)
+
+            async with anyio.create_task_group() as tasks:
+                fault = Nth(OpCode.CREATE2, number)
+                core = server._running.core
+                if applied:
+                    core.dropped_replies = fault
+                else:
+                    core.dropped_requests = fault
+                link.room = 0
+                tasks.start_soon(hold)
+                await settled()
+                assert count.now == 0
+                assert a.state is SessionState.SUSPENDED
+                if cancelled:
+                    scope.cancel()
+                link.restore()
+                await passes(1.0)
+                assert count.now == (0 if cancelled else 2)
+                assert len(contenders_left(server, LEASES)) == count.now
+                assert contenders_left(server, LOCKS) == []
+            await passes(20.0)
+            assert contenders_left(server, LEASES) == []
+
+    on_virtual_time(backend, play)
+
+
+class Nth(Counter[OpCode]):
+    """A fault that hits the n-th request of a kind, rather than the next."""
+
+    def __init__(self, op: OpCode, number: int) -> None:
+        super().__init__({op: 1})
+        self._op = op
+        self._before = number - 1
+
+    def __getitem__(self, op: OpCode) -> int:
+        if op is self._op and self._before > 0:
+            self._before -= 1
+            return 0
+        return super().__getitem__(op)
+
+
+# --- what it costs -------------------------------------------------------------------------------
+
+
+async def test_alone_it_takes_one_round_trip() -> None:
+    """However many permits: the place in line, the permits, and the two looks, in one segment."""
+    async with EmbeddedServer(tick_time=60) as server:
+        wire = Wire(server)
+        async with wire.connect(session_timeout=120, clock=stopped_clock) as a:
+            semaphore = Semaphore(a, PATH, 5)
+            async with semaphore:
+                pass  # makes the path
+            for permits in (1, 3):
+                await eventually(lambda: contenders_left(server, LEASES) == [], "all gone")
+                before, segments = server.requests.copy(), len(wire.segments)
+                async with semaphore.hold(permits=permits):
+                    assert len(wire.segments) - segments == 1
+                    costs = server.requests - before
+                    assert costs == {
+                        "CREATE2": 1 + permits,
+                        "EXISTS": 1,
+                        "GET_CHILDREN": 1,
+                        "GET_DATA": 1,
+                    }
+                assert server.requests - before == costs + Counter({"DELETE": 1 + permits})
