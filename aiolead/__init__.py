@@ -106,6 +106,13 @@ from ._recipes.tenure import (
     Tenure,
     Term,
 )
+from ._recipes.tree.cache import TreeCache
+from ._recipes.tree.copy import (
+    TreeEvent,
+    TreeEvents,
+    TreeEventType,
+    TreeNode,
+)
 from .errors import (
     AcquireTimeout,
     AioleadError,
@@ -165,6 +172,7 @@ from .errors import (
     TooManyRequestsError,
     TransactionError,
     TransportError,
+    TreeTooLargeError,
     UnimplementedError,
     UnknownServerError,
     UnsupportedError,
@@ -334,6 +342,12 @@ __all__ = [
     "Transaction",
     "TransactionError",
     "TransportError",
+    "TreeCache",
+    "TreeEvent",
+    "TreeEventType",
+    "TreeEvents",
+    "TreeNode",
+    "TreeTooLargeError",
     "TryContext",
     "UnimplementedError",
     "UnknownServerError",

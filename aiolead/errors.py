@@ -37,7 +37,8 @@
         ├─ QueueFullError                 a queue has as many items as it may have
         ├─ SequenceExhaustedError         the path has used up its sequence numbers
         ├─ InvalidDataError               a znode's data is not what the recipe expects there
-        └─ CounterOverflowError           a counter would leave the range of its format
+        ├─ CounterOverflowError           a counter would leave the range of its format
+        └─ TreeTooLargeError              a tree has more znodes than its copy may have
 
 Each error answers three questions, as attributes: whose fault is it (`blame`), may the write have
 happened (`outcome`), and is the session over (`session_over`).
@@ -141,6 +142,7 @@ __all__ = [
     "TooManyRequestsError",
     "TransactionError",
     "TransportError",
+    "TreeTooLargeError",
     "UnimplementedError",
     "UnknownServerError",
     "UnsupportedError",
@@ -458,6 +460,22 @@ class CounterOverflowError(CoordinationError):
         super().__init__(f"{path} cannot become {value}: {why}")
         self.path = path
         self.value = value
+
+
+class TreeTooLargeError(CoordinationError):
+    """A tree has more znodes than its local copy may have, which is not kept up any more.
+
+    Attributes:
+        path: the top of the tree.
+        most: how many there may be.
+    """
+
+    blame = Blame.CALLER
+
+    def __init__(self, path: str, most: int) -> None:
+        super().__init__(f"{path} has more than {most} znodes with itself: choose a larger limit")
+        self.path = path
+        self.most = most
 
 
 def _describe(error: Exception) -> str:

@@ -41,6 +41,7 @@ from aiolead.errors import (
     SessionExpiredError,
     TenureLost,
     TransactionError,
+    TreeTooLargeError,
     UnknownServerError,
     UnsupportedError,
 )
@@ -176,6 +177,7 @@ ANSWERS = {
     "InvalidDataError": (RIVAL, NO, False),
     "CounterOverflowError": (CALLER, NO, False),
     "QueueFullError": (RIVAL, NO, False),
+    "TreeTooLargeError": (CALLER, NO, False),
     "SequenceExhaustedError": (CALLER, NO, False),
 }
 
@@ -323,6 +325,7 @@ def samples() -> list[AioleadError]:
         SequenceExhaustedError("/a"),
         InvalidDataError("/a", ValueError("3 bytes rather than 4"), version=7),
         InvalidDataError("/a", "it is empty"),
+        TreeTooLargeError("/a", 10),
         CounterOverflowError("/a", 2**31, "it does not fit into 4 bytes"),
         QueueFullError("/a", 10, 10),
         AcquireTimeout("not our turn within 5 s"),

@@ -50,10 +50,13 @@ NOT_EXPORTED = {
     "_recipes.double_barrier.double_barrier": {"MOST_MEMBERS"},
     "_recipes.exclusive": {"PARENT_TRIES"},
     "_recipes.layout": {"Role"},
+    "_recipes.tree.cache": {"MAX_NODES"},
+    "_recipes.tree.copy": {"TreeCopy"},
     "_recipes.semaphore.semaphore": {"MOST_AT_ONCE"},
 }
 
 MADE_BY_USERS = {
+    "TreeCache",
     "ACL",
     "Auth",
     "Barrier",

@@ -1,0 +1,206 @@
+"""What is known of a tree: the znodes, and what has happened since each reader was told last."""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import final
+from weakref import WeakValueDictionary
+
+import anyio
+import anyio.lowlevel
+
+from ...errors import AioleadError
+from ...model import Stat
+from ...paths import basename, join, parent
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A znode, as a `TreeCache` has it.
+
+    Attributes:
+        path: where it is.
+        data: its data; None if the cache keeps none, or may not read them.
+        stat: what the server says of it, as of the last time its data were read: what it says of
+            its children (`num_children`, `cversion`, `pzxid`) may be older than what the cache has.
+        is_readable: False if its ACL does not let us read it. Then its children are unknown, too.
+    """
+
+    path: str
+    data: bytes | None
+    stat: Stat
+    is_readable: bool = True
+
+
+class TreeEventType(enum.Enum):
+    """What has become of a znode."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEvent:
+    """What has become of a znode.
+
+    Attributes:
+        type: what.
+        path: of which one.
+        old: as it was told last (but for what its `stat` says of its children); None if it was
+            created.
+        new: as it is now; None if it was deleted.
+    """
+
+    type: TreeEventType
+    path: str
+    old: TreeNode | None
+    new: TreeNode | None
+
+
+class TreeCopy:
+    """The znodes that are known, and who is told of changes. Everything here is synchronous."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, TreeNode] = {}
+        self._children: dict[str, set[str]] = {}
+        self._readers: WeakValueDictionary[int, TreeEvents] = WeakValueDictionary()
+        self._count = 0
+        self.ended = False
+        self.error: AioleadError | None = None
+
+    def children(self, path: str) -> list[str]:
+        """The names of the children that are known, sorted."""
+        return sorted(self._children.get(path, ()))
+
+    def put(self, node: TreeNode) -> list[str]:
+        """A znode was read; gives the paths of what has gone by that."""
+        path, old = node.path, self.nodes.get(node.path)
+        removed: list[str] = []
+        if old is not None and old.stat.czxid != node.stat.czxid:
+            # Another znode of the same name. What was below the old one has gone with it; what was
+            # created since belongs to the new one.
+            for child in self.children(path):
+                removed += self._remove_older(join(path, child), node.stat.czxid)
+        self.nodes[path] = node
+        if path != "/":
+            self._children.setdefault(parent(path), set()).add(basename(path))
+        if old is None or _differ(old, node):
+            self._tell(path, old)
+        return removed
+
+    def remove(self, path: str) -> list[str]:
+        """A znode is not there any more, nor what was below it; gives all those paths."""
+        return self._remove_older(path, None)
+
+    def _remove_older(self, path: str, czxid: int | None) -> list[str]:
+        removed: list[str] = []
+        todo = [(path, False)]
+        while todo:  # not recursive: trees may be deeper than the stack
+            at, is_after_children = todo.pop()
+            if not is_after_children:
+                todo.append((at, True))
+                todo.extend((join(at, name), False) for name in self.children(at))
+                continue
+            node = self.nodes.get(at)
+            if czxid is not None and node is not None and node.stat.czxid >= czxid:
+                continue
+            if self.nodes.pop(at, None) is not None:
+                self._tell(at, node)
+            removed.append(at)
+            siblings = self._children.get(parent(at))
+            if siblings is not None and at != "/":
+                siblings.discard(basename(at))
+                if not siblings:
+                    del self._children[parent(at)]
+        return removed
+
+    # --- telling -------------------------------------------------------------------------------
+
+    def reader(self, *, initial: bool) -> TreeEvents:
+        """Somebody who is told what happens from now on, with all that there is, if `initial`."""
+        events = TreeEvents(self, sorted(self.nodes) if initial else ())
+        self._count += 1
+        self._readers[self._count] = events
+        return events
+
+    def _tell(self, path: str, old: TreeNode | None) -> None:
+        for reader in list(self._readers.values()):
+            reader._touched(path, old)
+
+    def end(self, error: AioleadError | None) -> None:
+        """Nothing will change any more."""
+        self.ended, self.error = True, error
+        for reader in list(self._readers.values()):
+            reader._wake()
+
+
+def _differ(old: TreeNode, new: TreeNode) -> bool:
+    return (old.stat.czxid, old.stat.mzxid, old.is_readable) != (
+        new.stat.czxid,
+        new.stat.mzxid,
+        new.is_readable,
+    )
+
+
+@final
+class TreeEvents(AsyncIterator[TreeEvent]):
+    """What happens to the znodes of a `TreeCache`, told to one reader.
+
+    For each znode from what was told last to what it is now: who is slow may be told of several
+    changes as one, and of nothing if a znode came and went. The events add up to the copy, always.
+    A znode that was replaced by another one of the same name is told as deleted and created. So no
+    more is kept for a reader than there are znodes that have changed, and the events of one znode
+    are in order; those of several are in the order in which each has changed first.
+
+    Ends with the cache: with its error, if there is one, after the last event.
+
+    Cancellation: of the wait for an event loses none.
+    """
+
+    def __init__(self, copy: TreeCopy, initial: Iterable[str]) -> None:
+        self._copy = copy
+        self._pending: OrderedDict[str, TreeNode | None] = OrderedDict.fromkeys(initial)
+        self._ready: deque[TreeEvent] = deque()
+        self._news = anyio.Event()
+
+    def _touched(self, path: str, old: TreeNode | None) -> None:
+        self._pending.setdefault(path, old)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+
+    async def __anext__(self) -> TreeEvent:
+        await anyio.lowlevel.checkpoint()
+        while (event := self._take()) is None:
+            if self._copy.ended:
+                if self._copy.error is not None:
+                    raise self._copy.error
+                raise StopAsyncIteration
+            if self._news.is_set():  # ... else somebody else waits for it
+                self._news = anyio.Event()
+            await self._news.wait()
+        return event
+
+    def _take(self) -> TreeEvent | None:
+        while not self._ready and self._pending:
+            path, old = self._pending.popitem(last=False)
+            self._ready.extend(_between(path, old, self._copy.nodes.get(path)))
+        return self._ready.popleft() if self._ready else None
+
+
+def _between(path: str, old: TreeNode | None, new: TreeNode | None) -> list[TreeEvent]:
+    """The events that lead from one state of a znode to another."""
+    if old is not None and new is not None and old.stat.czxid == new.stat.czxid:
+        is_other = _differ(old, new)
+        return [TreeEvent(TreeEventType.CHANGED, path, old, new)] if is_other else []
+    events: list[TreeEvent] = []
+    if old is not None:
+        events.append(TreeEvent(TreeEventType.DELETED, path, old, None))
+    if new is not None:
+        events.append(TreeEvent(TreeEventType.CREATED, path, None, new))
+    return events
