@@ -43,6 +43,14 @@ from ._client.watchdog import (
     Watchdog,
 )
 from ._recipes.barrier import Barrier
+from ._recipes.board.board import TaskBoard
+from ._recipes.board.records import (
+    TaskPhase,
+    TaskResult,
+    TaskState,
+)
+from ._recipes.board.task import Task
+from ._recipes.board.view import BoardView
 from ._recipes.campaign import (
     Campaign,
     CampaignState,
@@ -226,6 +234,7 @@ __all__ = [
     "BarrierLost",
     "BarrierMember",
     "Blame",
+    "BoardView",
     "Campaign",
     "CampaignState",
     "ChildrenView",
@@ -333,6 +342,11 @@ __all__ = [
     "SharedValueView",
     "Stat",
     "SystemFaultError",
+    "Task",
+    "TaskBoard",
+    "TaskPhase",
+    "TaskResult",
+    "TaskState",
     "Tenure",
     "TenureContext",
     "TenureLost",

@@ -25,6 +25,9 @@ from ...errors import (
 from ..tenure import Tenure
 from .claim import Claim
 
+_DELETES = 2
+"""How a transaction ends that is done with something: with so many deletes."""
+
 
 class Claimed(Tenure):
     """One unbroken time of holding a claim on something."""
@@ -105,7 +108,8 @@ class Claimed(Tenure):
             else:
                 self._hold.lose(LossReason.DELETED)
         except TransactionError as error:
-            if not isinstance(error.cause, NoNodeError):
+            is_besides = error.index < len(error.results) - _DELETES
+            if is_besides or not isinstance(error.cause, NoNodeError):
                 raise error.cause from None
             # What we have the claim on was deleted by hand; the claim is still there.
             self._was_deleted = True

@@ -212,7 +212,8 @@ def truthful_return(events: Iterable[Event] | Reading, bounds: Bounds) -> list[V
     """I4: whoever enters was in front in some moment of its call, with a znode of its own session.
 
     Only where the servers were heard. In front: fewer than `places` znodes were there that are
-    older, of the same parent and ephemeral.
+    older, of the same parent and ephemeral. Where the line is the znode itself, a claim for
+    instance, its brothers are other lines: that it was there is all.
     """
     reading = Reading.of(events)
     wrong: list[Violation] = []
@@ -236,8 +237,10 @@ def truthful_return(events: Iterable[Event] | Reading, bounds: Bounds) -> list[V
             text = f"{who} though its znode was gone before it joined: {node.path}"
             wrong.append(Violation("I4", text, begin.at))
         # Readers pass other readers; whom they must not pass only their recipe's names tell.
-        elif begin.mode != "read" and front.get(node, -1) >= min(
-            turn.entered_pos, node.deleted_pos
+        elif (
+            begin.mode != "read"
+            and begin.path != turn.line
+            and front.get(node, -1) >= min(turn.entered_pos, node.deleted_pos)
         ):
             wrong.append(Violation("I4", f"{who} though others were before it", begin.at))
     return wrong

@@ -261,9 +261,12 @@ class World:
             event.set()
 
     def revoke(self, process: Process, line: str | None = None) -> None:
-        """An operator takes away what a process holds, or waits for: in one line or in all."""
+        """An operator takes away what a process holds, or waits for: in one line or in all.
+
+        A line may be a claim: then it counts with the path that it is in, too.
+        """
         for (name, where), contender in self._turns.items():
-            if name == process.name and line in (None, where):
+            if name == process.name and line in (None, where, where.rpartition("/")[0]):
                 self.history.revoked(where, contender)
 
     @property

@@ -1,0 +1,264 @@
+"""Queues in a world of faults.
+
+* `consume`: producers put items, consumers work on them under claims and acknowledge some, leave
+  others, and are killed with them.
+
+What has to hold, besides the invariants of everything that is held (a line for each claim):
+
+    queue-lost    what was put is there until somebody has acknowledged it
+    queue-again   what was acknowledged is not handed out again
+    queue-order   items are claimed for the first time in the order of their numbers
+    queue-stuck   in the end everything is consumed, by consumers that only wait
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+import aiolead
+from aiolead.errors import (
+    AcquireTimeout,
+    ConnectFailed,
+    ConnectionLossError,
+    Outcome,
+    SessionError,
+    TenureLost,
+)
+from aiolead.paths import sequence_of
+from aiolead.testing.history.events import NodeCreated
+from aiolead.testing.simulation import Process, World, told
+
+QUEUE, CLAIMS = "/jobs", "/jobs-claims"
+
+
+@dataclass(slots=True)
+class Plan:
+    """What all programs of a run agree on, and what they tell each other."""
+
+    world: World
+    kind: type[aiolead.Queue | aiolead.PriorityQueue]
+    tasks: int  # of each consumer
+    producing: set[str] = field(default_factory=set)
+    attempted: set[str] = field(default_factory=set)
+    confirmed: set[str] = field(default_factory=set)
+    tried: set[str] = field(default_factory=set)  # to be acknowledged
+    acknowledged: set[str] = field(default_factory=set)
+    drained: anyio.Event = field(default_factory=anyio.Event)
+
+    def queue(self, client: aiolead.Client, who: str) -> aiolead.Queue | aiolead.PriorityQueue:
+        return self.kind(client, QUEUE, identity=who)
+
+
+async def consume(world: World) -> None:
+    """Two or three consumers of one or two tasks, one or two producers, and an auditor."""
+    rng = world.rng("consume")
+    kind = rng.choices((aiolead.Queue, aiolead.PriorityQueue), (4, 1))[0]
+    plan = Plan(world, kind, tasks=rng.choices((1, 2), (3, 1))[0])
+    for number in range(rng.choice((2, 3))):
+        world.start(f"c{number}", partial(consumer, plan))
+    for number in range(rng.choice((1, 2))):
+        if world.start(f"p{number}", partial(producer, plan)):
+            plan.producing.add(f"p{number}")
+    world.start("auditor", partial(auditor, plan))
+
+
+# --- putting -------------------------------------------------------------------------------------
+
+
+async def producer(plan: Plan, process: Process) -> None:
+    """Puts items until everything has healed, and one more then."""
+    world, rng, count = plan.world, process.rng, 0
+    while True:
+        with suppress(ConnectFailed, SessionError):
+            async with world.client(process) as client:
+                queue = plan.queue(client, process.name)
+                while True:
+                    was_healed = world.is_healed
+                    names = [f"{process.name}-{count + i}" for i in range(rng.choice((1, 1, 3)))]
+                    count += len(names)
+                    if await put(plan, queue, names, rng.choice((0, 1))) and was_healed:
+                        plan.producing.discard(process.name.partition(".")[0])
+                        return
+                    await anyio.sleep(rng.uniform(0.0, 0.6) * client.session_timeout)
+        await anyio.sleep(rng.uniform(0.0, 0.1))
+
+
+async def put(
+    plan: Plan, queue: aiolead.Queue | aiolead.PriorityQueue, names: list[str], priority: int
+) -> bool:
+    """Puts items; returns whether that was confirmed."""
+    plan.attempted.update(names)
+    items = [name.encode() for name in names]
+    try:
+        if isinstance(queue, aiolead.PriorityQueue):
+            await queue.put_many(items, priority=priority)
+        elif len(items) == 1:
+            await queue.put(items[0])
+        else:
+            await queue.put_many(items)
+    except ConnectionLossError as error:
+        if error.outcome is Outcome.NOT_APPLIED:
+            plan.attempted.difference_update(names)
+        return False
+    plan.confirmed.update(names)
+    return True
+
+
+# --- consuming -----------------------------------------------------------------------------------
+
+
+async def consumer(plan: Plan, process: Process) -> None:
+    """Consumes over any number of clients until everything is drained."""
+    while not plan.drained.is_set():
+        # The consumers are around the client, so that it may be closed under them.
+        async with anyio.create_task_group() as consumers:
+            try:
+                await over_one_client(plan, process, consumers)
+            except ConnectFailed:
+                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+
+async def over_one_client(plan: Plan, process: Process, consumers: TaskGroup) -> None:
+    async with plan.world.client(process) as client:
+        with anyio.CancelScope() as online:
+            # After the healing it is enough to wait: nobody has to look again by itself.
+            for number in range(plan.tasks):
+                who = process.name if plan.tasks == 1 else f"{process.name}/{number}"
+                consumers.start_soon(_Consumer(plan, process, client, who, online).run)
+            await plan.world.asked_to_close(process)
+
+
+class _Consumer:
+    """A task that consumes."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        process: Process,
+        client: aiolead.Client,
+        who: str,
+        online: anyio.CancelScope,
+    ) -> None:
+        self._plan = plan
+        self._world = plan.world
+        self._history = plan.world.history
+        self._rng = process.rng
+        self._process = process
+        self._client = client
+        self._queue = plan.queue(client, who)
+        self._who = who
+        self._online = online
+
+    async def run(self) -> None:
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._until_drained, tasks.cancel_scope)
+                with suppress(SessionError):
+                    while True:
+                        await self._turn()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._online.cancel()
+
+    async def _until_drained(self, scope: anyio.CancelScope) -> None:
+        await self._plan.drained.wait()
+        scope.cancel()
+
+    async def _turn(self) -> None:
+        """One or several items, by one of the ways there are."""
+        rng, queue, tau = self._rng, self._queue, self._client.session_timeout
+        with (
+            self._world.may_be_cancelled(self._process, QUEUE, self._who),
+            suppress(AcquireTimeout, TenureLost, ConnectionLossError),
+        ):
+            weights = (3, 3, 0, 0) if self._world.is_healed else (3, 3, 1, 1)
+            match rng.choices(("get", "consume", "wait", "try"), weights)[0]:
+                case "get":
+                    async with queue.get() as item:
+                        await self._work(item)
+                case "consume":
+                    async with queue.consume() as items:
+                        async for item in items:
+                            await self._work(item)
+                            if rng.random() < 0.2:
+                                break
+                case "wait":
+                    async with queue.get(wait=rng.uniform(0.01, 1.0) * tau) as item:
+                        await self._work(item)
+                case _:
+                    async with queue.try_get() as item:
+                        if item is not None:
+                            await self._work(item)
+        if self._client.state.is_final:
+            await self._client.ready()  # raises what became of it
+        if not self._world.is_healed:
+            await anyio.sleep(rng.uniform(0.0, 0.1) * tau)
+
+    async def _work(self, item: aiolead.QueueItem) -> None:
+        plan, history, who = self._plan, self._history, self._who
+        data = item.data.decode()
+        if data in plan.acknowledged:
+            self._world.violation("queue-again", f"{data} is handed out after its ack")
+        history.joined(item.path, who)
+        signal = item._on_lost
+        told(history, item.path, who, item)
+        try:
+            await self._body(item)
+        finally:
+            # From here on nothing is done that only the holder may do.
+            item._on_lost = signal
+            history.left(item.path, who, item.token, was_lost=item.loss is not None)
+        if self._rng.random() < 0.8 or self._world.is_healed:
+            plan.tried.add(data)
+            await item.ack()
+            plan.acknowledged.add(data)
+
+    async def _body(self, item: aiolead.QueueItem) -> None:
+        rng, tau = self._rng, self._client.session_timeout
+        low, high = rng.choices(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (3, 3, 2))[0]
+        await anyio.sleep(0.001 if self._world.is_healed else rng.uniform(low, high) * tau)
+        self._history.looked(item.path, self._who, item.token, held=item.is_held)
+        item.check()
+
+
+# --- at the end ----------------------------------------------------------------------------------
+
+
+async def auditor(plan: Plan, process: Process) -> None:
+    """When all producers are done: waits until the queue is empty, and looks at what happened."""
+    while not plan.drained.is_set():
+        with suppress(ConnectFailed, SessionError):
+            async with plan.world.client(process) as client:
+                queue = plan.queue(client, process.name)
+                while not plan.drained.is_set():
+                    await anyio.sleep(0.25 * client.session_timeout)
+                    with suppress(ConnectionLossError):
+                        await client.sync()
+                        if not plan.producing and await queue.size() == 0:
+                            plan.drained.set()
+        await anyio.sleep(0.01)
+    if lost := plan.confirmed - plan.tried:
+        plan.world.violation("queue-lost", f"nobody has acknowledged {sorted(lost)}")
+    if made_up := plan.tried - plan.attempted:
+        plan.world.violation("queue-lost", f"nobody has put {sorted(made_up)}")
+    if plan.kind is aiolead.Queue and plan.tasks == 1:
+        check_order(plan.world)
+
+
+def check_order(world: World) -> None:
+    """Whether the items were claimed for the first time in order."""
+    created = [event for event in world.history.events if isinstance(event, NodeCreated)]
+    claims = sorted((e.czxid, e.path) for e in created if e.path.startswith(f"{CLAIMS}/"))
+    first = list(dict.fromkeys(path for _, path in claims))
+    if numbers_of(first) != sorted(numbers_of(first)):
+        world.violation("queue-order", f"first claims were made in the order of {first}")
+
+
+def numbers_of(paths: Iterable[str]) -> list[int]:
+    return [sequence_of(path) or 0 for path in paths]
