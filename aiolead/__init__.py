@@ -44,7 +44,7 @@ from ._client.watchdog import (
 )
 from ._recipes.barrier import Barrier
 from ._recipes.board.board import TaskBoard
-from ._recipes.board.records import (
+from ._recipes.board.states import (
     TaskPhase,
     TaskResult,
     TaskState,
