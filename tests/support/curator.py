@@ -150,6 +150,7 @@ class Curator:
         self._name = f"actor-{os.getpid()}-{next(_actors)}"
         self._hosts = connect_string
         self._session_timeout = session_timeout
+        self._is_closed = False
         self.session_id = 0
 
     def begin(self, command: str, *arguments: object) -> Pending[str]:
@@ -171,6 +172,12 @@ class Curator:
         self.session_id = int(await self("open", self._hosts, milliseconds))
         return self
 
+    async def close(self) -> None:
+        """Closes all it has, and its session. Once is enough."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self("close")
+
     async def __aexit__(self, *_: object) -> None:
         with anyio.move_on_after(PATIENCE, shield=True):
-            await self("close")
+            await self.close()
