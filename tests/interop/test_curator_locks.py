@@ -10,7 +10,7 @@ from support.curator import LONG, SHORT, Curator
 from support.recipes import eventually, joined
 
 import aiolead
-from aiolead import AcquireTimeout, Election, Lock, MixedLayoutError
+from aiolead import AcquireTimeout, Election, Lock, MixedLayoutError, ReadWriteLock, ReentrantLock
 
 NewCurator = Callable[[], Curator]
 Connect = Callable[[], aiolead.Connection]
@@ -186,3 +186,188 @@ async def test_a_latch_is_refused_where_a_lock_is(connect: Connect, curator: New
         with pytest.raises(MixedLayoutError):
             async with Lock(client, PATH):
                 pass
+
+
+# --- ReentrantLock -------------------------------------------------------------------------------
+
+
+async def test_a_reentrant_lock_and_a_mutex_exclude_each_other(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client, curator() as java:
+        lock = ReentrantLock(client, PATH)
+        async with lock:
+            async with lock:
+                waiting = java.begin("mutex.acquire", PATH, LONG)
+                await joined(client, PATH, 2)
+            await client.sync("/")
+            assert not waiting.is_done
+        assert await waiting.wait() == "true"
+        # Curator's is re-entrant, too: only its last release lets us in.
+        assert await java.is_so("mutex.acquire", PATH, LONG)
+        await java("mutex.release", PATH)
+        async with lock.try_hold() as held:
+            assert held is None
+        await java("mutex.release", PATH)
+        async with lock.try_hold() as held:
+            assert held is not None
+
+
+# --- ReadWriteLock and InterProcessReadWriteLock -------------------------------------------------
+
+
+@pytest.mark.parametrize("ours", ["read", "write"])
+@pytest.mark.parametrize("theirs", ["read", "write"])
+async def test_readers_share_and_writers_exclude(
+    connect: Connect, curator: NewCurator, ours: str, theirs: str
+) -> None:
+    shared = ours == theirs == "read"
+    async with connect() as client, curator() as java:
+        lock = ReadWriteLock(client, PATH)
+        mine = lock.read if ours == "read" else lock.write
+        async with mine:
+            if shared:
+                assert await java.is_so("rw.acquire", theirs, PATH, LONG)
+            else:
+                assert not await java.is_so("rw.acquire", theirs, PATH, SHORT)
+                waiting = java.begin("rw.acquire", theirs, PATH, LONG)
+                await joined(client, PATH, 2)
+                assert not waiting.is_done
+        if not shared:
+            assert await waiting.wait() == "true"
+        async with mine.try_hold() as held:
+            assert (held is not None) == shared
+        if not shared:
+            entered = anyio.Event()
+
+            async def hold() -> None:
+                async with mine:
+                    entered.set()
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hold)
+                await joined(client, PATH, 2)
+                assert not entered.is_set()
+                await java("rw.release", theirs, PATH)
+            assert entered.is_set()
+
+
+async def test_a_waiting_writer_is_not_overtaken_by_readers(
+    connect: Connect, curator: NewCurator
+) -> None:
+    """Whosever they are."""
+    async with (
+        connect() as client,
+        connect() as another,
+        curator() as java,
+        curator() as third,
+    ):
+        lock = ReadWriteLock(client, PATH)
+        order: list[str] = []
+
+        async def write() -> None:
+            async with lock.write:
+                order.append("our writer")
+
+        async with anyio.create_task_group() as tasks:
+            async with lock.read:
+                writing = java.begin("rw.acquire", "write", PATH, LONG)
+                await joined(client, PATH, 2)
+                tasks.start_soon(write)
+                await joined(client, PATH, 3)
+                reading = third.begin("rw.acquire", "read", PATH, LONG)
+                await joined(client, PATH, 4)
+                async with ReadWriteLock(another, PATH).read.try_hold() as held:
+                    assert held is None
+                assert not writing.is_done
+            assert await writing.wait() == "true"
+            order.append("their writer")
+            await java("rw.release", "write", PATH)
+            assert await reading.wait() == "true"
+            order.append("their reader")
+        assert order == ["their writer", "our writer", "their reader"]
+
+
+async def test_a_writer_of_ours_that_becomes_a_reader_lets_curators_readers_in(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client, curator() as java, curator() as third:
+        async with ReadWriteLock(client, PATH).write as held:
+            reading = java.begin("rw.acquire", "read", PATH, LONG)
+            await joined(client, PATH, 2)
+            writing = third.begin("rw.acquire", "write", PATH, LONG)
+            await joined(client, PATH, 3)
+            assert not reading.is_done
+            await held.downgrade()
+            assert await reading.wait() == "true"
+            await java("rw.release", "read", PATH)
+            await client.sync("/")
+            assert not writing.is_done, "we still read"
+        assert await writing.wait() == "true"
+
+
+async def test_a_writer_of_curators_that_becomes_a_reader_lets_ours_in(
+    connect: Connect, curator: NewCurator
+) -> None:
+    """It takes the lock for reading besides, and lets go of that for writing then."""
+    async with connect() as client, curator() as java:
+        lock = ReadWriteLock(client, PATH)
+        assert await java.is_so("rw.acquire", "write", PATH, LONG)
+        entered, leave = anyio.Event(), anyio.Event()
+        written = anyio.Event()
+
+        async def read() -> None:
+            async with lock.read:
+                entered.set()
+                await leave.wait()
+
+        async def write() -> None:
+            async with lock.write:
+                written.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await joined(client, PATH, 2)
+            assert await java.is_so("rw.acquire", "read", PATH, LONG)
+            tasks.start_soon(write)
+            await joined(client, PATH, 4)
+            assert not entered.is_set()
+            await java("rw.release", "write", PATH)
+            await entered.wait()
+            leave.set()
+            await joined(client, PATH, 2)
+            assert not written.is_set(), "Curator still reads"
+            await java("rw.release", "read", PATH)
+        assert written.is_set()
+
+
+# --- revocation ----------------------------------------------------------------------------------
+
+
+async def test_we_are_asked_to_let_go_by_curator(connect: Connect, curator: NewCurator) -> None:
+    async with connect() as client, curator() as java:
+        async with Lock(client, PATH, identity="python") as held:
+            waiting = java.begin("mutex.acquire", PATH, LONG)
+            await joined(client, PATH, 2)
+            assert not held.is_revocation_requested
+            async with curator() as asking:
+                await asking("mutex.revoke", held.path)
+            with anyio.fail_after(20):
+                await held.revocation_requested()
+            assert held.is_revocation_requested
+            assert held.is_held, "it is only asked"
+            assert not waiting.is_done
+        assert await waiting.wait() == "true"
+
+
+async def test_curator_is_asked_to_let_go_by_us(connect: Connect, curator: NewCurator) -> None:
+    async with connect() as client, curator() as java:
+        await java("mutex.revocable", PATH)
+        assert await java.is_so("mutex.acquire", PATH, LONG)
+        lock = Lock(client, PATH)
+        (asked,) = await lock.revoke()
+        assert asked.session_id == java.session_id
+        assert await java.is_so("mutex.revoked", PATH, LONG)
+        await java("mutex.release", PATH)
+        async with lock.try_hold() as held:
+            assert held is not None

@@ -10,7 +10,7 @@ from support.kazoo_peer import Kazoo
 from support.recipes import joined
 
 import aiolead
-from aiolead import Codec, Counter, Election, Layout, Lock, MixedLayoutError
+from aiolead import Codec, Counter, Election, Layout, Lock, MixedLayoutError, ReadWriteLock
 
 Connect = Callable[[], aiolead.Connection]
 
@@ -77,6 +77,34 @@ async def test_kazoo_is_refused_where_it_would_not_see_us(
         with pytest.raises(MixedLayoutError):
             async with context:
                 pass
+
+
+# --- ReadWriteLock -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ours", ["read", "write"])
+@pytest.mark.parametrize("theirs", ["read", "write"])
+async def test_readers_share_and_writers_exclude(
+    connect: Connect, hosts: str, ours: str, theirs: str
+) -> None:
+    shared = ours == theirs == "read"
+    async with connect() as client, Kazoo(hosts) as kazoo:
+        lock = ReadWriteLock(client, PATH, layout=Layout.KAZOO)
+        mine = lock.read if ours == "read" else lock.write
+        kazoos = kazoo.client.ReadLock(PATH) if theirs == "read" else kazoo.client.WriteLock(PATH)
+        async with mine:
+            assert await kazoo.do(lambda: kazoos.acquire(blocking=False)) == shared
+            if not shared:
+                waiting = kazoo.begin(lambda: kazoos.acquire(timeout=15))
+                await joined(client, PATH, 2)
+                assert not waiting.is_done
+        if not shared:
+            assert await waiting.wait()
+        async with mine.try_hold() as held:
+            assert (held is not None) == shared
+        await kazoo.do(kazoos.release)
+        async with mine.try_hold() as held:
+            assert held is not None
 
 
 # --- Counter -------------------------------------------------------------------------------------
