@@ -17,6 +17,7 @@ from aiolead.errors import (
     AcquireTimeout,
     AioleadError,
     AuthFailedError,
+    BarrierLost,
     Blame,
     ClaimLost,
     ConnectFailed,
@@ -171,6 +172,7 @@ ANSWERS = {
     "TenureLost": (RIVAL, UNKNOWN, False),
     "LeadershipLost": (RIVAL, UNKNOWN, False),
     "LockLost": (RIVAL, UNKNOWN, False),
+    "BarrierLost": (RIVAL, UNKNOWN, False),
     "ClaimLost": (RIVAL, UNKNOWN, False),
     "Fenced": (RIVAL, NO, False),
     "MixedLayoutError": (CALLER, NO, False),
@@ -202,7 +204,7 @@ def test_a_lost_connection_leaves_the_outcome_open_unless_told_better() -> None:
         (LossReason.CLOSED, CALLER, True),
     ],
 )
-@pytest.mark.parametrize("cls", [TenureLost, LeadershipLost, LockLost, ClaimLost])
+@pytest.mark.parametrize("cls", [TenureLost, LeadershipLost, LockLost, BarrierLost, ClaimLost])
 def test_a_loss_answers_by_its_reason(
     cls: type[TenureLost], reason: LossReason, blame: Blame, session_over: bool
 ) -> None:
@@ -317,7 +319,7 @@ def samples() -> list[AioleadError]:
         TransactionError(0, [NoNodeError("/a"), RuntimeInconsistencyError("/b")]),
         *(
             cls("/a", r, 2**40)
-            for cls in (TenureLost, LeadershipLost, LockLost, ClaimLost)
+            for cls in (TenureLost, LeadershipLost, LockLost, BarrierLost, ClaimLost)
             for r in LossReason
         ),
         Fenced("/a"),
