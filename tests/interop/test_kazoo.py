@@ -7,10 +7,20 @@ from collections.abc import Callable
 import anyio
 import pytest
 from support.kazoo_peer import Kazoo
-from support.recipes import joined
+from support.recipes import eventually, joined, names
 
 import aiolead
-from aiolead import Codec, Counter, Election, Layout, Lock, MixedLayoutError, ReadWriteLock
+from aiolead import (
+    Barrier,
+    Codec,
+    Counter,
+    DoubleBarrier,
+    Election,
+    Layout,
+    Lock,
+    MixedLayoutError,
+    ReadWriteLock,
+)
 
 Connect = Callable[[], aiolead.Connection]
 
@@ -141,3 +151,59 @@ async def test_a_counter_of_ours_is_found_by_kazoo(connect: Connect, hosts: str)
     async with connect() as client, Kazoo(hosts) as kazoo:
         await Counter(client, PATH, codec=Codec.decimal()).add(3)
         assert await kazoo.do(lambda: kazoo.client.Counter(PATH).value) == 3
+
+
+# --- Barrier and DoubleBarrier -------------------------------------------------------------------
+
+
+async def test_a_barrier_is_kazoos(connect: Connect, hosts: str) -> None:
+    async with connect() as client, Kazoo(hosts) as kazoo:
+        ours, theirs = Barrier(client, PATH), kazoo.client.Barrier(PATH)
+        await ours.close()
+        assert not await kazoo.do(lambda: theirs.wait(0.1))
+        waiting = kazoo.begin(lambda: theirs.wait(15))
+        await ours.open()
+        assert await waiting.wait()
+        await kazoo.do(theirs.create)
+        assert not await ours.is_open()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ours.wait)
+            assert await kazoo.do(theirs.remove)
+        assert await ours.is_open()
+
+
+@pytest.mark.parametrize("last", ["python", "kazoo"])
+async def test_a_double_barrier_is_kazoos(connect: Connect, hosts: str, last: str) -> None:
+    async with connect() as client, Kazoo(hosts) as kazoo:
+        theirs = kazoo.client.DoubleBarrier(PATH, 2)
+        inside, leave, left = anyio.Event(), anyio.Event(), anyio.Event()
+
+        async def take_part() -> None:
+            async with DoubleBarrier(client, PATH, 2):
+                inside.set()
+                await leave.wait()
+            left.set()
+
+        async with anyio.create_task_group() as tasks:
+            entering = kazoo.begin(theirs.enter)
+            await eventually(lambda: _count(client), "kazoo is there")
+            assert not entering.is_done
+            tasks.start_soon(take_part)
+            await entering.wait()
+            await inside.wait()
+            if last == "python":
+                leaving = kazoo.begin(theirs.leave)
+                await client.sync("/")
+                assert not leaving.is_done
+                leave.set()
+                await leaving.wait()
+            else:
+                leave.set()
+                await client.sync("/")
+                assert not left.is_set()
+                await kazoo.do(theirs.leave)
+            await left.wait()
+
+
+async def _count(client: aiolead.Client) -> bool:
+    return len(await names(client, PATH)) == 1
