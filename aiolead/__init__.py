@@ -68,6 +68,27 @@ from ._recipes.context import (
     TryContext,
 )
 from ._recipes.counter import Counter
+from ._recipes.discovery.instance import (
+    ServiceInstance,
+    ServiceType,
+)
+from ._recipes.discovery.picker import (
+    DownPolicy,
+    Picker,
+    Source,
+)
+from ._recipes.discovery.registry import (
+    Registration,
+    ServiceRegistry,
+    ServiceView,
+)
+from ._recipes.discovery.strategies import (
+    ConsistentHash,
+    LeastLoaded,
+    RoundRobin,
+    Strategy,
+    WeightedRandom,
+)
 from ._recipes.double_barrier.double_barrier import (
     BarrierContext,
     BarrierMember,
@@ -78,6 +99,21 @@ from ._recipes.exclusive import ExclusiveLock
 from ._recipes.following import Following
 from ._recipes.layout import Layout
 from ._recipes.lock import Lock
+from ._recipes.membership.entries import Entries
+from ._recipes.membership.group import (
+    ChangeKind,
+    Group,
+    Member,
+    MemberChange,
+    Membership,
+    MembersView,
+)
+from ._recipes.membership.node import (
+    KeptNode,
+    NodeState,
+    PersistentNode,
+)
+from ._recipes.membership.partitioner import Partitioner
 from ._recipes.observer import (
     ElectionObserver,
     ElectionState,
@@ -237,6 +273,7 @@ __all__ = [
     "BoardView",
     "Campaign",
     "CampaignState",
+    "ChangeKind",
     "ChildrenView",
     "ClaimLost",
     "Claimed",
@@ -252,6 +289,7 @@ __all__ = [
     "ConnectFailed",
     "Connection",
     "ConnectionLossError",
+    "ConsistentHash",
     "Consumption",
     "CoordinationError",
     "Counter",
@@ -262,10 +300,12 @@ __all__ = [
     "DataView",
     "DelayQueue",
     "DoubleBarrier",
+    "DownPolicy",
     "Election",
     "ElectionObserver",
     "ElectionState",
     "EnsembleConfig",
+    "Entries",
     "EphemeralOnLocalSessionError",
     "EventType",
     "ExclusiveLock",
@@ -274,6 +314,7 @@ __all__ = [
     "Fenced",
     "FencedTransaction",
     "Following",
+    "Group",
     "Held",
     "Hosts",
     "Identity",
@@ -281,13 +322,19 @@ __all__ = [
     "InvalidConnectStringError",
     "InvalidDataError",
     "InvalidPathError",
+    "KeptNode",
     "Layout",
     "LeadershipLost",
+    "LeastLoaded",
     "LocalWireError",
     "Lock",
     "LockLost",
     "LossReason",
     "MarshallingError",
+    "Member",
+    "MemberChange",
+    "MembersView",
+    "Membership",
     "Missed",
     "MissedReason",
     "MixedLayoutError",
@@ -297,6 +344,7 @@ __all__ = [
     "NoNodeError",
     "NoWatcherError",
     "NodeExistsError",
+    "NodeState",
     "NotEmptyError",
     "NotReadOnlyError",
     "OperationTimeoutError",
@@ -304,9 +352,12 @@ __all__ = [
     "OverdueHold",
     "Overrun",
     "Participant",
+    "Partitioner",
     "PendingReply",
     "Permission",
+    "PersistentNode",
     "Phase",
+    "Picker",
     "PriorityQueue",
     "Published",
     "Queue",
@@ -323,14 +374,20 @@ __all__ = [
     "ReentrantContext",
     "ReentrantLock",
     "ReentrantTryContext",
+    "Registration",
     "RemoteWireError",
     "RequestTimeoutError",
     "RolledBackError",
+    "RoundRobin",
     "RuntimeInconsistencyError",
     "Semaphore",
     "SequenceExhaustedError",
     "ServerError",
     "ServerSpec",
+    "ServiceInstance",
+    "ServiceRegistry",
+    "ServiceType",
+    "ServiceView",
     "SessionChange",
     "SessionCredentials",
     "SessionError",
@@ -340,7 +397,9 @@ __all__ = [
     "SessionStates",
     "SharedValue",
     "SharedValueView",
+    "Source",
     "Stat",
+    "Strategy",
     "SystemFaultError",
     "Task",
     "TaskBoard",
@@ -373,6 +432,7 @@ __all__ = [
     "WatchEvent",
     "WatchStream",
     "Watchdog",
+    "WeightedRandom",
     "WireError",
     "WriteHeld",
     "WriteLock",

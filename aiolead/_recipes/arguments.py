@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -96,3 +97,35 @@ def checked_on_invalid(on_invalid: OnInvalid | None) -> OnInvalid | None:
     if on_invalid is not None and not callable(on_invalid):
         raise ConfigurationError(f"on_invalid: must be a function, not {on_invalid!r}")
     return on_invalid
+
+
+def checked_number(name: str, value: object) -> float:
+    """A number of at least 0 that is finite."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < math.inf:  # type: ignore[operator]
+        raise ConfigurationError(f"{name}: must be a number of 0 or more, not {value!r}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def checked_name(what: str, name: str) -> str:
+    """A name that can be that of a znode."""
+    if not isinstance(name, str) or not name or "/" in name:
+        raise ConfigurationError(f"{what}: must be a str without a slash, not {name!r}")
+    validate(f"/{name}", name=what)
+    return name
+
+
+MAX_DATA = 1_000_000
+"""Most bytes that a kept znode may hold: servers cut the link of who sends them 1 MiB."""
+
+
+def checked_data(data: bytes) -> bytes:
+    """What a znode of ours may hold."""
+    if not isinstance(data, bytes):
+        raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
+    if len(data) > MAX_DATA:
+        raise ConfigurationError(
+            f"data: has {len(data)} bytes, at most {MAX_DATA} are allowed: keep it small, "
+            "everybody who follows it reads it with each change"
+        )
+    return data

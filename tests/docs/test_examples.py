@@ -19,6 +19,7 @@ from support.raw import RawClient
 
 import aiolead
 from aiolead.testing import EmbeddedServer, ThreadedServer, simulation
+from aiolead.testing.launch import free_ports
 
 EXAMPLES = ROOT / "examples"
 
@@ -181,6 +182,62 @@ def _follow(server: ThreadedServer) -> None:
         assert not any("blue" in line for line in service.lines[-3:])
         service.interrupt()
         service.finish()
+
+
+def test_members_see_each_other_come_and_go(hosts: str) -> None:
+    with Program("examples/who_is_there.py", "anna", hosts=hosts) as anna:
+        anna.wait_for("joined: anna")
+        with Program("examples/who_is_there.py", "ben", hosts=hosts) as ben:
+            anna.wait_for("joined: ben")
+            ben.wait_for("joined: anna, at work")
+            ben.interrupt()
+            anna.wait_for("left: ben, at work")
+            assert ben.finish() == -signal.SIGINT
+        anna.interrupt()
+        anna.finish()
+
+
+def test_a_status_is_there_as_long_as_its_worker(hosts: str) -> None:
+    said = Program("examples/worker_status.py", hosts=hosts).run()
+    assert said == ["does the first job", "does the second job", "gone"]
+
+
+def test_requests_go_to_the_instances_that_are_there(hosts: str) -> None:
+    ports = free_ports(2)
+    command = ("examples/services.py", "serve")
+    with Program("examples/services.py", "ask", hosts=hosts) as client:
+        client.wait_for("nobody is there")
+        with (
+            Program(*command, str(ports[0]), hosts=hosts) as one,
+            Program(*command, str(ports[1]), hosts=hosts) as other,
+        ):
+            for server, port in zip((one, other), ports, strict=True):
+                server.wait_for("serves")
+                client.wait_for(f"hello from {port}")
+            client.wait_for(f"hello from {ports[0]}")
+            one.terminate()
+            one.wait_for("gone")
+            assert one.finish() == 0
+            client.wait_for(f"hello from {ports[1]}")
+            other.terminate()
+            other.finish()
+        client.wait_for("nobody is there")
+
+
+def test_shards_move_to_who_comes_and_back(hosts: str) -> None:
+    with Program("examples/shared_work.py", "anna", hosts=hosts) as anna:
+        for _ in range(6):
+            anna.wait_for("anna takes")
+        with Program("examples/shared_work.py", "ben", hosts=hosts) as ben:
+            for _ in range(3):
+                shard = ben.wait_for(r"ben takes (\S+),")[1]
+                assert f"anna leaves {shard}" in anna.lines or anna.wait_for(f"leaves {shard}")
+            ben.interrupt()
+            for _ in range(3):
+                anna.wait_for("anna takes")
+            ben.finish()
+        anna.interrupt()
+        anna.finish()
 
 
 def test_examples_import_public_names_only() -> None:

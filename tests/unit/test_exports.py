@@ -53,6 +53,12 @@ NOT_EXPORTED = {
     "_recipes.tree.cache": {"MAX_NODES"},
     "_recipes.tree.copy": {"TreeCopy"},
     "_recipes.semaphore.semaphore": {"MOST_AT_ONCE"},
+    "_recipes.membership.entries": {"AT_ONCE", "CHILDREN", "EXISTENCE", "ON_THE_PATH"},
+    "_recipes.membership.group": {"changes_between"},
+    "_recipes.membership.node": {"MODES"},
+    "_recipes.membership.partitioner": {"LONGEST_QUIET", "MAX_ITEMS", "Worker"},
+    "_recipes.discovery.instance": {"JSON"},
+    "_recipes.discovery.registry": {"logger"},
 }
 
 MADE_BY_USERS = {
@@ -62,16 +68,27 @@ MADE_BY_USERS = {
     "Barrier",
     "Codec",
     "Config",
+    "ConsistentHash",
     "Counter",
     "DoubleBarrier",
     "Election",
     "ExclusiveLock",
+    "DownPolicy",
+    "Group",
+    "LeastLoaded",
     "Lock",
+    "Partitioner",
+    "PersistentNode",
+    "Picker",
     "Quota",
     "Semaphore",
+    "RoundRobin",
+    "ServiceInstance",
+    "ServiceRegistry",
     "SharedValue",
     "TLS",
     "Watchdog",
+    "WeightedRandom",
 }
 """The classes whose constructors are part of the public face; users are given all other objects."""
 

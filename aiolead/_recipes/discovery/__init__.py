@@ -1,0 +1,1 @@
+"""Service discovery: who offers a service, and whom to ask."""

@@ -1,0 +1,225 @@
+"""An instance of a service, and the JSON by which Curator's service discovery knows it."""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ...errors import ConfigurationError
+from ..arguments import checked_name, checked_number
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+"""What can be written as JSON."""
+
+
+class ServiceType(enum.Enum):
+    """How long an instance is registered."""
+
+    DYNAMIC = "DYNAMIC"
+    """As long as its process lives. All that we register is."""
+    STATIC = "STATIC"
+    PERMANENT = "PERMANENT"
+    DYNAMIC_SEQUENTIAL = "DYNAMIC_SEQUENTIAL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceInstance:
+    """One process, or port of it, that offers a service.
+
+    Attributes:
+        name: of the service.
+        id: of the instance, unique in the service; a random UUID by default.
+        address: host name or address.
+        port: without TLS.
+        ssl_port: with it.
+        payload: anything else that clients should know: a value that JSON has, but for a list on
+            the outside, which Curator cannot read. An object that is to become one of a class of
+            Java's carries its name as `@class`, and has it when it was written by Java.
+        registered_at: when it was, by the wall clock of who did, in seconds since 1970.
+        service_type: how long it stays.
+        uri_spec: how to reach it, such as `{scheme}://{address}:{port}/api`; see `uri`.
+        enabled: whether it wants requests.
+        weight: its share of them, relative to the others; 0 for none. Curator ignores it.
+        load: what it has to do, in a unit that all instances share; None if it does not tell.
+            Curator ignores it.
+
+    Raises:
+        ConfigurationError: something of it is malformed.
+    """
+
+    name: str
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    address: str | None = None
+    port: int | None = None
+    ssl_port: int | None = None
+    payload: JSON = None
+    registered_at: float = field(default_factory=time.time)
+    service_type: ServiceType = ServiceType.DYNAMIC
+    uri_spec: str | None = None
+    enabled: bool = True
+    weight: float = 1.0
+    load: float | None = None
+
+    def __post_init__(self) -> None:
+        checked_name("name", self.name)
+        checked_name("id", self.id)
+        for name in ("address", "uri_spec"):
+            text = getattr(self, name)
+            if text is not None and not isinstance(text, str):
+                raise ConfigurationError(f"{name}: must be a str or None, not {text!r}")
+        for name in ("port", "ssl_port"):
+            port = getattr(self, name)
+            if port is not None and not (_is_int(port) and 0 <= port <= 0xFFFF):
+                raise ConfigurationError(f"{name}: must be from 0 to 65535, or None, not {port!r}")
+        checked_number("weight", self.weight)
+        milliseconds = round(checked_number("registered_at", self.registered_at) * 1000)
+        object.__setattr__(self, "registered_at", milliseconds / 1000)  # as it can be written
+        if self.load is not None:
+            checked_number("load", self.load)
+        if not isinstance(self.enabled, bool):
+            raise ConfigurationError(f"enabled: must be a bool, not {self.enabled!r}")
+        if not isinstance(self.service_type, ServiceType):
+            raise ConfigurationError(f"service_type: must be one, not {self.service_type!r}")
+        if isinstance(self.payload, (list, tuple)) and not _is_wrapped(self.payload):
+            raise ConfigurationError("payload: must be no list: put it into a dict")
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.id))
+
+    # --- JSON ----------------------------------------------------------------------------------
+
+    def to_json(self) -> bytes:
+        """As Curator's `JsonInstanceSerializer` writes it.
+
+        `enabled`, `weight` and `load` are written where they say something: Curator reads the
+        first, and skips what it does not know.
+
+        Raises:
+            ConfigurationError: the payload is none that JSON has.
+        """
+        found: dict[str, object] = {
+            "name": self.name,
+            "id": self.id,
+            "address": self.address,
+            "port": self.port,
+            "sslPort": self.ssl_port,
+            "payload": self.payload,
+            "registrationTimeUTC": round(self.registered_at * 1000),
+            "serviceType": self.service_type.value,
+            "uriSpec": None if self.uri_spec is None else {"parts": _parts(self.uri_spec)},
+        }
+        if not self.enabled:
+            found["enabled"] = False
+        if self.weight != 1.0:
+            found["weight"] = self.weight
+        if self.load is not None:
+            found["load"] = self.load
+        try:
+            text = json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            return text.encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigurationError(f"payload: cannot be written as JSON: {error}") from None
+
+    @classmethod
+    def from_json(cls, data: bytes) -> ServiceInstance:
+        """Reads what Curator, or `to_json`, has written.
+
+        Raises:
+            ValueError: it makes no sense; the message says why.
+        """
+        try:
+            found: Any = json.loads(data)
+        except RecursionError:
+            raise ValueError("is nested too deeply") from None
+        if not isinstance(found, dict):
+            raise ValueError(f"must be a JSON object, not {type(found).__name__}")
+        if not {"name", "id"} <= found.keys():
+            raise ValueError("has no name, or no id")
+        weight, load = found.get("weight", 1.0), found.get("load")
+        spec = found.get("uriSpec")
+        return cls(
+            name=found["name"],
+            id=found["id"],
+            address=found.get("address"),
+            port=found.get("port"),
+            ssl_port=found.get("sslPort"),
+            payload=found.get("payload"),
+            registered_at=checked_number("time", found.get("registrationTimeUTC", 0)) / 1000,
+            service_type=ServiceType(found.get("serviceType", "DYNAMIC")),
+            uri_spec=None if spec is None else _spec(spec),
+            enabled=found.get("enabled", True),
+            weight=weight,
+            load=load,
+        )
+
+    def uri(self, variables: Mapping[str, object] | None = None) -> str:
+        """What `uri_spec` says, with its variables filled in; empty where there is none.
+
+        Known are `scheme` (https where there is a port for it), `name`, `id`, `address`, `port`,
+        `ssl-port`, `registration-time-utc` and `service-type`, as with Curator.
+
+        Args:
+            variables: others, or other values of these.
+
+        Raises:
+            ConfigurationError: one is not known.
+        """
+        values: dict[str, object] = {
+            "scheme": "http" if self.ssl_port is None else "https",
+            "name": self.name,
+            "id": self.id,
+            "address": self.address,
+            "port": self.port,
+            "ssl-port": self.ssl_port,
+            "registration-time-utc": round(self.registered_at * 1000),
+            "service-type": self.service_type.value.lower(),
+            **(variables or {}),
+        }
+        text = ""
+        for part in _parts(self.uri_spec or ""):
+            value = part["value"]
+            if part["variable"]:
+                if values.get(str(value)) is None:
+                    raise ConfigurationError(f"uri_spec: has the variable {value}, but no value")
+                value = values[str(value)]
+            text += str(value)
+        return text
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_wrapped(payload: Sequence[JSON]) -> bool:
+    """Whether it is what Java writes for a value that is no object: its class, and the value."""
+    return len(payload) == 2 and isinstance(payload[0], str)
+
+
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+
+
+def _parts(spec: str) -> list[dict[str, object]]:
+    """The parts of a URI, as Curator's `UriSpec` has them."""
+    texts = _VARIABLE.split(spec)
+    return [
+        {"value": text, "variable": bool(number % 2)}
+        for number, text in enumerate(texts)
+        if text or number % 2
+    ]
+
+
+def _spec(found: object) -> str:
+    if not isinstance(found, dict) or not isinstance(found.get("parts"), list):
+        raise ValueError("uriSpec: has no parts")
+    text = ""
+    for part in found["parts"]:
+        if not isinstance(part, dict) or not isinstance(part.get("value"), str):
+            raise ValueError("uriSpec: has a part without a value")
+        text += f"{{{part['value']}}}" if part.get("variable") else part["value"]
+    return text

@@ -1,0 +1,126 @@
+"""Choosing an instance of a service for each request, and leaving out those that fail."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, final
+
+from ...errors import ConfigurationError
+from ..arguments import checked_number
+from .instance import ServiceInstance
+from .strategies import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class DownPolicy:
+    """When an instance that fails is left out, and for how long. The defaults are Curator's.
+
+    Attributes:
+        timeout: in seconds: so long errors count, and so long it is left out, from the first error.
+        threshold: how many errors within that time it takes.
+
+    Raises:
+        ConfigurationError: one of them is malformed.
+    """
+
+    timeout: float = 30.0
+    threshold: int = 2
+
+    def __post_init__(self) -> None:
+        checked_number("timeout", self.timeout)
+        if type(self.threshold) is not int or self.threshold < 1:
+            raise ConfigurationError(f"threshold: must be 1 or more, not {self.threshold!r}")
+
+
+class Source(Protocol):
+    """Where instances come from: a `ServiceView`, or anything that has a `value` like that."""
+
+    @property
+    def value(self) -> Mapping[str, ServiceInstance]:
+        """The latest, by id."""
+        ...
+
+
+@dataclass(slots=True)
+class _Errors:
+    since: float
+    count: int = 0
+
+
+@final
+class Picker:
+    """Chooses an instance for each request, of those that are there at that moment.
+
+        picker = aiolead.Picker(view, aiolead.RoundRobin())
+        instance = picker.pick()
+        if instance is not None:
+            try: ...
+            except OSError:
+                picker.report_error(instance)
+                raise
+
+    Left out are those that are not enabled, have no weight, or have failed lately. No request to
+    ZooKeeper, and no waiting.
+
+    Args:
+        view: the instances.
+        strategy: how one of them is chosen.
+        down: when one that fails is left out.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(
+        self,
+        view: Source,
+        strategy: Strategy,
+        *,
+        down: DownPolicy | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._view = view
+        self._strategy = strategy
+        self._down = down or DownPolicy()
+        self._clock = clock
+        self._errors: dict[tuple[str, float], _Errors] = {}
+
+    def pick(self, key: str | None = None) -> ServiceInstance | None:
+        """An instance; None if there is none to be asked now.
+
+        Args:
+            key: what the request is about, for strategies that care: `ConsistentHash`.
+        """
+        self._forget_old()
+        every = sorted(self._view.value.values(), key=lambda each: each.id)
+        able = [
+            each for each in every if each.enabled and each.weight > 0 and not self._is_down(each)
+        ]
+        return self._strategy.choose(able, key) if able else None
+
+    def report_error(self, instance: ServiceInstance) -> None:
+        """A request to it has failed. After some of these it is left out for a while."""
+        self._forget_old()
+        # One that was restarted begins anew, also under the same id.
+        errors = self._errors.setdefault(_start_of(instance), _Errors(self._clock()))
+        errors.count += 1
+
+    def is_down(self, instance: ServiceInstance) -> bool:
+        """Whether it is left out because it has failed."""
+        self._forget_old()
+        return self._is_down(instance)
+
+    def _is_down(self, instance: ServiceInstance) -> bool:
+        errors = self._errors.get(_start_of(instance))
+        return errors is not None and errors.count >= self._down.threshold
+
+    def _forget_old(self) -> None:
+        if self._errors:
+            oldest = self._clock() - self._down.timeout
+            self._errors = {
+                start: errors for start, errors in self._errors.items() if errors.since > oldest
+            }
+
+
+def _start_of(instance: ServiceInstance) -> tuple[str, float]:
+    return instance.id, instance.registered_at

@@ -1,0 +1,158 @@
+"""The znode of a keeper, and the debts that are left when it cannot be deleted at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import anyio
+
+from ...abc import CoordinationClient
+from ...errors import BadVersionError, ConnectionLossError, NoNodeError, SessionError
+from ...model import Stat
+from ...paths import join, parent
+
+AT_ONCE = 100
+"""How many znodes are looked at in one go, when a lost create is searched for."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """A znode that we have created, or taken over.
+
+    Attributes:
+        path: where it is.
+        czxid: the transaction that created it.
+        owner: the session that owns it; 0 if it is persistent.
+        version: of the data that we know of.
+        mzxid: the transaction that set that data.
+    """
+
+    path: str
+    czxid: int
+    owner: int
+    version: int
+    mzxid: int
+
+    @classmethod
+    def of(cls, path: str, stat: Stat) -> Kept:
+        return cls(path, stat.czxid, stat.ephemeral_owner, stat.version, stat.mzxid)
+
+
+class Claims:
+    """What the keepers of one client have at, or under, one path."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, object] = {}
+        """The keeper of each path."""
+        self.going: set[int] = set()
+        """The czxids of znodes that were given up and are being deleted."""
+
+
+async def delete_kept(client: CoordinationClient, claims: Claims, node: Kept) -> None:
+    """Pays a debt: deletes a znode, over as many connections as it takes, if it is still that one.
+
+    Raises:
+        ServerError: it cannot be deleted: `NoAuthError`, `NotEmptyError`.
+    """
+    claims.going.add(node.czxid)
+    try:
+        while True:
+            try:
+                await client.ready()
+                if node.owner not in (0, client.session_id):
+                    return
+                stat = await client.exists(node.path)
+                if stat is None or stat.czxid != node.czxid:
+                    return
+                await client.delete(node.path, version=stat.version)
+            except (ConnectionLossError, BadVersionError):
+                continue
+            except (NoNodeError, SessionError):
+                return
+            return
+    finally:
+        claims.going.discard(node.czxid)
+
+
+async def find_unclaimed(
+    client: CoordinationClient,
+    claims: Claims,
+    path: str,
+    *,
+    is_sequential: bool,
+    owner: int,
+    data: bytes,
+) -> Kept | None:
+    """Finds a znode that no keeper of ours has: that of a create whose answer was lost.
+
+    Args:
+        client: the session.
+        claims: what our keepers have.
+        path: the znode, or what the server appended a number to.
+        is_sequential: whether it did.
+        owner: our session; 0 for a persistent one, which nobody owns: it is ours if it holds what
+            we have created it with.
+        data: that.
+
+    Raises:
+        ConnectionLossError, SessionExpiredError: nothing is known yet.
+    """
+    caught_up = client.sync(path)  # this server may not have seen what the last one applied
+    if is_sequential:
+        folder = parent(path)
+        names = client.get_children(folder)
+        await caught_up
+        try:
+            every = [join(folder, name) for name in sorted(await names)]
+        except NoNodeError:
+            return None
+        paths = [each for each in every if each.startswith(path) and len(each) == len(path) + 10]
+    else:
+        await caught_up
+        paths = [path]
+    unclaimed = [each for each in paths if each not in claims.kept]
+    for start in range(0, len(unclaimed), AT_ONCE):
+        looks = [(each, client.get(each)) for each in unclaimed[start : start + AT_ONCE]]
+        for each, look in looks:
+            try:
+                content, stat = await look
+            except NoNodeError:
+                continue
+            ours = stat.ephemeral_owner == owner and (owner or (content, stat.version) == (data, 0))
+            if ours and each not in claims.kept:
+                return Kept.of(each, stat)
+    return None
+
+
+async def delete_lost(
+    client: CoordinationClient,
+    claims: Claims,
+    path: str,
+    *,
+    is_sequential: bool,
+    owner: int,
+    data: bytes,
+) -> None:
+    """Pays the debt of a create whose answer was lost, and whose znode nobody wants any more.
+
+    There is a second look, when the session timeout has passed: a create that was on its way over a
+    connection that we gave up may be applied after the first one.
+    """
+    for is_last in (False, True):
+        if is_last:
+            await anyio.sleep(client.session_timeout)
+        while True:
+            try:
+                await client.ready()
+                if owner not in (0, client.session_id):
+                    return
+                node = await find_unclaimed(
+                    client, claims, path, is_sequential=is_sequential, owner=owner, data=data
+                )
+            except ConnectionLossError:
+                continue
+            except SessionError:
+                return
+            break
+        if node is not None:
+            await delete_kept(client, claims, node)

@@ -1,0 +1,372 @@
+"""Groups: who is there, with what data, and who comes and goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from support.cancelling import Moment, cancel_everywhere, moments, native_only, no_complaints
+from support.recipes import (
+    PATIENCE,
+    Served,
+    Wire,
+    connect,
+    eventually,
+    in_memory,
+    nothing_left,
+    stopped_clock,
+)
+
+from aiolead import (
+    AcquireTimeout,
+    ChangeKind,
+    Client,
+    ClientClosedError,
+    ConfigurationError,
+    CreateMode,
+    Group,
+    Member,
+    MemberChange,
+    MembersView,
+    UsageError,
+)
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/app/group"
+
+JOINED, UPDATED, LEFT = ChangeKind.JOINED, ChangeKind.UPDATED, ChangeKind.LEFT
+
+
+def data_of(view: MembersView) -> dict[str, bytes]:
+    return {name: member.data for name, member in view.value.items()}
+
+
+async def sees(view: MembersView, **members: bytes) -> None:
+    """Waits until the view has these members, and no others."""
+    await eventually(lambda: data_of(view) == members, f"{members}, not {data_of(view)}")
+
+
+async def test_members_come_change_and_go(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine, theirs = Group(a, PATH), Group(b, PATH)
+        async with theirs.members() as view:
+            assert dict(view.value) == {}
+            async with mine.join(b"one", member_id="a") as membership:
+                await sees(view, a=b"one")
+                member = view.value["a"]
+                stat = await a.exists(membership.path)
+                assert stat is not None
+                assert member == Member(
+                    "a", b"one", a.session_id, stat.czxid, stat.mzxid, stat.ctime / 1000
+                )
+                assert membership.member_id == "a"
+                assert membership.path == f"{PATH}/a"
+                await membership.update(b"two")
+                await sees(view, a=b"two")
+                assert view.value["a"].czxid == member.czxid
+                assert view.value["a"].mzxid > member.mzxid
+                async with theirs.join(member_id="b"):
+                    await sees(view, a=b"two", b=b"")
+                    await b.sync()
+                    assert await theirs.list() == dict(view.value)
+                await sees(view, a=b"two")
+                await eventually(lambda: view.is_live, "it is watched")
+            await sees(view)
+        assert await theirs.list() == {}
+
+
+async def test_a_group_that_is_not_there_is_empty(server: Served) -> None:
+    """Its path is missing, is made, is deleted, and made anew."""
+    async with connect(server) as a, connect(server) as b:
+        async with Group(b, PATH).members() as view:
+            assert view.is_live
+            for _ in range(2):
+                async with Group(a, PATH).join(member_id="a"):
+                    await sees(view, a=b"")
+                await sees(view)
+                await a.delete(PATH)
+                await eventually(lambda: view.is_live, "it is watched")
+
+
+async def test_the_changes(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with Group(b, PATH).members() as view:
+            changes = view.changes()
+            told: list[MemberChange] = []
+            async with Group(a, PATH).join(b"1", member_id="a") as membership:
+                told.append(await anext(changes))
+                await membership.update(b"2")
+                told.append(await anext(changes))
+            told.append(await anext(changes))
+            joined, updated, left = told
+            assert (joined.kind, joined.member.id, joined.before) == (JOINED, "a", None)
+            assert (updated.kind, updated.before) == (UPDATED, joined.member)
+            assert (joined.member.data, updated.member.data) == (b"1", b"2")
+            assert left == MemberChange(LEFT, updated.member, updated.member)
+
+
+async def test_changes_after_a_gap_are_the_differences(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        group = Group(a, PATH)
+        async with Group(b, PATH).members() as view:
+            changes = view.changes()
+            async with group.join(b"1", member_id="stays") as stays:
+                assert (await anext(changes)).member.id == "stays"
+                async with group.join(member_id="goes"):
+                    assert (await anext(changes)).member.id == "goes"
+                    async with group.join(member_id="flickers"):
+                        pass
+                    await stays.update(b"2")
+                    await stays.update(b"3")
+                # Left, and joined again since.
+                async with group.join(b"again", member_id="goes"):
+                    await sees(view, stays=b"3", goes=b"again")
+                    told = [await anext(changes) for _ in range(3)]
+                    assert [(c.kind, c.member.id) for c in told] == [
+                        (LEFT, "goes"),
+                        (JOINED, "goes"),
+                        (UPDATED, "stays"),
+                    ]
+                    assert told[2].before is not None
+                    assert (told[2].before.data, told[2].member.data) == (b"1", b"3")
+                    # Another reader begins with everybody.
+                    others = view.changes()
+                    both = [await anext(others), await anext(others)]
+                    assert {c.kind for c in both} == {JOINED}
+
+
+async def test_a_name_is_waited_for(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with Group(a, PATH).join(b"first", member_id="m"):
+            with pytest.raises(AcquireTimeout):
+                async with Group(b, PATH).join(b"second", member_id="m", wait=0.05):
+                    pytest.fail("it is taken")
+            with pytest.raises(UsageError):
+                async with Group(a, PATH).join(member_id="m"):
+                    pytest.fail("this client has it")
+            async with Group(a, PATH).join() as one, Group(a, PATH).join() as other:
+                assert one.member_id != other.member_id
+        async with Group(b, PATH).join(b"second", member_id="m"):
+            pass
+
+
+async def test_who_is_thrown_out_joins_again(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with Group(b, PATH).members() as view:
+            async with Group(a, PATH).join(b"1", member_id="m") as membership:
+                await sees(view, m=b"1")
+                before = view.value["m"]
+                await b.delete(membership.path)
+                await eventually(
+                    lambda: "m" in view.value and view.value["m"].czxid != before.czxid, "again"
+                )
+            await sees(view)
+
+
+# --- links and sessions ------------------------------------------------------------------------
+
+
+async def four_members(client: Client) -> None:
+    """As plain znodes, so that a test can do with them what it likes."""
+    await client.ensure_path(PATH)
+    for name in ("deleted", "made-anew", "set", "same"):
+        await client.create(f"{PATH}/{name}", b"before", mode=CreateMode.EPHEMERAL)
+
+
+async def change_three(client: Client) -> None:
+    await client.delete(f"{PATH}/deleted")
+    await client.delete(f"{PATH}/made-anew")
+    await client.create(f"{PATH}/made-anew", b"before", mode=CreateMode.EPHEMERAL)
+    await client.set(f"{PATH}/set", b"after")
+    await client.create(f"{PATH}/new", b"", mode=CreateMode.EPHEMERAL)
+
+
+@pytest.mark.parametrize("what", ["link", "session"])
+async def test_what_has_happened_without_a_link(what: str) -> None:
+    """A znode made anew has the same version as before, but is another one (CURATOR-311)."""
+    async with EmbeddedServer() as server, in_memory(server) as a:
+        await four_members(a)
+        wire = Wire(server)
+        async with wire.connect() as b, Group(b, PATH).members() as view:
+            changes = view.changes()
+            told = [await anext(changes) for _ in range(4)]
+            assert {change.member.id for change in told} == {"deleted", "made-anew", "set", "same"}
+            wire.hold()
+            if what == "link":
+                server.disconnect(b.session_id)
+            else:
+                server.expire_session(b.session_id)
+            await change_three(a)
+            wire.release()
+            await sees(
+                view, **{"made-anew": b"before", "set": b"after", "same": b"before", "new": b""}
+            )
+            await eventually(lambda: view.is_live, "it is watched again")
+            after = [await anext(changes) for _ in range(5)]
+            assert [(change.kind, change.member.id) for change in after] == [
+                (LEFT, "deleted"),
+                (LEFT, "made-anew"),
+                (JOINED, "made-anew"),
+                (JOINED, "new"),
+                (UPDATED, "set"),
+            ]
+            await a.delete(f"{PATH}/same")
+            assert (await anext(changes)).member.id == "same"
+
+
+async def test_a_member_whose_session_expires_joins_again() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        async with Group(b, PATH).members() as view:
+            changes = view.changes()
+            async with Group(a, PATH).join(b"1", member_id="m") as membership:
+                assert (await anext(changes)).kind is JOINED
+                before = a.session_id
+                server.expire_session(before)
+                await membership.update(b"2")
+                kinds: list[ChangeKind] = []
+                while view.value.get("m") is None or view.value["m"].data != b"2" or len(kinds) < 2:
+                    kinds.append((await anext(changes)).kind)
+                assert kinds[:2] == [LEFT, JOINED]
+                assert view.value["m"].session_id == a.session_id != before
+            assert (await anext(changes)).kind is LEFT
+        await nothing_left(server, PATH)
+
+
+async def test_peers_that_die_are_gone_at_once_if_their_sessions_are() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as b:
+        async with Group(b, PATH).members() as view:
+            with anyio.CancelScope() as scope:
+                async with in_memory(server) as a, Group(a, PATH).join(member_id="m"):
+                    await sees(view, m=b"")
+                    server.expire_session(a.session_id)
+                    scope.cancel()
+                    await anyio.sleep_forever()
+            await sees(view)
+        await nothing_left(server, PATH)
+
+
+async def test_views_end_with_their_client() -> None:
+    async with EmbeddedServer() as server:
+        async with in_memory(server) as client:
+            async with Group(client, PATH).members() as view:
+                changes = view.changes()
+                other = Group(client, PATH).members()
+                await other.__aenter__()
+            with pytest.raises(StopAsyncIteration):
+                await anext(changes)
+        with pytest.raises(ClientClosedError):
+            async for _ in other.changes():
+                pytest.fail("nobody is there")
+
+
+# --- what it costs -----------------------------------------------------------------------------
+
+
+async def test_each_change_costs_the_same_in_a_group_of_any_size() -> None:
+    """No change has everything read again."""
+    async with EmbeddedServer(tick_time=3) as server:
+        a_wire, b_wire = Wire(server), Wire(server)
+        async with (
+            a_wire.connect(session_timeout=60, clock=stopped_clock) as a,
+            b_wire.connect(session_timeout=60, clock=stopped_clock) as b,
+        ):
+            await a.ensure_path(PATH)
+            for number in range(100):
+                await a.create(f"{PATH}/m{number:03}", b"", mode=CreateMode.EPHEMERAL)
+            before = server.requests.copy()
+            async with Group(b, PATH).members() as view:
+                assert len(view.value) == 100
+                assert server.requests - before == {"GET_CHILDREN": 1, "GET_DATA": 100}
+                assert sum(b.session_id in who for who in server.watches().values()) == 101
+
+                before = server.requests.copy()
+                await a.set(f"{PATH}/m050", b"x")
+                await eventually(lambda: view.value["m050"].data == b"x", "it is seen")
+                await eventually(lambda: view.is_live, "it is watched")
+                assert server.requests - before == {"SET_DATA": 1, "GET_DATA": 1}
+
+                before = server.requests.copy()
+                await a.create(f"{PATH}/new", b"", mode=CreateMode.EPHEMERAL)
+                await eventually(lambda: "new" in view.value, "it is seen")
+                assert server.requests - before == {
+                    "CREATE2": 1,
+                    "GET_CHILDREN": 1,
+                    "GET_DATA": 1,
+                }
+
+                before = server.requests.copy()
+                await a.delete(f"{PATH}/m051")
+                await eventually(lambda: "m051" not in view.value, "it is seen")
+                await eventually(lambda: view.is_live, "it is watched")
+                assert server.requests - before == {"DELETE": 1, "GET_CHILDREN": 1}
+
+                before = server.requests.copy()
+                server.disconnect(b.session_id)
+                await eventually(lambda: not view.is_live, "it is not live without a link")
+                await eventually(lambda: view.is_live, "it goes on")
+                more = server.requests - before
+                assert more["GET_DATA"] == more["GET_CHILDREN"] == 0, "nothing has changed"
+            await eventually(lambda: server.watches() == {}, "no watch is left")
+
+
+# --- arguments and cancellation ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("member_id", ["", "a/b", 7, ".", "\0"])
+async def test_names_are_checked_before_anything_is_sent(member_id: Any) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        before = server.packets_in
+        with pytest.raises(ConfigurationError, match=r"^member_id"):
+            Group(client, PATH).join(member_id=member_id)
+        assert server.packets_in == before
+
+
+async def join(client: Client) -> None:
+    async with Group(client, PATH).join(member_id="m") as membership:
+        await membership.update(b"x")
+
+
+async def look(client: Client) -> None:
+    async with Group(client, PATH).members() as view, Group(client, PATH).join(member_id="m"):
+        await anext(view.changes())
+
+
+@pytest.fixture(autouse=True)
+def quiet_logs(caplog: pytest.LogCaptureFixture) -> Any:
+    """No test here may leave a complaint behind."""
+    yield
+    no_complaints(caplog)
+
+
+async def _cancel(way: str, moment: Moment, verb: Any) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client, in_memory(server) as b:
+
+        async def afterwards() -> None:
+            await nothing_left(server, PATH)
+            with anyio.fail_after(PATIENCE):
+                async with Group(b, PATH).join(member_id="m"):
+                    pass
+
+        await cancel_everywhere(way, moment, client, lambda: verb(client), afterwards)
+
+
+VERBS = pytest.mark.parametrize("verb", [join, look], ids=lambda verb: verb.__name__)
+
+
+@VERBS
+@moments
+async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment, verb: Any) -> None:
+    await _cancel("scope", moment, verb)
+
+
+@native_only
+@VERBS
+@moments
+@pytest.mark.parametrize("way", ["native", "native twice"])
+async def test_cancelled_natively_anywhere_it_leaves_nothing(
+    way: str, moment: Moment, verb: Any
+) -> None:
+    await _cancel(way, moment, verb)

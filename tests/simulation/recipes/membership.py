@@ -1,0 +1,246 @@
+"""Members of a group, and work that they share, in a world of faults.
+
+* `group`: members that join, update their data and leave, by name; an operator that throws them
+  out. Whoever follows them must be right in the end, by value and by changes; what an update has
+  confirmed must be there.
+* `partition`: items that are split over processes that come and go. Never are there two owners, as
+  the history's invariants have it; after the healing all items are owned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+import anyio
+
+import aiolead
+from aiolead.errors import (
+    AcquireTimeout,
+    ConnectFailed,
+    ConnectionLossError,
+    NoNodeError,
+    SessionError,
+)
+from aiolead.testing.simulation import Process, World, told
+
+GROUP = "/group"
+WORK = "/work"
+ITEMS = [f"item-{number}" for number in range(4)]
+
+Body = Callable[[Process, aiolead.Client], Awaitable[None]]
+
+
+def name_of(process: Process) -> str:
+    """What the members call it: the same for a process that takes the place of a killed one."""
+    return process.name.partition(".")[0]
+
+
+async def over_clients(world: World, body: Body, process: Process) -> None:
+    """Runs a body over as many clients as it takes; some are closed under it."""
+    is_done = False
+
+    async def run(client: aiolead.Client, done: anyio.CancelScope) -> None:
+        nonlocal is_done
+        try:
+            await body(process, client)
+            is_done = True
+        except* SessionError:
+            pass  # the client was closed
+        done.cancel()
+
+    while not is_done:
+        # The body is around the client, so that it may be closed under it.
+        async with anyio.create_task_group() as tasks:
+            try:
+                async with world.client(process) as client:
+                    with anyio.CancelScope() as online:
+                        tasks.start_soon(run, client, online)
+                        await world.asked_to_close(process)
+            except ConnectFailed:
+                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+
+# --- a group -------------------------------------------------------------------------------------
+
+
+class Members:
+    """What is true of the group in the end."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.names: set[str] = set()
+        self.settled: dict[str, bytes] = {}
+        """What those members hold that have done their last update."""
+        self.looking = 0
+        self.all_have_looked = anyio.Event()
+
+    @property
+    def are_settled(self) -> bool:
+        return set(self.settled) == self.names
+
+
+async def group(world: World) -> None:
+    """Three members, some of which look on, one who only looks on, and an operator."""
+    plan = Members(world)
+    for number in range(3):
+        name = f"m{number}"
+        if world.start(name, partial(over_clients, world, partial(member, plan))):
+            plan.names.add(name)
+    plan.looking += world.start("observer", partial(over_clients, world, partial(observer, plan)))
+    if not plan.looking:
+        plan.all_have_looked.set()
+    if world.rng("operator").random() < 0.5:
+        world.start("operator", partial(over_clients, world, partial(operator, plan)))
+
+
+async def member(plan: Members, process: Process, client: aiolead.Client) -> None:
+    world, rng, name = plan.world, process.rng, name_of(process)
+    members = aiolead.Group(client, GROUP)
+    count = 0
+    while True:
+        was_healed = world.is_healed
+        with world.may_be_cancelled(process, GROUP, process.name):
+            with suppress(AcquireTimeout):
+                # That of the process before this one may be there for a while.
+                wait = None if was_healed else rng.choice((None, 1.0)) and rng.uniform(0.1, 5.0)
+                async with members.join(b"0", member_id=name, wait=wait) as membership:
+                    for _ in range(rng.randrange(1, 4)):
+                        count += 1
+                        await membership.update(str(count).encode())
+                        await check_update(plan, client, membership, count)
+                        if not was_healed:
+                            await anyio.sleep(rng.uniform(0.0, 0.5) * client.session_timeout)
+                    if was_healed:
+                        plan.settled[name] = str(count).encode()
+                        await plan.all_have_looked.wait()
+                        return
+        if not world.is_healed:
+            await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
+        elif client.state.is_final:
+            await client.ready()  # raises what became of it
+
+
+async def check_update(
+    plan: Members, client: aiolead.Client, membership: aiolead.Membership, count: int
+) -> None:
+    """What was confirmed is there, unless the znode is gone."""
+    with suppress(ConnectionLossError, NoNodeError):
+        await client.sync(membership.path)
+        data, _ = await client.get(membership.path)
+        if int(data) != count:
+            plan.world.violation("update", f"{membership.path} has {data!r}, not {count}")
+
+
+async def observer(plan: Members, _process: Process, client: aiolead.Client) -> None:
+    world = plan.world
+    members = aiolead.Group(client, GROUP)
+    told: dict[str, aiolead.Member] = {}
+    async with members.members() as view, anyio.create_task_group() as tasks:
+        tasks.start_soon(add_up, world, view, told)
+        await world.healed()
+        while True:
+            with suppress(ConnectionLossError):
+                await client.sync(GROUP)
+                truth = await members.list()
+                data = {name: each.data for name, each in truth.items()}
+                is_right = dict(view.value) == truth == told and view.is_live
+                if plan.are_settled and is_right and data == plan.settled:
+                    break
+            await anyio.sleep(client.session_timeout / 50)
+        tasks.cancel_scope.cancel()
+    plan.all_have_looked.set()
+
+
+async def add_up(world: World, view: aiolead.MembersView, told: dict[str, aiolead.Member]) -> None:
+    """What the changes add up to; none of them may make no sense after those before it."""
+    with suppress(SessionError):
+        async for change in view.changes():
+            name = change.member.id
+            if told.get(name) != change.before:
+                world.violation("changes", f"{change} after {told.get(name)}")
+            if change.kind is aiolead.ChangeKind.LEFT:
+                del told[name]
+            else:
+                told[name] = change.member
+
+
+async def operator(plan: Members, process: Process, client: aiolead.Client) -> None:
+    """Throws out members now and then, and overwrites what they say, until the world heals."""
+    rng = process.rng
+    while not plan.world.is_healed:
+        await anyio.sleep(rng.uniform(0.0, 0.5) * client.session_timeout)
+        path = f"{GROUP}/{rng.choice(sorted(plan.names) or ['m0'])}"
+        with suppress(ConnectionLossError, NoNodeError):
+            await client.delete(path)
+
+
+# --- shared work ---------------------------------------------------------------------------------
+
+
+class Work:
+    """Who owns what."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.quiet = world.rng("quiet").choice((0.0, 0.0, 0.3))
+        self.owners: dict[str, set[str]] = {item: set() for item in ITEMS}
+        self.is_done = anyio.Event()
+
+    def look(self) -> None:
+        """After the healing, somebody has to own each item; that is what all wait for."""
+        alive = {process.name for process in self.world.alive()}
+        if self.world.is_healed and all(owners & alive for owners in self.owners.values()):
+            self.is_done.set()
+
+
+async def partition(world: World) -> None:
+    """Two to four processes share four items."""
+    plan = Work(world)
+    for number in range(world.rng("partition").choice((2, 3, 3, 4))):
+        world.start(f"p{number}", partial(over_clients, world, partial(sharer, plan)))
+
+
+async def sharer(plan: Work, process: Process, client: aiolead.Client) -> None:
+    world, rng = plan.world, process.rng
+    name = name_of(process)
+    partitioner = aiolead.Partitioner(client, WORK, ITEMS, member_id=name, quiet=plan.quiet)
+    while not plan.is_done.is_set():
+        with world.may_be_cancelled(process, WORK, process.name) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(until_done, plan, tasks.cancel_scope)
+                if not world.is_healed and rng.random() < 0.5:
+                    tasks.start_soon(stop_after, rng.uniform(0.0, 3.0), tasks.cancel_scope)
+                await partitioner.run(partial(work, plan, process))
+        if scope.cancel_called or not world.is_healed:
+            await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
+    if client.state.is_final:
+        await client.ready()
+
+
+async def until_done(plan: Work, scope: anyio.CancelScope) -> None:
+    await plan.world.healed()
+    while not plan.is_done.is_set():
+        plan.look()
+        await anyio.sleep(plan.world.schedule.tick / 10)
+    scope.cancel()
+
+
+async def stop_after(timeouts: float, scope: anyio.CancelScope) -> None:
+    """This member leaves, and comes again: with a rolling restart, for instance."""
+    await anyio.sleep(timeouts)
+    scope.cancel()
+
+
+async def work(plan: Work, process: Process, item: str, held: aiolead.Held) -> None:
+    history, line = plan.world.history, f"{WORK}/locks/{item}"
+    who = f"{process.name}/{item}"
+    history.joined(line, who)
+    told(history, line, who, held)
+    plan.owners[item].add(process.name)
+    try:
+        await anyio.sleep_forever()
+    finally:
+        plan.owners[item].discard(process.name)
+        history.left(line, who, held.token, was_lost=held.loss is not None)
