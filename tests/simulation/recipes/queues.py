@@ -61,10 +61,10 @@ async def consume(world: World) -> None:
     kind = rng.choices((aiolead.Queue, aiolead.PriorityQueue), (4, 1))[0]
     plan = Plan(world, kind, tasks=rng.choices((1, 2), (3, 1))[0])
     for number in range(rng.choice((2, 3))):
-        world.start(f"c{number}", partial(consumer, plan))
+        world.start(f"p{number}", partial(consumer, plan))
     for number in range(rng.choice((1, 2))):
-        if world.start(f"p{number}", partial(producer, plan)):
-            plan.producing.add(f"p{number}")
+        if world.start(f"q{number}", partial(producer, plan)):
+            plan.producing.add(f"q{number}")
     world.start("auditor", partial(auditor, plan))
 
 
