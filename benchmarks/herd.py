@@ -103,6 +103,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._events = self._requests = self._bytes_in = self._bytes_out = 0
+        self._unanswered = 0
         self.last_frame = time.monotonic()
 
     @property
@@ -113,19 +114,21 @@ class Meter:
         if xid != PING:
             self.last_frame = time.monotonic()
             self._requests += 1
+            self._unanswered += 1
             self._bytes_in += size
 
     def answer(self, xid: int, size: int) -> None:
         if xid != PING:
             self.last_frame = time.monotonic()
             self._events += xid == EVENT
+            self._unanswered -= xid != EVENT
             self._bytes_out += size
 
     async def quiet(self) -> None:
-        """Waits until nothing has been said for a while."""
+        """Waits until all is answered, and nothing has been said for a while."""
         left = QUIET
-        while left > 0:
-            await anyio.sleep(left)
+        while left > 0 or self._unanswered:
+            await anyio.sleep(max(left, QUIET / 10))
             left = self.last_frame + QUIET - time.monotonic()
 
 
