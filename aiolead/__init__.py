@@ -57,6 +57,12 @@ from ._recipes.campaign import (
     Phase,
 )
 from ._recipes.codec import Codec
+from ._recipes.condition import (
+    Condition,
+    ConditionContext,
+    ConditionHeld,
+    ConditionTryContext,
+)
 from ._recipes.config.config import Config
 from ._recipes.config.snapshot import (
     ConfigVersion,
@@ -114,6 +120,14 @@ from ._recipes.membership.node import (
     PersistentNode,
 )
 from ._recipes.membership.partitioner import Partitioner
+)
+from ._recipes.multi import (
+    Holdable,
+    MultiContext,
+    MultiHeld,
+    MultiLock,
+    MultiTryContext,
+)
 from ._recipes.observer import (
     ElectionObserver,
     ElectionState,
@@ -282,6 +296,10 @@ __all__ = [
     "ClientLease",
     "ClientWatch",
     "Codec",
+    "Condition",
+    "ConditionContext",
+    "ConditionHeld",
+    "ConditionTryContext",
     "Config",
     "ConfigVersion",
     "ConfigView",
@@ -316,6 +334,7 @@ __all__ = [
     "Following",
     "Group",
     "Held",
+    "Holdable",
     "Hosts",
     "Identity",
     "InvalidACLError",
@@ -338,6 +357,10 @@ __all__ = [
     "Missed",
     "MissedReason",
     "MixedLayoutError",
+    "MultiContext",
+    "MultiHeld",
+    "MultiLock",
+    "MultiTryContext",
     "NewConfigNoQuorumError",
     "NoAuthError",
     "NoChildrenForEphemeralsError",

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, TypeVar
 
-import anyio
-
 from ..abc import CoordinationClient
-from ..errors import UsageError
 from ..model import ACL, Participant
 from .arguments import OnSuspend
-from .context import TenureContext, TryContext
+from .context import Entered, TenureContext, TryContext
 from .layout import Layout
 from .queued import QueuedRecipe
 from .tenure import Held
@@ -42,7 +39,7 @@ class Locking(QueuedRecipe[H], Generic[H]):
             on_suspend=on_suspend,
             acl=acl,
         )
-        self._entered: dict[int, list[TenureContext[H]]] = {}
+        self._entered: Entered[TenureContext[H]] = Entered()
 
     def hold(self, *, wait: float | None = None) -> TenureContext[H]:
         """Holds the lock for the body of an `async with`.
@@ -64,7 +61,7 @@ class Locking(QueuedRecipe[H], Generic[H]):
     async def __aenter__(self) -> H:
         context = self.hold()
         held = await context.__aenter__()
-        self._entered.setdefault(anyio.get_current_task().id, []).append(context)
+        self._entered.push(context)
         return held
 
     async def __aexit__(
@@ -73,14 +70,7 @@ class Locking(QueuedRecipe[H], Generic[H]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        task = anyio.get_current_task().id
-        contexts = self._entered.get(task)
-        if contexts is None:
-            raise UsageError(f"{self!r} was not entered by this task")
-        context = contexts.pop()
-        if not contexts:
-            del self._entered[task]
-        return await context.__aexit__(exc_type, exc, traceback)
+        return await self._entered.pop(self).__aexit__(exc_type, exc, traceback)
 
     async def holders(self) -> list[Participant]:
         """Who holds the lock.

@@ -43,17 +43,23 @@ class Tenure:
         on_lost: Callable[[], object],
         on_resigned: Callable[[], object] | None = None,
     ) -> None:
-        node = candidate.node
         self._client = client
-        self._candidate = candidate
         self._what = what
         self._identity = identity
         self._on_lost = on_lost
         self._on_resigned = on_resigned
+        self._urgent = urgent
+        self._surrender = surrender
         self._loss: LossReason | None = None
         self._resigned = False
         self._released = False
         self._revocation = anyio.Event()
+        self._take(candidate)
+
+    def _take(self, candidate: Candidate) -> None:
+        """Begins to hold what a candidate has got to the front of."""
+        node = candidate.node
+        self._candidate = candidate
         self.path: str = node.path
         """Our znode."""
         self.token: int = node.token
@@ -65,7 +71,7 @@ class Tenure:
         tenure until it runs again, so only the other side can refuse what it then writes.
         """
         self._session_id = node.session_id
-        self._hold = candidate.hold(self._lose, urgent=urgent, surrender=surrender)
+        self._hold = candidate.hold(self._lose, urgent=self._urgent, surrender=self._surrender)
         if self._loss is not None:
             # Only a client that is being closed does that. Nothing begins any more.
             self._hold.release()

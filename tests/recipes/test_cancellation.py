@@ -35,6 +35,7 @@ from aiolead import (
     Election,
     Lock,
     LockLost,
+    MultiLock,
     Phase,
     ReadWriteLock,
     ReentrantLock,
@@ -59,6 +60,7 @@ class Subjects:
         self.election = Election(client, PATH)
         self.reentrant = ReentrantLock(client, PATH)
         self.shared = ReadWriteLock(client, PATH)
+        self.multi = MultiLock(Lock(client, PATH), Lock(client, f"{PATH}-too"))
 
 
 async def hold(subjects: Subjects) -> None:
@@ -78,6 +80,11 @@ async def try_hold(subjects: Subjects) -> None:
 
 async def hold_twice(subjects: Subjects) -> None:
     async with subjects.reentrant, subjects.reentrant:
+        await anyio.lowlevel.checkpoint()
+
+
+async def hold_both(subjects: Subjects) -> None:
+    async with subjects.multi:
         await anyio.lowlevel.checkpoint()
 
 
@@ -135,7 +142,7 @@ async def observe(subjects: Subjects) -> None:
 
 Verb = Callable[[Subjects], Coroutine[Any, Any, None]]
 LOCKS: list[Verb] = [hold, hold_in_time, try_hold]
-MORE_LOCKS: list[Verb] = [hold_twice]
+MORE_LOCKS: list[Verb] = [hold_twice, hold_both]
 SHARED: list[Verb] = [read, write, downgrade]
 ELECTIONS: list[Verb] = [lead, campaign, observe]
 MORE_ELECTIONS: list[Verb] = [lead_and_resign, run]

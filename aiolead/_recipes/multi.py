@@ -1,0 +1,253 @@
+"""Several locks as one: all or none of them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Protocol, final
+
+import anyio
+
+from ..errors import AcquireTimeout, ConfigurationError, TenureLost, UsageError
+from .arguments import checked_wait
+from .context import Entered
+from .holding import HoldingRecipe
+from .tenure import Tenure
+
+
+class Holdable(Protocol):
+    """What a `MultiLock` may be made of: whatever can be held, as a `Lock` can."""
+
+    @property
+    def path(self) -> str:
+        """The path that is contended for."""
+        ...
+
+    def hold(self, *, wait: float | None = None) -> AbstractAsyncContextManager[Tenure]:
+        """Holds it for the body of an `async with`."""
+        ...
+
+
+class MultiHeld:
+    """What a `MultiLock` gives: all of its locks, held at the same time.
+
+    Attributes:
+        holds: the tenure of each, in the order in which they were taken.
+    """
+
+    def __init__(self, holds: tuple[Tenure, ...]) -> None:
+        self.holds = holds
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.holds)}>"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all are held now: by the clock, at this very call."""
+        return all(held.is_held for held in self.holds)
+
+    def remaining(self) -> float:
+        """Seconds until the holder must have begun to stop, unless the leases are renewed before.
+
+        0.0 once one of them is lost or was given up.
+        """
+        return min(held.remaining() for held in self.holds)
+
+    def check(self) -> None:
+        """Returns if all are held now, by the clock.
+
+        Raises:
+            TenureLost: one is lost.
+            UsageError: one was given up.
+        """
+        for held in self.holds:
+            held.check()
+
+    async def verify(self) -> None:
+        """Returns if the quorum confirms that all are held: in one round trip for each.
+
+        Raises:
+            TenureLost: one is lost.
+            UsageError: one was given up.
+            ConnectionLossError: the link was lost before the answer came; ask again.
+        """
+        for held in self.holds:
+            await held.verify()
+        self.check()
+
+    async def resign(self) -> None:
+        """Gives all of them up before the body has ended; see `Tenure.resign`."""
+        for held in reversed(self.holds):
+            await held.resign()
+
+
+class _MultiContext:
+    def __init__(self, lock: MultiLock) -> None:
+        self._lock = lock
+        self._stack: AsyncExitStack | None = None
+
+    async def _acquire(self, wait: float | None) -> MultiHeld | None:
+        """Takes one after the other, all of them within `wait` seconds; or none."""
+        if self._stack is not None:
+            raise UsageError(f"{self._lock!r}: this context manager is in use; make one each")
+        deadline = None if wait is None else anyio.current_time() + wait
+        while True:
+            stack = self._stack = AsyncExitStack()
+            holds: list[Tenure] = []
+            try:
+                held = await self._take_all(stack, holds, deadline)
+            except TenureLost:
+                self._stack = None
+                # One that we had was lost while we waited for another one. Nothing was held yet, as
+                # far as our caller is concerned: we begin anew.
+                continue
+            except BaseException:
+                self._stack = None
+                raise
+            if held is None:
+                self._stack = None
+            return held
+
+    async def _take_all(
+        self, stack: AsyncExitStack, holds: list[Tenure], deadline: float | None
+    ) -> MultiHeld | None:
+        try:
+            for recipe in self._lock.recipes:
+                left = None if deadline is None else max(0.0, deadline - anyio.current_time())
+                holds.append(await stack.enter_async_context(recipe.hold(wait=left)))
+            return MultiHeld(tuple(holds))
+        except AcquireTimeout:
+            await stack.aclose()
+            return None
+        except BaseException as error:
+            await stack.__aexit__(type(error), error, error.__traceback__)
+            raise
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        stack, self._stack = self._stack, None
+        if stack is None:
+            return False
+        return bool(await stack.__aexit__(exc_type, exc, traceback))
+
+
+class MultiContext(_MultiContext):
+    """Waits until all are ours.
+
+    Raises (on entering):
+        AcquireTimeout: they were not all ours within `wait` seconds. None is held then.
+        AlreadyHeldError: this task already holds one of them, or waits for it.
+
+    Raises (on leaving):
+        TenureLost: one was lost; the body was cancelled then and awaited.
+
+    Cancellation: gives up what it has, and leaves the line that it stands in.
+    """
+
+    def __init__(self, lock: MultiLock, wait: float | None) -> None:
+        super().__init__(lock)
+        self._wait = checked_wait(wait)
+
+    async def __aenter__(self) -> MultiHeld:
+        held = await self._acquire(self._wait)
+        if held is None:
+            raise AcquireTimeout(f"{self._lock!r}: not all were ours within {self._wait:g} seconds")
+        return held
+
+
+class MultiTryContext(_MultiContext):
+    """Does not wait: gives None where not all can be had. Otherwise as `MultiContext`."""
+
+    async def __aenter__(self) -> MultiHeld | None:
+        return await self._acquire(0.0)
+
+
+@final
+class MultiLock:
+    """Several locks as one: all of them are held, or none.
+
+        async with MultiLock(Lock(client, "/a"), rw.read) as held: ...
+        async with multi.hold(wait=5) as held: ...
+        async with multi.try_hold() as held:
+            if held is not None: ...
+
+    They are taken one after the other in the order of their paths, whatever the order here, so that
+    two that have some in common never wait for each other; and released in reverse. `wait` is for
+    all of them together. If one is lost the body is cancelled, the others are released, and that
+    loss is raised. If one is lost while we wait for the next, it begins anew.
+
+    Each may belong to a client of its own.
+
+    Args:
+        recipes: locks, sides of read/write locks, whatever has a `hold` of its own.
+
+    Raises:
+        ConfigurationError: there are none, one is no such thing, or two are the same.
+    """
+
+    def __init__(self, *recipes: Holdable) -> None:
+        self.recipes: tuple[Holdable, ...] = tuple(sorted(map(_checked, recipes), key=_order))
+        """What it is made of, in the order in which they are taken."""
+        self._entered: Entered[MultiContext] = Entered()
+        if not recipes:
+            raise ConfigurationError("recipes: a MultiLock is made of one lock at least")
+        lines = [
+            recipe._tasks if isinstance(recipe, HoldingRecipe) else recipe
+            for recipe in self.recipes
+        ]
+        if len({id(line) for line in lines}) < len(lines):
+            raise ConfigurationError(
+                "recipes: two of them contend for the same path: the second would wait for the "
+                "first for ever"
+            )
+
+    def __repr__(self) -> str:
+        paths = ", ".join(recipe.path for recipe in self.recipes)
+        return f"<{type(self).__name__} {paths}>"
+
+    def hold(self, *, wait: float | None = None) -> MultiContext:
+        """Holds all of them for the body of an `async with`.
+
+        Args:
+            wait: how long to wait for all of them together, in seconds; for ever by default. 0
+                tries each once.
+        """
+        return MultiContext(self, wait)
+
+    def try_hold(self) -> MultiTryContext:
+        """As `hold`, but gives None, at once, if not all can be had."""
+        return MultiTryContext(self)
+
+    async def __aenter__(self) -> MultiHeld:
+        context = self.hold()
+        held = await context.__aenter__()
+        self._entered.push(context)
+        return held
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        return await self._entered.pop(self).__aexit__(exc_type, exc, traceback)
+
+
+def _checked(recipe: Holdable) -> Holdable:
+    if not (isinstance(getattr(recipe, "path", None), str) and callable(_hold_of(recipe))):
+        raise ConfigurationError(
+            f"recipes: takes locks and sides of read/write locks, not {recipe!r}"
+        )
+    return recipe
+
+
+def _hold_of(recipe: object) -> object:
+    return getattr(recipe, "hold", None)
+
+
+def _order(recipe: Holdable) -> tuple[str, str]:
+    return recipe.path, type(recipe).__name__

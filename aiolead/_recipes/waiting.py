@@ -1,0 +1,278 @@
+"""Waiting for a condition: the znode of a waiter, and the signals that wake it.
+
+A waiter is an ephemeral sequential znode below `waiters`. To notify it is to create a persistent
+znode of its name below `signals`, by a holder of the lock, in a transaction that also checks that
+the waiter is there. Whoever has come back takes away both.
+
+A signal whose waiter is gone (it died, or was cancelled, before it was back) is an orphan, and
+belongs to the next one. Every waiter watches the one before it, and looks when that one goes: at
+the signals first, then at the waiters. So what has a signal and is not among the waiters is gone,
+since signals are given only to those who are there. Whoever finds an orphan gives it to the first
+waiter without a signal: another transaction, which fails if somebody else has done it. That the one
+before *us* is gone is seen by whoever is behind it; if that one is on its way back, by the next one
+as soon as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+
+from ..abc import CoordinationClient, Reply, Watch
+from ..errors import (
+    ConnectionLossError,
+    NoNodeError,
+    NotReadOnlyError,
+    SessionError,
+    SessionExpiredError,
+    TransactionError,
+)
+from ..model import ACL, CreateMode, WatchEvent
+from ..paths import join
+from .contention import in_order
+from .layout import Layout, Role
+from .line import Node
+from .place import OwnGone, Place
+
+PARENT_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Waiters:
+    """Who waits, and who has a signal.
+
+    Attributes:
+        waiting: the names of the waiters, first come first.
+        orphans: the signals whose waiters are gone.
+        unsignalled: the waiters without a signal, first come first.
+    """
+
+    waiting: list[str]
+    orphans: list[str]
+    unsignalled: list[str]
+
+
+def sort_out(path: str, signals: Sequence[str], waiters: Sequence[str]) -> Waiters:
+    """Who waits, from a listing of the signals and a later one of the waiters. Pure."""
+    waiting = in_order(path, waiters, Layout.CURATOR, Role.WAIT)
+    there, signalled = set(waiting), set(signals)
+    return Waiters(
+        waiting,
+        sorted(signalled - there),
+        [name for name in waiting if name not in signalled],
+    )
+
+
+async def look(client: CoordinationClient, path: str) -> Waiters:
+    """Who waits for a condition, and who has a signal: one round trip."""
+    signals = client.get_children(join(path, "signals"))
+    waiters = client.get_children(join(path, "waiters"))
+    return sort_out(path, await _names(signals), await _names(waiters))
+
+
+async def ensure(client: CoordinationClient, path: str, acl: Sequence[ACL] | None) -> None:
+    """Creates the parent of waiters, or of signals: servers reap it when it is empty."""
+    await client.ensure_path(path, mode=CreateMode.CONTAINER, acl=acl)
+
+
+async def _names(listing: Reply[list[str]]) -> list[str]:
+    try:
+        return await listing
+    except NoNodeError:
+        return []
+
+
+class Waiter(Place):
+    """One that waits, from before it lets go of the lock until it has it again.
+
+    Args:
+        client: the session.
+        path: of the condition.
+        data: its identity.
+        acl: of what it creates.
+    """
+
+    def __init__(
+        self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
+    ) -> None:
+        super().__init__(client, join(path, "waiters"), Layout.CURATOR, Role.WAIT, data, acl=acl)
+        self._condition = path
+        self._signal_watch: Watch | None = None
+        self._watched: str | None = None
+        self._before_watch: Watch | None = None
+        self._has_signal = False
+
+    async def join(self) -> None:
+        """Creates the znode. From then on no signal is missed."""
+        tries = PARENT_TRIES
+        while True:
+            try:
+                if await self._ready_to_create():
+                    await self._await_created(self._send_create())
+                return
+            except (ConnectionLossError, NotReadOnlyError):
+                await self._client.ready()
+            except NoNodeError:
+                if not tries:
+                    raise
+                tries -= 1
+                with suppress(ConnectionLossError):
+                    await ensure(self._client, self._path, self._acl)
+
+    async def signalled(self) -> None:
+        """Waits for a signal; returns, too, if the znode is gone: nobody could give it one."""
+        try:
+            while True:
+                try:
+                    if await self._is_signalled():
+                        self._has_signal = True
+                        return
+                except (ConnectionLossError, NotReadOnlyError):
+                    await self._client.ready()
+                    continue
+                await self._wake.wait()
+        except (SessionExpiredError, OwnGone):
+            self._own_gone = True
+        finally:
+            self._leave_watches()
+
+    async def _is_signalled(self) -> bool:
+        """Looks at everybody, with watches on all that could change what follows from it.
+
+        Raises:
+            OwnGone: our znode is not there any more.
+        """
+        client, own = self._client, self.node
+        self._wake = anyio.Event()
+        self._check_own()
+        if self._own_watch is None:
+            self._watch_own()
+        if self._signal_watch is None:
+            self._signal_watch = client.make_watch(self._on_signal)
+            client.exists(self._signal_of(own.name), watch=self._signal_watch)
+        seen = await look(client, self._condition)
+        self._check_own()
+        if own.name not in seen.waiting:
+            raise OwnGone
+        if own.name not in seen.unsignalled:
+            return True
+        if seen.orphans:
+            await self._pass_on(seen.orphans[0], seen.unsignalled[0])
+            self._wake.set()  # and look again
+            return False
+        rank = seen.waiting.index(own.name)
+        before = seen.waiting[rank - 1] if rank else None
+        if before != self._watched:
+            self._leave_before()
+        if before is not None and self._before_watch is None:
+            self._watched = before
+            self._before_watch = client.make_watch(self._on_before)
+            try:
+                await client.get(join(self._path, before), watch=self._before_watch)
+            except NoNodeError:
+                self._leave_before()
+                self._wake.set()
+        return False
+
+    def _check_own(self) -> None:
+        if self._own_gone or self.node.session_id != self._client.session_id:
+            raise OwnGone
+
+    async def _pass_on(self, orphan: str, to: str) -> None:
+        """Gives the signal of one that is gone to another one, unless somebody else has."""
+        change = (
+            self._client.transaction()
+            .check(join(self._path, to))
+            .delete(self._signal_of(orphan))
+            .create(self._signal_of(to), acl=self._acl)
+        )
+        with suppress(TransactionError):
+            await change
+
+    def _signal_of(self, name: str) -> str:
+        return join(join(self._condition, "signals"), name)
+
+    def _on_signal(self, _event: WatchEvent) -> None:
+        self._signal_watch = None
+        self._wake.set()
+
+    def _on_before(self, _event: WatchEvent) -> None:
+        self._before_watch = self._watched = None
+        self._wake.set()
+
+    def _leave_before(self) -> None:
+        watch, self._before_watch, self._watched = self._before_watch, None, None
+        if watch is not None:
+            watch.close()
+
+    def _leave_watches(self) -> None:
+        self._leave_before()
+        watch, self._signal_watch = self._signal_watch, None
+        if watch is not None:
+            watch.close()
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def discard(self) -> Reply[None] | None:
+        """Waits no more. If it has a signal, that goes to the next one. Synchronous."""
+        self._leave_watches()
+        return super().discard()
+
+    def consume(self) -> None:
+        """Is back: takes its signal away, and its znode. Synchronous: the rest is client's work."""
+        node = self._node
+        is_over = self._own_gone or (node and node.session_id != self._client.session_id)
+        if node is None or is_over or not self._has_signal:
+            # A signal that came too late to be seen goes to the next one.
+            self.discard()
+            return
+        self._leave_watches()
+        self._node = None
+        self._discarded = True
+        own_watch, self._own_watch = self._own_watch, None
+        change = self._take_away(node)
+        change.add_done_callback(partial(self._taken_away, node, change, own_watch))
+
+    def _take_away(self, node: Node) -> Reply[list[Any]]:
+        signal = self._signal_of(node.name)
+        return self._client.transaction().delete(signal).delete(node.path).commit()
+
+    def _taken_away(self, node: Node, change: Reply[list[Any]], own_watch: Watch | None) -> None:
+        # The watch fires with the delete; only a failed one leaves it behind.
+        if own_watch is not None:
+            own_watch.close()
+        error = change.error()
+        if error is None:
+            self._line.forget(node)
+        elif not isinstance(error, SessionError):
+            self._client.spawn(partial(self._take_away_later, node))
+
+    async def _take_away_later(self, node: Node) -> None:
+        """There was no signal after all, or nobody knows whether it was taken away."""
+        client = self._client
+        try:
+            while True:
+                try:
+                    await client.ready()
+                    if client.session_id != node.session_id:
+                        return
+                    await client.sync(node.path)
+                    stat = await client.exists(node.path)
+                    if stat is None or stat.czxid != node.token:
+                        return
+                    if await client.exists(self._signal_of(node.name)) is not None:
+                        await self._take_away(node)
+                    else:
+                        await client.delete(node.path)
+                except (ConnectionLossError, TransactionError):
+                    continue
+                return
+        except (NoNodeError, SessionError):
+            return
+        finally:
+            self._line.forget(node)

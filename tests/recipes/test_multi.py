@@ -1,0 +1,269 @@
+"""Several locks as one: all of them, or none."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import (
+    PATIENCE,
+    JumpingClock,
+    connect,
+    contenders_left,
+    eventually,
+    in_memory,
+    joined,
+    names,
+    raw,
+)
+from support.virtual import SESSION, on_virtual_time, passes
+from support.virtual import connect as connect_virtually
+
+from aiolead import (
+    AcquireTimeout,
+    AlreadyHeldError,
+    ConfigurationError,
+    Held,
+    Lock,
+    LockLost,
+    LossReason,
+    MultiHeld,
+    MultiLock,
+    ReadWriteLock,
+    ReentrantLock,
+    UsageError,
+    WriteHeld,
+)
+from aiolead.testing import EmbeddedServer
+from aiolead.testing.simulation import Backend
+
+pytestmark = pytest.mark.timeout(60)
+
+A, B, C = "/a", "/b", "/c"
+
+on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
+
+
+async def test_all_are_held_and_all_are_released(server: ServerUnderTest) -> None:
+    async with connect(server) as client, connect(server) as other:
+        shared = ReadWriteLock(client, C)
+        multi = MultiLock(shared.write, ReentrantLock(client, B), Lock(client, A))
+        assert repr(multi) == "<MultiLock /a, /b, /c>"
+        async with multi as held:
+            assert isinstance(held, MultiHeld)
+            first, second, third = held.holds
+            assert [first.path[:2], second.path[:2], third.path[:2]] == [A, B, C]
+            assert (type(first), type(third)) == (Held, WriteHeld)
+            assert held.is_held
+            assert 0 < held.remaining() <= client.session_timeout
+            held.check()
+            await held.verify()
+            for path in (A, B):
+                async with Lock(other, path).try_hold() as theirs:
+                    assert theirs is None
+            async with MultiLock(Lock(other, A), Lock(other, "/0")).try_hold() as theirs:
+                assert theirs is None
+            assert await names(other, "/0") == []
+        assert not held.is_held
+        assert held.remaining() == 0
+        with pytest.raises(UsageError):
+            held.check()
+        for path in (A, B, C):
+            assert await names(client, path) == []
+
+
+async def test_whatever_the_order_they_never_wait_for_each_other(server: ServerUnderTest) -> None:
+    inside: set[int] = set()
+    turns = 0
+
+    async with connect(server) as a, connect(server) as b:
+
+        async def take(multi: MultiLock, number: int) -> None:
+            nonlocal turns
+            for _ in range(4):
+                async with multi:
+                    assert not inside
+                    inside.add(number)
+                    await anyio.lowlevel.checkpoint()
+                    inside.remove(number)
+                    turns += 1
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                for number, order in enumerate(((A, B, C), (C, B, A), (B, C, A))):
+                    client = (a, b)[number % 2]
+                    multi = MultiLock(*(Lock(client, path) for path in order))
+                    tasks.start_soon(take, multi, number)
+    assert turns == 12
+
+
+async def test_one_limit_for_all(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with Lock(b, B):
+            multi = MultiLock(Lock(a, A), Lock(a, B))
+            for wait in (0, 0.05):
+                with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
+                    async with multi.hold(wait=wait):
+                        pytest.fail("one of them is held by another")
+                assert await names(a, A) == []
+                assert len(await names(a, B)) == 1
+            async with multi.try_hold() as held:
+                assert held is None
+        async with multi.try_hold() as held:
+            assert held is not None
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_limit_is_not_that_of_each(backend: Backend) -> None:
+    """The first one is waited for most of the time, and the second for what is left."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a, connect_virtually(server) as b:
+            async with anyio.create_task_group() as tasks:
+
+                async def hold(path: str, span: float) -> None:
+                    async with Lock(b, path):
+                        await passes(span)
+
+                tasks.start_soon(hold, A, 6.0)
+                tasks.start_soon(hold, B, 12.0)
+                await passes(1.0)
+                began = anyio.current_time()
+                with pytest.raises(AcquireTimeout):
+                    async with MultiLock(Lock(a, A), Lock(a, B)).hold(wait=8.0):
+                        pytest.fail("it took longer")
+                assert 7.9 < anyio.current_time() - began < 8.5
+
+    on_virtual_time(backend, play)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_if_one_is_lost_all_are_given_up(server: ServerUnderTest, lost: int) -> None:
+    async with connect(server) as a, connect(server) as b:
+        with pytest.raises(LockLost) as caught:
+            async with MultiLock(Lock(a, A), Lock(a, B)) as held:
+                path = held.holds[lost].path
+                with raw(server) as operator:
+                    operator.delete(path)
+                await anyio.sleep(PATIENCE)
+                pytest.fail("it was not cancelled")
+        assert caught.value.path == (A, B)[lost]
+        assert caught.value.reason is LossReason.DELETED
+        async with MultiLock(Lock(b, A), Lock(b, B)).hold(wait=PATIENCE):
+            pass
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_one_is_lost_while_the_other_is_waited_for(backend: Backend) -> None:
+    """Nothing was held yet, as far as the caller is concerned: it begins anew."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a, connect_virtually(server) as b:
+            async with anyio.create_task_group() as tasks:
+                held = anyio.Event()
+
+                async def take() -> None:
+                    async with MultiLock(Lock(a, A), Lock(a, B)) as both:
+                        await both.verify()
+                        held.set()
+
+                async with Lock(b, B):
+                    tasks.start_soon(take)
+                    await passes(1.0)
+                    (znode,) = contenders_left(server, A)
+                    await b.delete(znode)
+                    await passes(1.0)
+                    assert contenders_left(server, A) not in ([], [znode])
+                    assert len(contenders_left(server, B)) == 2
+                    server.expire_session(a.session_id)
+                    await passes(SESSION)
+                    assert not held.is_set()
+                    assert len(contenders_left(server, A)) == 1
+                await held.wait()
+            assert contenders_left(server, A) == contenders_left(server, B) == []
+
+    on_virtual_time(backend, play)
+
+
+async def test_what_is_lost_by_the_clock_is_not_held() -> None:
+    clock = JumpingClock()
+    async with EmbeddedServer() as server, in_memory(server, clock=clock) as a:
+        with pytest.raises(LockLost):
+            async with MultiLock(Lock(a, A), Lock(a, B)) as held:
+                clock.jump(60)
+                assert not held.is_held
+                held.check()
+
+
+@on_embedded
+async def test_what_the_body_raises_leaves_bare(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        with pytest.raises(KeyError):
+            async with MultiLock(Lock(a, A), Lock(a, B)):
+                raise KeyError
+        assert await names(a, A) == await names(a, B) == []
+
+
+@on_embedded
+async def test_resigning(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with MultiLock(Lock(a, A), Lock(a, B)) as held:
+            await held.resign()
+            async with MultiLock(Lock(b, B), Lock(b, A)).try_hold() as theirs:
+                assert theirs is not None
+            assert not held.is_held
+
+
+@on_embedded
+async def test_what_one_can_be_made_of(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        shared = ReadWriteLock(a, A)
+        for parts in (
+            (),
+            (shared,),
+            (Lock(a, A), A),
+            (shared.read, shared.write),
+            (Lock(a, A), Lock(a, B), ReentrantLock(a, A)),
+        ):
+            with pytest.raises(ConfigurationError, match="recipes"):
+                MultiLock(*parts)  # type: ignore[arg-type]
+
+
+@on_embedded
+async def test_misuse(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        multi = MultiLock(Lock(a, A), Lock(a, B))
+        context = multi.hold()
+        async with context:
+            with pytest.raises(UsageError, match="one each"):
+                await context.__aenter__()
+            with pytest.raises(AlreadyHeldError):
+                async with multi:
+                    pytest.fail("it waits for itself")
+        with pytest.raises(UsageError, match="not entered"):
+            await multi.__aexit__(None, None, None)
+        again = MultiLock(ReentrantLock(a, A), ReentrantLock(a, B))
+        async with again as outer, again as inner:
+            assert inner.holds == outer.holds
+
+
+async def test_whoever_is_cancelled_leaves_all(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with Lock(b, B), anyio.create_task_group() as tasks:
+
+            async def take() -> None:
+                async with MultiLock(Lock(a, A), Lock(a, B)):
+                    pytest.fail("one of them is held by another")
+
+            tasks.start_soon(take)
+            await joined(b, B, 2)
+            assert len(await names(b, A)) == 1
+            tasks.cancel_scope.cancel()
+        await eventually_empty(b)
+
+
+async def eventually_empty(client: object) -> None:
+    async def empty() -> bool:
+        return not await names(client, A) and not await names(client, B)  # type: ignore[arg-type]
+
+    await eventually(empty, "nobody is in line")
