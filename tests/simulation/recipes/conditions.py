@@ -1,0 +1,207 @@
+"""A condition in a world of faults.
+
+* `buffer`: producers put into a buffer and notify one, consumers wait until something is in it.
+  All of them are cancelled, lose their sessions, or are killed, at any moment.
+
+What has to hold, besides the invariants of everything that is held:
+
+    signal-lost     in the end no signal is without its waiter while somebody waits without one
+    buffer          what was put is taken, once
+    left            no signal and no waiter is there when everybody has gone
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+import aiolead
+from aiolead._recipes.waiting import look
+from aiolead.errors import (
+    ConnectFailed,
+    ConnectionLossError,
+    Fenced,
+    NoNodeError,
+    SessionError,
+    TenureLost,
+)
+from aiolead.testing.simulation import Process, World
+
+CONDITION = "/condition"
+BUFFER = "/buffer"
+
+
+class Plan:
+    """What all programs of a run agree on, and what they tell each other."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.closed = anyio.Event()
+        self.busy = 0
+
+
+async def buffer(world: World) -> None:
+    """Two or three consumers, one or two producers, and an auditor."""
+    rng = world.rng("buffer")
+    plan = Plan(world)
+    for number in range(rng.choice((2, 3))):
+        plan.busy += world.start(f"c{number}", partial(contender, plan, True))
+    for number in range(rng.choice((1, 2))):
+        plan.busy += world.start(f"p{number}", partial(contender, plan, False))
+    world.start("auditor", partial(auditor, plan))
+
+
+async def contender(plan: Plan, consumes: bool, process: Process) -> None:
+    is_done = False
+    while not is_done:
+        # The contenders are around the client, so that it may be closed under them.
+        async with anyio.create_task_group() as contenders:
+            try:
+                is_done = await over_one_client(plan, process, consumes, contenders)
+            except ConnectFailed:
+                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    plan.busy -= 1
+
+
+async def over_one_client(
+    plan: Plan, process: Process, consumes: bool, contenders: TaskGroup
+) -> bool:
+    is_done = False
+    async with plan.world.client(process) as client:
+        with anyio.CancelScope() as online:
+
+            async def contend() -> None:
+                nonlocal is_done
+                with suppress(SessionError):
+                    turns = consume if consumes else produce
+                    await turns(plan, process, client)
+                    is_done = True
+                online.cancel()
+
+            contenders.start_soon(contend)
+            await plan.world.asked_to_close(process)
+    return is_done
+
+
+async def state_of(client: aiolead.Client, held: aiolead.ConditionHeld) -> tuple[int, int, bool]:
+    """How many were put and taken, and whether there will be no more."""
+    await held.verify()
+    try:
+        content, _ = await client.get(BUFFER)
+    except NoNodeError:
+        return 0, 0, False
+    put, taken, closed = content.decode().split()
+    return int(put), int(taken), closed == "closed"
+
+
+async def write(
+    client: aiolead.Client, held: aiolead.ConditionHeld, put: int, taken: int, closed: bool
+) -> None:
+    data = f"{put} {taken} {'closed' if closed else 'open'}".encode()
+    if await client.exists(BUFFER) is None:
+        await held.fenced().create(BUFFER, data)
+    else:
+        await held.fenced().set(BUFFER, data)
+
+
+async def produce(plan: Plan, process: Process, client: aiolead.Client) -> None:
+    world, rng = plan.world, process.rng
+    condition = aiolead.Condition(client, CONDITION, identity=process.name)
+    while not plan.closed.is_set():
+        with (
+            world.may_be_cancelled(process, CONDITION, process.name),
+            suppress(TenureLost, ConnectionLossError, Fenced, aiolead.NodeExistsError),
+        ):
+            async with condition as held:
+                put, taken, closed = await state_of(client, held)
+                if closed:
+                    return
+                await write(client, held, put + 1, taken, closed)
+                await held.notify()
+        if client.state.is_final:
+            await client.ready()  # raises what became of it
+        if world.is_healed:
+            return
+        await anyio.sleep(rng.uniform(0.0, 0.4) * client.session_timeout)
+
+
+async def consume(plan: Plan, process: Process, client: aiolead.Client) -> None:
+    world, rng = plan.world, process.rng
+    condition = aiolead.Condition(client, CONDITION, identity=process.name)
+    while True:
+        with (
+            world.may_be_cancelled(process, CONDITION, process.name),
+            suppress(TenureLost, ConnectionLossError, Fenced, aiolead.NodeExistsError),
+        ):
+            async with condition as held:
+                while True:
+                    put, taken, closed = await state_of(client, held)
+                    if put > taken:
+                        await anyio.sleep(0.1 * rng.random() * client.session_timeout)
+                        await write(client, held, put, taken + 1, closed)
+                    elif closed:
+                        return
+                    elif rng.random() < 0.1 and not world.is_healed:
+                        await held.wait(limit=rng.random() * client.session_timeout)
+                    else:
+                        await held.wait()
+        if client.state.is_final:
+            await client.ready()  # raises what became of it
+
+
+# --- at the end ----------------------------------------------------------------------------------
+
+
+async def auditor(plan: Plan, process: Process) -> None:
+    world = plan.world
+    await world.healed()
+    await anyio.sleep(0.5 * world.schedule.session_timeout)
+    while not plan.closed.is_set():
+        with suppress(ConnectFailed, SessionError, TenureLost, ConnectionLossError, Fenced):
+            async with world.client(process) as client:
+                await audit(plan, client)
+                await close(plan, process, client)
+        await anyio.sleep(0.01)
+    while not await nothing_left(plan, process):
+        await anyio.sleep(0.1 * world.schedule.session_timeout)
+
+
+async def nothing_left(plan: Plan, process: Process) -> bool:
+    """Whether everybody has gone, and taken everything with him. (If that never comes, it is I9.)"""
+    if plan.busy:
+        return False
+    with suppress(ConnectFailed, SessionError, ConnectionLossError):
+        async with plan.world.client(process) as client:
+            await client.sync()
+            seen = await look(client, CONDITION)
+            if seen.waiting:
+                return False
+            put, taken, _ = (await client.get(BUFFER))[0].decode().split()
+            if put != taken:
+                plan.world.violation("buffer", f"{put} were put, and {taken} taken")
+            return True
+    return False
+
+
+async def audit(plan: Plan, client: aiolead.Client) -> None:
+    """Nobody has anything more to do but wait; so what is there now stays so."""
+    found = []
+    for _ in range(2):
+        await client.sync()
+        found.append(await look(client, CONDITION))
+        await anyio.sleep(0.5 * client.session_timeout)
+    before, after = found
+    orphans = set(before.orphans) & set(after.orphans)
+    if orphans and set(before.unsignalled) & set(after.unsignalled):
+        plan.world.violation("signal-lost", f"{sorted(orphans)} wake nobody: {after}")
+
+
+async def close(plan: Plan, process: Process, client: aiolead.Client) -> None:
+    async with aiolead.Condition(client, CONDITION, identity=process.name) as held:
+        put, taken, _ = await state_of(client, held)
+        await write(client, held, put, taken, True)
+        await held.notify_all()
+        plan.closed.set()

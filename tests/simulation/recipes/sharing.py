@@ -1,0 +1,237 @@
+"""Readers and writers in a world of faults.
+
+* `share`: processes read and write under one lock, by all the ways there are, and downgrade.
+
+What has to hold, besides the invariants of everything that is held (where a writer is never with
+anybody, and readers share):
+
+    rw-changed    what readers see does not change while they hold, by the servers' own order
+    rw-lost       no update that a writer has made is lost
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+import aiolead
+from aiolead.errors import (
+    AcquireTimeout,
+    ConnectFailed,
+    ConnectionLossError,
+    Fenced,
+    NodeExistsError,
+    NoNodeError,
+    SessionError,
+    TenureLost,
+)
+from aiolead.testing.simulation import Process, World
+
+LINE = "/lines/shared"
+REGISTER = "/register"
+
+
+class Plan:
+    """What all programs of a run agree on."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.layout = world.rng("layout").choices(tuple(aiolead.Layout), (4, 1))[0]
+        self.attempted: set[str] = set()
+        self.acknowledged: set[str] = set()
+        self.busy = 0
+        self.done = anyio.Event()
+
+
+async def share(world: World) -> None:
+    """Three or four processes that read and write a register."""
+    # Readers come in together, however many they are, and are all woken by one departure.
+    world.places[LINE] = 1000
+    plan = Plan(world)
+    for number in range(world.rng("share").choice((3, 4))):
+        plan.busy += world.start(f"p{number}", partial(program, plan))
+
+
+async def program(plan: Plan, process: Process) -> None:
+    served: set[str] = set()
+    while served != {"read", "write"}:
+        # The contenders are around the client, so that it may be closed under them.
+        async with anyio.create_task_group() as contenders:
+            try:
+                await over_one_client(plan, process, served, contenders)
+            except ConnectFailed:
+                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+    plan.busy -= 1
+    if not plan.busy:
+        plan.done.set()
+    await look_at_the_end(plan, process)
+
+
+async def over_one_client(
+    plan: Plan, process: Process, served: set[str], contenders: TaskGroup
+) -> None:
+    async with plan.world.client(process) as client:
+        with anyio.CancelScope() as online:
+
+            async def contend() -> None:
+                with suppress(SessionError):
+                    await take_turns(plan, process, client, served)
+                online.cancel()
+
+            contenders.start_soon(contend)
+            await plan.world.asked_to_close(process)
+
+
+async def take_turns(
+    plan: Plan, process: Process, client: aiolead.Client, served: set[str]
+) -> None:
+    world, rng = plan.world, process.rng
+    while served != {"read", "write"}:
+        was_healed = world.is_healed
+        turn = _OneTurn(plan, process, client)
+        mode = rng.choice(("read", "read", "write"))
+        with (
+            world.may_be_cancelled(process, LINE, process.name),
+            suppress(AcquireTimeout, TenureLost, ConnectionLossError, Fenced, NodeExistsError),
+        ):
+            await turn.take(mode)
+        if was_healed and turn.held:
+            served.add(mode)
+        if client.state.is_final:
+            await client.ready()  # raises what became of it
+        if not world.is_healed:
+            await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
+
+
+class _OneTurn:
+    """One turn, to read or to write."""
+
+    def __init__(self, plan: Plan, process: Process, client: aiolead.Client) -> None:
+        self.held = False
+        self._plan = plan
+        self._world = plan.world
+        self._history = plan.world.history
+        self._who = process.name
+        self._client = client
+        self._rng = process.rng
+        self._lock = aiolead.ReadWriteLock(client, LINE, identity=process.name, layout=plan.layout)
+        self._token = 0
+
+    async def take(self, mode: str) -> None:
+        rng, tau = self._rng, self._client.session_timeout
+        side = self._lock.read if mode == "read" else self._lock.write
+        weights = (5, 0, 0) if self._world.is_healed else (5, 2, 1)
+        wait = None
+        match rng.choices(("hold", "wait", "try"), weights)[0]:
+            case "hold":
+                context = side.hold()
+            case "wait":
+                wait = rng.uniform(0.01, 1.5) * tau
+                context = side.hold(wait=wait)
+            case _:
+                wait = 0.0
+                context = side.try_hold()
+        self._history.joined(LINE, self._who, wait=wait)
+        is_in = False
+        try:
+            async with context as held:
+                if held is None:
+                    self._history.withdrew(LINE, self._who, "taken")
+                    return
+                is_in = True
+                async with self._told(held, mode, held.token):
+                    if isinstance(held, aiolead.WriteHeld):
+                        await self._write(held)
+                    else:
+                        await self._read(held, held.token)
+                    self.held = True
+                if isinstance(held, aiolead.WriteHeld) and rng.random() < 0.5:
+                    # In between it is both, and neither, as far as others can tell.
+                    await held.downgrade()
+                    token = held._candidate.node.token
+                    async with self._told(held, "read", token):
+                        await self._read(held, token)
+        except BaseException as error:
+            if not is_in:
+                is_timeout = isinstance(error, AcquireTimeout)
+                is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+                why = "timeout" if is_timeout else "cancelled" if is_cancelled else "error"
+                self._history.withdrew(LINE, self._who, why)
+            raise
+
+    @asynccontextmanager
+    async def _told(self, held: aiolead.Held, mode: str, token: int) -> AsyncIterator[None]:
+        """Has the history know of a hold, and of its loss."""
+        history, who, signal = self._history, self._who, held._on_lost
+
+        def on_lost() -> None:
+            history.stepped_down(LINE, who, token, "" if held.loss is None else held.loss.value)
+            signal()
+
+        history.entered(LINE, who, token, path=held.path, session_id=held.session_id, mode=mode)
+        held._on_lost = on_lost
+        try:
+            yield
+        finally:
+            held._on_lost = signal
+            history.left(LINE, who, token, was_lost=held.loss is not None)
+
+    def _length(self) -> float:
+        if self._world.is_healed:
+            return self._rng.uniform(0.0, 0.02)
+        low, high = self._rng.choices(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (2, 3, 3))[0]
+        return self._rng.uniform(low, high) * self._client.session_timeout
+
+    async def _read(self, held: aiolead.Held, token: int) -> None:
+        """What is there when it begins is there as long as it holds."""
+        before = await self._content(held)
+        await anyio.sleep(self._length())
+        self._history.looked(LINE, self._who, token, held=held.is_held)
+        held.check()
+        after = await self._content(held)
+        # The quorum says that it was still held when it was read again.
+        await held.verify()
+        if before != after:
+            self._world.violation("rw-changed", f"{self._who} saw {before!r}, then {after!r}")
+
+    async def _write(self, held: aiolead.WriteHeld) -> None:
+        content = await self._content(held)
+        await anyio.sleep(self._length())
+        self._history.looked(LINE, self._who, held.token, held=held.is_held)
+        held.check()
+        name = f"{self._who}-{held.token}"
+        self._plan.attempted.add(name)
+        if content is None:
+            await held.fenced().create(REGISTER, name.encode())
+        else:
+            await held.fenced().set(REGISTER, " ".join([*content.split(), name]).encode())
+        self._plan.acknowledged.add(name)
+
+    async def _content(self, held: aiolead.Held) -> str | None:
+        await held.verify()  # this server has what the writer before us has written
+        try:
+            return (await self._client.get(REGISTER))[0].decode()
+        except NoNodeError:
+            return None
+
+
+async def look_at_the_end(plan: Plan, process: Process) -> None:
+    """When everybody has finished: is every update there that was acknowledged?"""
+    await plan.done.wait()
+    while True:
+        with suppress(ConnectFailed, SessionError, ConnectionLossError):
+            async with plan.world.client(process) as client:
+                await client.sync(REGISTER)
+                names = (await client.get(REGISTER))[0].decode().split()
+                break
+        await anyio.sleep(0.01)
+    if lost := plan.acknowledged.difference(names):
+        plan.world.violation("rw-lost", f"updates are lost: {sorted(lost)}")
+    if made_up := set(names) - plan.attempted:
+        plan.world.violation("rw-lost", f"updates are made up: {sorted(made_up)}")
+    if len(set(names)) < len(names):
+        plan.world.violation("rw-lost", f"updates are repeated: {names}")
