@@ -120,7 +120,6 @@ from ._recipes.membership.node import (
     PersistentNode,
 )
 from ._recipes.membership.partitioner import Partitioner
-)
 from ._recipes.multi import (
     Holdable,
     MultiContext,

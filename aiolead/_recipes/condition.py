@@ -30,7 +30,7 @@ from .revocation import participant
 from .tenure import Held
 from .waiting import Waiter, Waiters, ensure, look
 
-AT_ONCE = 200
+_AT_ONCE = 200
 """How many waiters one transaction notifies."""
 
 
@@ -182,7 +182,7 @@ class ConditionHeld(Held):
                     done += len(chosen)  # all of them at once, or none
                 is_unknown = False
                 self.check()
-                chosen = seen.unsignalled[: min(left - done, AT_ONCE)]
+                chosen = seen.unsignalled[: min(left - done, _AT_ONCE)]
                 if not chosen:
                     break
                 if await self._signal(chosen):

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 from ..abc import CoordinationClient
 from ..model import ACL, Participant
 from .arguments import OnSuspend
-from .context import Entered, TenureContext, TryContext
+from .context import TenureContext, TryContext
+from .entered import Entered
 from .layout import Layout
 from .queued import QueuedRecipe
 from .tenure import Held

@@ -10,7 +10,7 @@ import anyio
 
 from ..errors import AcquireTimeout, ConfigurationError, TenureLost, UsageError
 from .arguments import checked_wait
-from .context import Entered
+from .entered import Entered
 from .holding import HoldingRecipe
 from .tenure import Tenure
 

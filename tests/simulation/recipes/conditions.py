@@ -165,12 +165,14 @@ async def auditor(plan: Plan, process: Process) -> None:
                 await audit(plan, client)
                 await close(plan, process, client)
         await anyio.sleep(0.01)
-    while not await nothing_left(plan, process):
+    while True:
+        if await nothing_left(plan, process):
+            break
         await anyio.sleep(0.1 * world.schedule.session_timeout)
 
 
 async def nothing_left(plan: Plan, process: Process) -> bool:
-    """Whether everybody has gone, and taken everything with him. (If that never comes, it is I9.)"""
+    """Whether everybody has gone, and taken everything with him; if that never comes, it is I9."""
     if plan.busy:
         return False
     with suppress(ConnectFailed, SessionError, ConnectionLossError):
