@@ -1,37 +1,83 @@
-"""Which context managers tasks have entered through a recipe itself: `async with lock`."""
+"""Recipes that are entered themselves: `async with recipe`."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from abc import abstractmethod
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TypeVar
 
 import anyio
 
+from ..abc import CoordinationClient
 from ..errors import UsageError
+from ..model import ACL
+from .arguments import OnSuspend
+from .context import TenureContext, TryContext
+from .holding import HoldingRecipe
+from .tenure import Held, Tenure
 
-C = TypeVar("C")
+T = TypeVar("T", bound=Tenure)
 
 
-class Entered(Generic[C]):
-    """The context managers that tasks have entered through the recipe itself."""
+class Enterable(HoldingRecipe[T]):
+    """One that is entered by any number of tasks, each for itself."""
 
-    def __init__(self) -> None:
-        self._by_task: dict[int, list[C]] = {}
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None,
+        on_suspend: OnSuspend,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
+        self._entered: dict[int, TenureContext[T]] = {}
 
-    def push(self, context: C) -> None:
-        """The current task has entered it."""
-        self._by_task.setdefault(anyio.get_current_task().id, []).append(context)
+    @abstractmethod
+    def _context(self) -> TenureContext[T]:
+        """What `async with` of the recipe itself is short for."""
 
-    def pop(self, recipe: object) -> C:
-        """What the current task leaves.
+    async def __aenter__(self) -> T:
+        context = self._context()
+        tenure = await context.__aenter__()
+        self._entered[anyio.get_current_task().id] = context
+        return tenure
 
-        Raises:
-            UsageError: it has entered none.
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        context = self._entered.pop(anyio.get_current_task().id, None)
+        if context is None:
+            raise UsageError(f"{self!r} was not entered by this task")
+        return await context.__aexit__(exc_type, exc, traceback)
+
+
+class HeldRecipe(Enterable[Held]):
+    """One that is held as a lock is."""
+
+    _tenure = Held
+
+    def _context(self) -> TenureContext[Held]:
+        return self.hold()
+
+    def hold(self, *, wait: float | None = None) -> TenureContext[Held]:
+        """Holds it for the body of an `async with`.
+
+        Args:
+            wait: how long to wait for it, in seconds; for ever by default. 0 tries once.
+
+        Raises (on entering):
+            AcquireTimeout: it was not ours within that time.
+
+        For cancellation and loss see `TenureContext`.
         """
-        task = anyio.get_current_task().id
-        contexts = self._by_task.get(task)
-        if contexts is None:
-            raise UsageError(f"{recipe!r} was not entered by this task")
-        context = contexts.pop()
-        if not contexts:
-            del self._by_task[task]
-        return context
+        return TenureContext(self, wait)
+
+    def try_hold(self) -> TryContext[Held]:
+        """As `hold`, but gives None, at once, if it is not to be had."""
+        return TryContext(self)

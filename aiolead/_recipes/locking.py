@@ -10,7 +10,7 @@ from ..abc import CoordinationClient
 from ..model import ACL, Participant
 from .arguments import OnSuspend
 from .context import TenureContext, TryContext
-from .entered import Entered
+from .entries import Entries
 from .layout import Layout
 from .queued import QueuedRecipe
 from .tenure import Held
@@ -40,7 +40,7 @@ class Locking(QueuedRecipe[H], Generic[H]):
             on_suspend=on_suspend,
             acl=acl,
         )
-        self._entered: Entered[TenureContext[H]] = Entered()
+        self._entered: Entries[TenureContext[H]] = Entries()
 
     def hold(self, *, wait: float | None = None) -> TenureContext[H]:
         """Holds the lock for the body of an `async with`.

@@ -10,7 +10,7 @@ import anyio
 
 from ..errors import AcquireTimeout, ConfigurationError, TenureLost, UsageError
 from .arguments import checked_wait
-from .entered import Entered
+from .entries import Entries
 from .holding import HoldingRecipe
 from .tenure import Tenure
 
@@ -192,7 +192,7 @@ class MultiLock:
     def __init__(self, *recipes: Holdable) -> None:
         self.recipes: tuple[Holdable, ...] = tuple(sorted(map(_checked, recipes), key=_order))
         """What it is made of, in the order in which they are taken."""
-        self._entered: Entered[MultiContext] = Entered()
+        self._entered: Entries[MultiContext] = Entries()
         if not recipes:
             raise ConfigurationError("recipes: a MultiLock is made of one lock at least")
         lines = [
