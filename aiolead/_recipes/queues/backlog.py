@@ -1,8 +1,9 @@
 """What one queue object knows of the items and claims on its path.
 
-Items and claims are listed together, with a watch on either, and the list is used up from the
-front before they are listed again. It is no more than a hint: whoever claims an item asks the
-servers for it, and finds out then that it is gone or taken. So
+Items and claims are listed together, with a watch on either; what has not changed is not listed
+again. The list is used up from the front before the next one is asked for. It is no more than a
+hint: whoever claims an item asks the servers for it, and finds out then that it is gone or taken.
+So
 
 * who consumes alone lists a long queue once for many items;
 * who finds that others take items lists anew for each one (`is_contended`): one round trip of reads
@@ -46,12 +47,40 @@ class Reserved:
         self.names: set[str] = set()
 
 
-class _Look:
-    """A listing that was asked for."""
+class _Listing:
+    """The children of a path, as long as we would be told of a change."""
 
-    def __init__(self, claims: Reply[list[str]], items: Reply[list[str]]) -> None:
-        self.claims = claims
-        self.items = items
+    def __init__(self, path: str, mode: CreateMode) -> None:
+        self.path = path
+        self.mode = mode  # of the path
+        self.names: list[str] | None = None
+        self.watch: Watch | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether nothing has changed, as far as the servers have told us until now."""
+        return self.names is not None and self.watch is not None and self.watch.is_armed
+
+    def ask(
+        self, client: CoordinationClient, on_event: Callable[[WatchEvent], object]
+    ) -> Reply[list[str]] | None:
+        """Asks for them; None if nothing has changed."""
+        if self.is_known:
+            return None
+        self.names = None
+        if self.watch is None:
+            self.watch = client.make_watch(on_event)
+        return client.get_children(self.path, watch=self.watch)
+
+    def close(self) -> None:
+        watch, self.watch = self.watch, None
+        self.names = None
+        if watch is not None:
+            watch.close()
+
+
+_Look = list[tuple[_Listing, Reply[list[str]] | None]]
+"""Listings that were asked for."""
 
 
 class Backlog:
@@ -93,7 +122,10 @@ class Backlog:
         self._heap: list[tuple[Key, str]] = []
         self._invalid: set[str] = set()
         self._look: _Look | None = None
-        self._watches: list[Watch] = []
+        self._claimed = _Listing(claims, CreateMode.CONTAINER)
+        # No container: when servers reap one its numbers start anew, and with them names that a
+        # late acknowledgement may be on its way for.
+        self._present = _Listing(items, CreateMode.PERSISTENT)
         self._is_stale = True
         self._wake = anyio.Event()
         self._users = 0
@@ -193,61 +225,59 @@ class Backlog:
 
         Cancellation: the listing goes on, for whoever comes next.
         """
-        for _ in range(PATH_TRIES):
+        missing = 0
+        while missing < PATH_TRIES:
             look = self._look or self._begin()
-            try:
-                claims = await look.claims
-            except NoNodeError:
+            for listing, reply in look:
+                try:
+                    names = None if reply is None else await reply
+                    if names is not None and self._look is look:
+                        listing.names = names
+                except NoNodeError:
+                    missing += 1
+                    self._end(look)
+                    await self.make(listing)
+                    break
+                except AioleadError:
+                    self._end(look)
+                    raise
+            else:
+                # Events come before the answers that show what they tell of: what was not asked for
+                # is still so, or we know by now that it is not.
+                if all(reply or listing.is_known for listing, reply in look):
+                    self._take(look)
+                    return
                 self._end(look)
-                await self.make(self.claims, CreateMode.CONTAINER)
-                continue
-            except AioleadError:
-                self._end(look)
-                raise
-            try:
-                items = await look.items
-            except NoNodeError:
-                self._end(look)
-                # No container: when servers reap one its numbers start anew, and with them names
-                # that a late acknowledgement may be on its way for.
-                await self.make(self.items, CreateMode.PERSISTENT)
-                continue
-            except AioleadError:
-                self._end(look)
-                raise
-            self._take(look, claims, items)
-            return
         raise ConnectionLossError(
             f"{self.items}: the paths are deleted as soon as they are made",
             outcome=Outcome.NOT_APPLIED,
         )
 
-    async def make(self, path: str, mode: CreateMode) -> None:
-        """Creates a path of the queue, and what is missing above it."""
-        await self._client.ensure_path(path, mode=mode, acl=self.acl)
+    async def make_claims(self) -> None:
+        """Creates the path of the claims, and what is missing above it."""
+        await self.make(self._claimed)
+
+    async def make(self, listing: _Listing) -> None:
+        await self._client.ensure_path(listing.path, mode=listing.mode, acl=self.acl)
 
     def _begin(self) -> _Look:
-        client = self._client
-        self._close_watches()
         self._is_stale = False
-        self._watches = [client.make_watch(self._on_event), client.make_watch(self._on_event)]
-        on_claims, on_items = self._watches
-        claims = client.get_children(self.claims, watch=on_claims)
-        look = self._look = _Look(claims, client.get_children(self.items, watch=on_items))
-        return look
+        both = (self._claimed, self._present)
+        self._look = [(listing, listing.ask(self._client, self._on_event)) for listing in both]
+        return self._look
 
     def _end(self, look: _Look) -> None:
         if self._look is look:
             self._look = None
             self._is_stale = True
 
-    def _take(self, look: _Look, claims: list[str], items: list[str]) -> None:
+    def _take(self, look: _Look) -> None:
         if self._look is not look:
             return  # somebody else was told first
         self._look = None
         self.looks += 1
+        items, claimed = self._present.names or [], set(self._claimed.names or [])
         self._invalid.intersection_update(items)
-        claimed = set(claims)
         reserved = self._reserved.names
         self.is_contended = not claimed <= reserved
         heap = []
@@ -265,7 +295,6 @@ class Backlog:
         self._notify()
 
     def _close_watches(self) -> None:
-        for watch in self._watches:
-            watch.close()
-        self._watches = []
+        self._claimed.close()
+        self._present.close()
         self._is_stale = True

@@ -189,7 +189,7 @@ class Claim:
                     if self._name is None:
                         return False
                     if _is_parent_missing(error):
-                        await self.backlog.make(self.backlog.claims, CreateMode.CONTAINER)
+                        await self.backlog.make_claims()
                         continue
                     if not isinstance(error.cause, NodeExistsError):
                         raise error.cause from None

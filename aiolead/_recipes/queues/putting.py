@@ -61,7 +61,7 @@ class Putter:
             try:
                 names = await self._create(join(self._path, prefix), bodies)
             except NoNodeError:
-                # No container: see `Backlog.look`.
+                # No container: see `Backlog`.
                 await self._client.ensure_path(self._path, acl=self._acl)
                 continue
             except NodeExistsError:
