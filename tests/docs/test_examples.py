@@ -258,3 +258,30 @@ def test_examples_import_public_names_only() -> None:
                     assert name in aiolead.__all__, f"{script}: aiolead.{name}"
                 case ast.Attribute(ast.Name("simulation"), name):
                     assert name in simulation.__all__, f"{script}: simulation.{name}"
+
+
+def test_jobs_are_done_although_a_worker_goes(hosts: str) -> None:
+    jobs = ["a", "b", "c", "d"]
+    with Program("examples/queue_worker.py", hosts=hosts) as worker:
+        said = Program("examples/queue_worker.py", "put", *jobs, hosts=hosts).run()
+        assert said[0].startswith("4 jobs put, ")
+        worker.wait_for(r"\d+ begins a")
+        worker.interrupt()
+        assert worker.finish() == -signal.SIGINT
+    done = {line.split()[-1] for line in worker.lines if "has done" in line}
+    left = [job for job in jobs if job not in done]
+    with Program("examples/queue_worker.py", hosts=hosts) as other:
+        for job in left:
+            other.wait_for(rf"\d+ has done {job}")
+        other.interrupt()
+        other.finish()
+
+
+def test_a_board_shows_who_does_a_task(hosts: str) -> None:
+    said = Program("examples/task_board.py", hosts=hosts).run()
+    name = "task-0000000000"
+    assert f"ben has done {name}: 4 pages" in said
+    seen = [line.removeprefix(f"{name}: ") for line in said if line.startswith(name)]
+    order = list(dict.fromkeys(line.split(",")[0].strip() for line in seen))
+    assert [each for each in order if each.startswith("working")] == ["working anna", "working ben"]
+    assert any(line.endswith("50%") for line in seen)
