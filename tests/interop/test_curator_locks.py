@@ -10,7 +10,15 @@ from support.curator import LONG, SHORT, Curator
 from support.recipes import eventually, joined
 
 import aiolead
-from aiolead import AcquireTimeout, Election, Lock, MixedLayoutError, ReadWriteLock, ReentrantLock
+from aiolead import (
+    AcquireTimeout,
+    Election,
+    Lock,
+    MixedLayoutError,
+    MultiLock,
+    ReadWriteLock,
+    ReentrantLock,
+)
 
 NewCurator = Callable[[], Curator]
 Connect = Callable[[], aiolead.Connection]
@@ -339,6 +347,34 @@ async def test_a_writer_of_curators_that_becomes_a_reader_lets_ours_in(
             assert not written.is_set(), "Curator still reads"
             await java("rw.release", "read", PATH)
         assert written.is_set()
+
+
+# --- MultiLock and InterProcessMultiLock ---------------------------------------------------------
+
+
+async def test_several_locks_are_held_by_us_or_by_curator(
+    connect: Connect, curator: NewCurator
+) -> None:
+    paths = [f"{PATH}/a", f"{PATH}/b"]
+    async with connect() as client, curator() as java:
+        several = MultiLock(*[Lock(client, path) for path in paths])
+        async with several as held:
+            assert not await java.is_so("multi.acquire", ",".join(paths), SHORT)
+            waiting = java.begin("multi.acquire", ",".join(paths), LONG)
+            await joined(client, paths[0], 2)
+            assert held.is_held
+        assert await waiting.wait() == "true"
+        with pytest.raises(AcquireTimeout):
+            async with several.hold(wait=0.1):
+                pass
+        await java("multi.release", ",".join(paths))
+        async with several.hold(wait=15):
+            # One of them is enough to keep Curator out, and to be kept out by it.
+            assert not await java.is_so("mutex.acquire", paths[1], SHORT)
+        assert await java.is_so("mutex.acquire", paths[1], LONG)
+        with pytest.raises(AcquireTimeout):
+            async with several.hold(wait=0.1):
+                pass
 
 
 # --- revocation ----------------------------------------------------------------------------------

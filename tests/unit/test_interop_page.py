@@ -1,0 +1,26 @@
+"""What the page on other libraries says is tested, is; and nothing that is tested is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import aiolead
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "interop.md").read_text("utf-8")
+
+
+def test_the_page_names_the_tests_that_there_are() -> None:
+    there = set()
+    for file in (ROOT / "tests" / "interop").glob("test_*.py"):
+        there |= set(re.findall(r"^async def (test_\w+)", file.read_text("utf-8"), re.MULTILINE))
+    assert len(there) > 40
+    assert set(re.findall(r"`(test_\w+)`", PAGE)) == there
+
+
+def test_the_recipes_in_the_tables_exist() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
+    named = {re.match(r"\| `(\w+)", row)[1] for row in rows}  # type: ignore[index]
+    methods = {"lock", "held"}
+    assert {name for name in named - methods if not hasattr(aiolead, name)} == set()
