@@ -10,7 +10,6 @@ import pytest
 from conftest import ServerUnderTest
 from support.recipes import (
     PATIENCE,
-    Wire,
     connect,
     eventually,
     in_memory,
@@ -112,20 +111,29 @@ async def test_an_operator_takes_it_away(server: ServerUnderTest) -> None:
 
 
 async def test_a_znode_of_another_is_left_alone() -> None:
-    """Deleted by an operator, and made by somebody else at once: all before the holder releases."""
-    async with EmbeddedServer() as server, in_memory(server) as b:
-        wire = Wire(server)
-        async with wire.connect() as a:
+    """Deleted by an operator, and made by somebody else: all before the holder releases."""
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        others: list[Held] = []
+        leave = anyio.Event()
+
+        async def hold() -> None:
+            async with ExclusiveLock(b, PATH) as other:
+                others.append(other)
+                await leave.wait()
+                await other.verify()
+
+        async with anyio.create_task_group() as tasks:
             with pytest.raises(LockLost):
-                async with ExclusiveLock(a, PATH) as held:
+                async with ExclusiveLock(a, PATH):
                     await eventually(lambda: server.requests["SYNC"] == 1, "it has settled")
                     await b.delete(PATH)
-                    async with ExclusiveLock(b, PATH) as other:
-                        await eventually(lambda: not held.is_held, "it is told")
-                        await anyio.lowlevel.checkpoint()
-                        assert other.is_held
-                        await other.verify()
-            await nothing_left(server, PARENT)
+                    tasks.start_soon(hold)
+                    with anyio.CancelScope(shield=True):
+                        await eventually(lambda: others != [], "somebody else has it")
+                    await anyio.sleep_forever()
+            await a.sync(PATH)
+            leave.set()
+        await nothing_left(server, PARENT)
 
 
 @backends

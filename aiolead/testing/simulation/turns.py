@@ -32,6 +32,7 @@ class Turn(Generic[T]):
         wait: the limit that it was given, in seconds.
         chroot: of the client.
         stubborn: whether the body goes on although it was cancelled; see `history.Entered`.
+        permits: how many places it takes, where a line has several; see `history.Entered`.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Turn(Generic[T]):
         wait: float | None = None,
         chroot: str = "",
         stubborn: bool = False,
+        permits: int = 1,
     ) -> None:
         self._history = history
         self._line = line
@@ -52,6 +54,7 @@ class Turn(Generic[T]):
         self._wait = wait
         self._chroot = chroot
         self._stubborn = stubborn
+        self._permits = permits
         self._tenure: T | None = None
 
     async def __aenter__(self) -> T | None:
@@ -72,7 +75,15 @@ class Turn(Generic[T]):
             history.withdrew(line, contender, "taken")
             return None
         self._tenure = tenure
-        told(history, line, contender, tenure, chroot=self._chroot, stubborn=self._stubborn)
+        told(
+            history,
+            line,
+            contender,
+            tenure,
+            chroot=self._chroot,
+            stubborn=self._stubborn,
+            permits=self._permits,
+        )
         return tenure
 
     async def __aexit__(
@@ -97,6 +108,7 @@ def told(
     *,
     chroot: str = "",
     stubborn: bool = False,
+    permits: int = 1,
 ) -> None:
     """Reports that a tenure has begun and, when it comes to that, that its loss was signalled."""
     history.entered(
@@ -105,6 +117,7 @@ def told(
         tenure.token,
         path=chroot + tenure.path,
         session_id=tenure.session_id,
+        permits=permits,
         stubborn=stubborn,
     )
     signal = tenure._on_lost

@@ -11,6 +11,7 @@ from . import (
     recipes,
     resources,
     session,
+    shared,
     simulator,
     watchdog,
     watches,
@@ -26,6 +27,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *resources.MUTANTS,
     *limits.MUTANTS,
     *watchdog.MUTANTS,
+    *shared.MUTANTS,
     *simulator.MUTANTS,
 )
 

@@ -1,0 +1,140 @@
+"""What several hold or pass at once: exclusive znodes, permits, barriers."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+EXCLUSIVE = "tests/recipes/test_exclusive.py"
+SEMAPHORE = "tests/recipes/test_semaphore.py"
+BARRIERS = "tests/recipes/test_barriers.py"
+SIMULATED = "tests/simulation/test_recipes_shared.py"
+
+MUTANTS = (
+    Mutant(
+        number="140",
+        name="permits-counted-before-they-were-made",
+        wrong="Permits are good if there was room for one, not for all of them.",
+        seen_in="kazoo 213",
+        changes=(
+            Change(
+                "_recipes/semaphore/permits.py",
+                "return len(names) <= limit",
+                "return len(names) - len(self._own) < limit",
+            ),
+        ),
+        tests=(SIMULATED, "-k", "permits:permits and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="141",
+        name="waits-in-line-with-permits",
+        wrong="Who has lost its place at the front keeps its permits while it waits behind others.",
+        changes=(
+            Change(
+                "_recipes/semaphore/permits.py",
+                """
+                if await contender.try_front():
+                    return question or self._ask(watches=False)
+                self._withdraw()
+                """,
+                """
+                if await contender.try_front():
+                    return question or self._ask(watches=False)
+                """,
+            ),
+        ),
+        tests=(SEMAPHORE, "-k", "operator_deletes and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="142",
+        name="limit-not-watched",
+        wrong="Who waits at the front does not notice that the limit was raised.",
+        seen_in="CURATOR-75",
+        changes=(
+            Change(
+                "_recipes/semaphore/permits.py",
+                "limit = ask(client, self._limit, self._watch(self._limit, watches))",
+                "limit = ask(client, self._limit)",
+            ),
+        ),
+        tests=(SEMAPHORE, "-k", "limit_is_changed and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="143",
+        name="znode-of-another-task",
+        wrong="A znode of our session is taken for that of our lost create, whoever here has it.",
+        changes=(
+            Change(
+                "_recipes/own.py",
+                "return ours and stat.czxid not in self._claims.tokens",
+                "return ours",
+            ),
+        ),
+        tests=(EXCLUSIVE, "-k", "two_tasks and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="144",
+        name="znode-of-another-released",
+        wrong="A lost lock is released by its path, which is somebody else's by then.",
+        changes=(
+            Change(
+                "_recipes/own.py",
+                "if self._gone or node.session_id != self._client.session_id:",
+                "if node.session_id != self._client.session_id:",
+            ),
+        ),
+        tests=(EXCLUSIVE, "-k", "left_alone and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="145",
+        name="any-ready-lets-in",
+        wrong="Whoever finds `ready` is let in, even if all who were in that round have died.",
+        seen_in="Curator",
+        changes=(
+            Change(
+                "_recipes/double_barrier/membership.py",
+                "if stat is not None and stat.czxid > self._own.node.token:",
+                "if stat is not None:",
+            ),
+        ),
+        tests=(BARRIERS, "-k", "dead_have_left and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="146",
+        name="leaves-without-looking-again",
+        wrong="Who has seen one of the others leave a double barrier believes that all have.",
+        changes=(
+            Change(
+                "_recipes/double_barrier/membership.py",
+                """
+                await self._wake.wait()
+                """,
+                """
+                await self._wake.wait()
+                return
+                """,
+            ),
+        ),
+        tests=(SIMULATED, "-k", "barriers:rounds and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="147",
+        name="opening-missed",
+        wrong="Who comes back to a closed barrier does not see that it was opened meanwhile.",
+        changes=(
+            Change(
+                "_recipes/barrier.py",
+                "if seen is not None and stat.czxid != seen:",
+                "if False:",
+            ),
+        ),
+        tests=(BARRIERS, "-k", "no_opening_is_missed and trio"),
+        simulated=False,
+    ),
+)

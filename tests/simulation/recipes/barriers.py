@@ -1,0 +1,201 @@
+"""Barriers in a world of faults.
+
+* `gate`: somebody closes and opens a barrier, others wait at it.
+* `rounds`: processes go through a double barrier, round after round.
+
+What has to hold:
+
+    barrier-early   nobody is let through a barrier that was closed all the while; nobody is inside
+                    a double barrier if there were never enough since it was empty
+    barrier-late    nobody has left a double barrier while somebody of the same round is inside
+    barrier-stuck   once nothing is broken, everybody gets through in time
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+
+import aiolead
+from aiolead.errors import (
+    AcquireTimeout,
+    BarrierLost,
+    ConnectFailed,
+    ConnectionLossError,
+    SessionError,
+)
+from aiolead.testing.history.events import NodeCreated, NodeDeleted
+from aiolead.testing.simulation import Process, World
+
+GATE = "/gates/gate"
+STEPS = "/steps"
+READY = f"{STEPS}/ready"
+
+
+# --- the barrier ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Gate:
+    """What the programs of a run tell each other."""
+
+    world: World
+    is_open_for_good: anyio.Event = field(default_factory=anyio.Event)
+
+
+async def gate(world: World) -> None:
+    """One that closes and opens, and three that wait."""
+    shared = Gate(world)
+    world.start("keeper", partial(keeper, shared))
+    for number in range(3):
+        world.start(f"w{number}", partial(visitor, shared))
+
+
+async def keeper(shared: Gate, process: Process) -> None:
+    """Closes and opens until all has healed; then it is open for good."""
+    world, rng = shared.world, process.rng
+    while True:
+        was_healed = world.is_healed
+        with suppress(ConnectFailed, SessionError, ConnectionLossError):
+            async with world.client(process) as client:
+                barrier = aiolead.Barrier(client, GATE)
+                if was_healed:
+                    await barrier.open()
+                    shared.is_open_for_good.set()
+                    return
+                await rng.choice((barrier.close, barrier.close, barrier.open))()
+        await anyio.sleep(rng.uniform(0.0, 0.5) * world.schedule.session_timeout)
+
+
+async def visitor(shared: Gate, process: Process) -> None:
+    """Waits again and again; each time it gets through, it must have been open."""
+    world, rng = shared.world, process.rng
+    while True:
+        with suppress(ConnectFailed, SessionError):
+            async with world.client(process) as client:
+                barrier = aiolead.Barrier(client, GATE)
+                while True:
+                    is_last = shared.is_open_for_good.is_set()
+                    await pass_gate(world, process, barrier)
+                    if is_last:
+                        return
+                    await anyio.sleep(rng.uniform(0.0, 0.3) * client.session_timeout)
+        await anyio.sleep(rng.uniform(0.0, 0.1))
+
+
+async def pass_gate(world: World, process: Process, barrier: aiolead.Barrier) -> None:
+    was_closed = is_there(world, GATE)
+    first = len(world.history.events)
+    await barrier.wait()
+    events = world.history.events[first:]
+    opened = any(isinstance(event, NodeDeleted) and event.path == GATE for event in events)
+    if was_closed and not opened:
+        world.violation("barrier-early", f"{process.name} is through, and it was closed")
+
+
+def is_there(world: World, path: str) -> bool:
+    """Whether a znode exists, as the servers have told the history."""
+    for event in reversed(world.history.events):
+        if isinstance(event, (NodeCreated, NodeDeleted)) and event.path == path:
+            return isinstance(event, NodeCreated)
+    return False
+
+
+# --- the double barrier --------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Steps:
+    """What the members of a run agree on, and what they tell each other."""
+
+    world: World
+    count: int
+    inside: dict[str, aiolead.BarrierMember] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+
+
+async def rounds(world: World) -> None:
+    """Two to four processes; all of them, or all but one, make a round."""
+    rng = world.rng("rounds")
+    members = rng.choice((2, 3, 3, 4))
+    shared = Steps(world, max(2, members - rng.choice((0, 0, 1))))
+    for number in range(members):
+        world.start(f"m{number}", partial(member, shared))
+
+
+async def member(shared: Steps, process: Process) -> None:
+    """Goes through rounds; after the healing until everybody has been through one."""
+    world, rng = shared.world, process.rng
+    name = process.name.partition(".")[0]
+    while not is_done(shared):
+        with suppress(ConnectFailed, SessionError):
+            async with world.client(process) as client:
+                while not is_done(shared):
+                    was_healed = world.is_healed
+                    with suppress(AcquireTimeout, BarrierLost):
+                        await one_round(shared, process, client)
+                        if was_healed:
+                            shared.done.add(name)
+                    if not world.is_healed:
+                        await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
+        await anyio.sleep(rng.uniform(0.0, 0.1))
+
+
+def is_done(shared: Steps) -> bool:
+    """Whether everybody has been through a round since the healing."""
+    world = shared.world
+    return world.is_healed and shared.done >= {
+        process.name.partition(".")[0] for process in world.alive()
+    }
+
+
+async def one_round(shared: Steps, process: Process, client: aiolead.Client) -> None:
+    world, rng, who = shared.world, process.rng, process.name
+    barrier = aiolead.DoubleBarrier(client, STEPS, shared.count, identity=who)
+    wait = rng.uniform(0.5, 3.0) * client.session_timeout
+    round_ = 0
+    async with barrier.enter(wait=wait) as inside:
+        round_ = inside.round
+        shared.inside[who] = inside
+        try:
+            look_at_entry(shared, who)
+            length = rng.choice((0.01, 0.1, 0.5)) * rng.random() * client.session_timeout
+            await anyio.sleep(0.01 if world.is_healed else length)
+        except anyio.get_cancelled_exc_class():
+            # All the time that a body may take to stop is made use of.
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(world.schedule.wind_down * rng.choice((0.0, 0.5, 0.98)))
+            raise
+        finally:
+            shared.inside.pop(who, None)
+    there = set(world.witness.below(STEPS))
+    others = [
+        name
+        for name, other in shared.inside.items()
+        if other.round == round_ and other.path in there and world.is_alive(name)
+    ]
+    if others:
+        world.violation("barrier-late", f"{who} has left, and {others} are inside")
+
+
+def look_at_entry(shared: Steps, who: str) -> None:
+    """How many were there at most since the barrier was empty, as the servers know."""
+    there: set[str] = set()
+    most = 0
+    for event in shared.world.history.events:
+        if not isinstance(event, (NodeCreated, NodeDeleted)) or event.path == READY:
+            continue
+        if event.path.rpartition("/")[0] != STEPS:
+            continue
+        if isinstance(event, NodeCreated):
+            there.add(event.path)
+            most = max(most, len(there))
+        else:
+            there.discard(event.path)
+            if not there:
+                most = 0
+    if most < shared.count:
+        shared.world.violation("barrier-early", f"{who} is inside, and there were {most} at most")

@@ -1,0 +1,239 @@
+"""Semaphores and exclusive locks in a world of faults.
+
+* `permits`: processes take one or more permits of a semaphore whose limit stays.
+* `limits`: the same, while somebody changes the limit.
+* `exclusive`: processes contend for a lock that is one znode.
+
+What has to hold, besides the invariants of everything that is held (a semaphore is a line with as
+many places as it has permits):
+
+    limit    who gets permits gets them within a limit that was in force while he asked for them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+
+import aiolead
+from aiolead.errors import (
+    AcquireTimeout,
+    ConnectFailed,
+    ConnectionLossError,
+    SessionError,
+    TenureLost,
+)
+from aiolead.testing.simulation import Process, Turn, World
+
+SEMAPHORE = "/licences"
+EXCLUSIVE = "/exclusive/lock"
+
+PERMITS, LOCKED = f"{SEMAPHORE}/leases", "/exclusive"
+"""The lines, as the invariants know them: where the znodes are that stand for what is held."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What all programs of a run agree on, and what they tell each other."""
+
+    world: World
+    limit: int
+    once: Callable[[Plan, Process, aiolead.Client, str], Awaitable[bool]]
+    limits: list[tuple[float, float, int]] = field(default_factory=list)
+    """Which limits were in force: from when, until when at the latest, and how many."""
+    holding: dict[str, tuple[aiolead.Tenure, int]] = field(default_factory=dict)
+    """Whose body runs: with what, and how many permits."""
+
+
+async def permits(world: World) -> None:
+    """Three or four processes share two to four permits."""
+    rng = world.rng("permits")
+    plan = Plan(world, rng.choice((2, 3, 4)), one_of_fixed)
+    world.places[PERMITS] = plan.limit
+    for number in range(rng.choice((3, 4))):
+        world.start(f"p{number}", partial(contender, plan))
+
+
+async def limits(world: World) -> None:
+    """Three processes, and somebody who changes the limit."""
+    rng = world.rng("limits")
+    plan = Plan(world, rng.choice((2, 3)), one_of_changing)
+    plan.limits.append((0.0, float("inf"), plan.limit))
+    for number in range(3):
+        world.start(f"p{number}", partial(contender, plan))
+    world.start("operator", partial(operator, plan))
+
+
+async def exclusive(world: World) -> None:
+    """Three or four processes contend for one znode."""
+    plan = Plan(world, 1, one_exclusive)
+    for number in range(world.rng("exclusive").choice((3, 4))):
+        world.start(f"p{number}", partial(contender, plan))
+
+
+# --- contending ----------------------------------------------------------------------------------
+
+
+async def contender(plan: Plan, process: Process) -> None:
+    """Takes turns over any number of clients; after the healing one more."""
+    served = False
+    while not served:
+        # The contender is around the client, so that it may be closed under it.
+        async with anyio.create_task_group() as tasks:
+            try:
+                async with plan.world.client(process) as client:
+                    with anyio.CancelScope() as online:
+
+                        async def turns(online: anyio.CancelScope = online) -> None:
+                            nonlocal served
+                            try:
+                                await take_turns(plan, process, client)
+                                served = True
+                            except SessionError:
+                                pass  # the client was closed
+                            finally:
+                                online.cancel()
+
+                        tasks.start_soon(turns)
+                        await plan.world.asked_to_close(process)
+            except ConnectFailed:
+                await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+
+async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> None:
+    world, rng, who = plan.world, process.rng, process.name
+    line = LOCKED if plan.once is one_exclusive else PERMITS
+    while True:
+        was_healed = world.is_healed
+        held = False
+        with world.may_be_cancelled(process, line, who):
+            with suppress(AcquireTimeout, TenureLost, ConnectionLossError, aiolead.UsageError):
+                held = await plan.once(plan, process, client, who)
+        if was_healed and held:
+            return
+        if not world.is_healed:
+            await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
+        elif client.state.is_final:
+            await client.ready()  # raises what became of it
+
+
+async def one_of_fixed(plan: Plan, process: Process, client: aiolead.Client, who: str) -> bool:
+    """A turn with some permits, told to the history."""
+    world, rng = plan.world, process.rng
+    semaphore = aiolead.Semaphore(client, SEMAPHORE, plan.limit, identity=who)
+    many = rng.choice((1, 1, 1, 2, plan.limit))
+    # When all has healed, everybody is to be served: nobody gives up.
+    weights = (3, 0, 0) if world.is_healed else (3, 1, 1)
+    wait = None
+    match rng.choices(("hold", "wait", "try"), weights)[0]:
+        case "hold":
+            context = semaphore.hold(permits=many)
+        case "wait":
+            wait = rng.uniform(0.01, 1.5) * client.session_timeout
+            context = semaphore.hold(permits=many, wait=wait)
+        case _:
+            wait = 0.0
+            context = semaphore.try_hold(permits=many)
+    turn = Turn(world.history, PERMITS, who, context, wait=wait, permits=many)
+    async with turn as held:
+        if held is None:
+            return False
+        await body(plan, process, held)
+    return True
+
+
+async def one_exclusive(plan: Plan, process: Process, client: aiolead.Client, who: str) -> bool:
+    world, rng = plan.world, process.rng
+    lock = aiolead.ExclusiveLock(client, EXCLUSIVE, identity=rng.choice((who, "the same")))
+    weights = (3, 0, 0) if world.is_healed else (3, 1, 2)
+    wait = None
+    match rng.choices(("hold", "wait", "try"), weights)[0]:
+        case "hold":
+            context = lock.hold()
+        case "wait":
+            wait = rng.uniform(0.01, 1.5) * client.session_timeout
+            context = lock.hold(wait=wait)
+        case _:
+            wait = 0.0
+            context = lock.try_hold()
+    async with Turn(world.history, LOCKED, who, context, wait=wait) as held:
+        if held is None:
+            return False
+        await body(plan, process, held)
+    return True
+
+
+async def body(plan: Plan, process: Process, held: aiolead.Tenure) -> None:
+    world, rng = plan.world, process.rng
+    length = rng.uniform(0.0, 0.02)
+    if not world.is_healed:
+        low, high = rng.choice(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)))
+        length = rng.uniform(low, high) * held._client.session_timeout
+    try:
+        if rng.random() < 0.1:
+            await held.verify()
+        await anyio.sleep(length)
+        held.check()
+    except anyio.get_cancelled_exc_class():
+        # All the time that a body may take to stop is made use of.
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(world.schedule.wind_down * rng.choice((0.0, 0.5, 0.98)))
+        raise
+
+
+# --- a limit that changes ------------------------------------------------------------------------
+
+
+async def one_of_changing(plan: Plan, process: Process, client: aiolead.Client, who: str) -> bool:
+    """A turn that looks at how many hold as it begins."""
+    world, rng = plan.world, process.rng
+    semaphore = aiolead.Semaphore(client, SEMAPHORE, plan.limit, identity=who)
+    many = rng.choice((1, 1, 2))
+    began = world.now
+    async with semaphore.hold(permits=many) as held:
+        plan.holding[who] = held, many
+        try:
+            look_at_limit(plan, who, began)
+            await body(plan, process, held)
+        finally:
+            plan.holding.pop(who, None)
+    return True
+
+
+def look_at_limit(plan: Plan, who: str, began: float) -> None:
+    """How many hold, by their own clocks and with their znodes, and how many might have."""
+    world = plan.world
+    there = set(world.witness.below(PERMITS))
+    taken = {
+        name: many
+        for name, (held, many) in plan.holding.items()
+        if world.is_alive(name) and held.path in there and (name == who or held.is_held)
+    }
+    most = max(limit for _, until, limit in plan.limits if until >= began)
+    if sum(taken.values()) > most:
+        world.violation("limit", f"{taken} hold as {who} enters, and the limit is {most}")
+
+
+async def operator(plan: Plan, process: Process) -> None:
+    """Changes the limit, until all has healed; then it is what it was."""
+    world, rng = plan.world, process.rng
+    while True:
+        was_healed = world.is_healed
+        limit = plan.limit if was_healed else rng.randint(1, 4)
+        with suppress(ConnectFailed, SessionError, ConnectionLossError):
+            async with world.client(process) as client:
+                number = len(plan.limits)
+                plan.limits.append((world.now, float("inf"), limit))
+                await aiolead.Semaphore(client, SEMAPHORE, plan.limit).set_limit(limit)
+                # From here on it is the only one; whatever came before it has ended.
+                plan.limits[:number] = [
+                    (since, min(until, world.now), before)
+                    for since, until, before in plan.limits[:number]
+                ]
+                if was_healed:
+                    return
+        await anyio.sleep(rng.uniform(0.0, 1.0) * world.schedule.session_timeout)
