@@ -253,6 +253,7 @@ class Partitioner:
         lock = Lock(
             self._client,
             join(join(self._path, "locks"), item),
+            identity=self._member_id,
             on_suspend=self._on_suspend,
             acl=self._acl,
         )
