@@ -12,6 +12,7 @@ from ..abc import CoordinationClient
 from ..errors import LossReason
 from ..model import SessionState
 from .background import Background
+from .contender import Contender
 from .tenure import Term
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Phase(enum.Enum):
 
 
 TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
-    Phase.FOLLOWING: (Phase.LEADING,),
+    Phase.FOLLOWING: (Phase.FOLLOWING, Phase.LEADING),  # with another rank
     Phase.LEADING: (Phase.SUSPENDED, Phase.LOST, Phase.RESIGNED),
     Phase.SUSPENDED: (Phase.LEADING, Phase.LOST, Phase.RESIGNED),
     Phase.LOST: (Phase.FOLLOWING,),
@@ -51,12 +52,20 @@ class CampaignState:
         session_id: the session that this speaks of.
         term: the term that this speaks of; None while following.
         reason: why a lost term was lost; else None.
+        rank: 0 while leading; while following, how many have to go before we lead, or None as long
+            as that is not known. See `Campaign`.
     """
 
     phase: Phase
     session_id: int
     term: Term | None = None
     reason: LossReason | None = None
+    rank: int | None = None
+
+    @property
+    def is_next(self) -> bool:
+        """Whether we lead as soon as one that leads, or waits before us, goes."""
+        return self.rank == 1
 
     @property
     def token(self) -> int | None:
@@ -71,6 +80,11 @@ class Campaign(Background[CampaignState]):
     FOLLOWING, then LEADING (with the term), then SUSPENDED and LEADING as the link comes and goes,
     then LOST (with the reason) and FOLLOWING again, or RESIGNED after `term.resign()`. The latest
     state wins: who is slow may miss some, but sees by the term's token that it is another term.
+
+    While it follows, it says how far it has come: a standby may warm up when its `rank` is 1. The
+    first two in waiting watch all before them, so theirs is always true. Who is further back
+    watches only those next to it, so that nobody is woken for nothing: its rank is what it was when
+    it last had to look, and has become less since if anything; or None if it has not looked yet.
 
     Leaving the context manager resigns, or leaves the line.
 
@@ -92,6 +106,8 @@ class Campaign(Background[CampaignState]):
         client = self._client
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
         candidate = self._election._candidate()
+        if isinstance(candidate, Contender):
+            candidate.when_ranked(self._on_rank)
         try:
             await candidate.reach_front()
             self._changed = anyio.Event()
@@ -102,7 +118,7 @@ class Campaign(Background[CampaignState]):
         unsubscribe = client.subscribe(lambda _state, _session_id: self._on_change())
         try:
             # Even if the link has gone by now: a term begins with this.
-            self._move(CampaignState(Phase.LEADING, term.session_id, term))
+            self._move(CampaignState(Phase.LEADING, term.session_id, term, rank=0))
             await self._follow(term)
         finally:
             unsubscribe()
@@ -122,16 +138,19 @@ class Campaign(Background[CampaignState]):
                 return
             connected = self._client.state is SessionState.CONNECTED
             phase = Phase.LEADING if connected else Phase.SUSPENDED
-            self._move(CampaignState(phase, session_id, term))
+            self._move(CampaignState(phase, session_id, term, rank=0))
             self._changed = anyio.Event()
             await self._changed.wait()
+
+    def _on_rank(self, rank: int | None) -> None:
+        self._move(CampaignState(Phase.FOLLOWING, self._client.session_id, rank=rank))
 
     def _on_change(self) -> None:
         self._changed.set()
 
     def _move(self, state: CampaignState) -> None:
         before = self.current.phase if self.current is not None else None
-        if before is state.phase:
+        if before is state.phase is not Phase.FOLLOWING:
             return
         if before is not None and state.phase not in TRANSITIONS[before]:
             raise RuntimeError(f"a campaign cannot go from {before.name} to {state.phase.name}")

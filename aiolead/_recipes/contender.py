@@ -68,8 +68,15 @@ class Contender(Place):
         # What watches have told since it was last looked at.
         self._ahead: dict[str, Watch] = {}
         self._gone: set[str] = set()
-        self.on_rank: Callable[[int], object] = lambda _rank: None
-        """Called when it is known how many have to leave before our turn comes."""
+        self._on_rank: Callable[[int | None], object] | None = None
+
+    def when_ranked(self, call: Callable[[int | None], object]) -> None:
+        """Has it called, synchronously, as it gets known how many have to leave before we hold.
+
+        To be asked for before it joins. None says that it is not known. A rank of 1 or 2 is true,
+        and becomes known at once; a greater one is what it was when the line was last listed.
+        """
+        self._on_rank = call
 
     # --- getting to the front ------------------------------------------------------------------
 
@@ -196,8 +203,8 @@ class Contender(Place):
             if not await self._arm(place.watch):
                 place = await self._look()
                 continue
-            if place.is_exact:
-                self.on_rank(place.rank - self._places + 1)
+            if self._on_rank is not None:
+                self._on_rank(place.rank - self._places + 1 if place.is_exact else None)
             waited = True
             self._is_new = False
             if not (self._gone or self._own_gone or self._stale):
@@ -243,7 +250,7 @@ class Contender(Place):
         if self._role.shares:
             place = sharing(line, own, self._layout, self._role)
         else:
-            place = standing(line, own, self._places)
+            place = standing(line, own, self._places, look_ahead=self._on_rank is not None)
         if place is None:
             raise OwnGone
         return place

@@ -67,13 +67,17 @@ def in_order(path: str, names: Iterable[str], layout: Layout, role: Role) -> lis
     return [name for _, name in line]
 
 
-def standing(line: list[str], own: str, places: int) -> Standing | None:
+def standing(
+    line: list[str], own: str, places: int, *, look_ahead: bool = False
+) -> Standing | None:
     """Where the contender `own` stands in a line; None if it is not in it.
 
     Args:
         line: the contenders in order, from a listing that was asked for after `own` was created.
         own: our name.
         places: how many may hold at once.
+        look_ahead: whether to watch one more than it takes, where several may hold: then whoever
+            becomes the first in waiting is told that it is.
     """
     try:
         rank = line.index(own)
@@ -81,7 +85,7 @@ def standing(line: list[str], own: str, places: int) -> Standing | None:
         return None
     if rank < places:
         return Standing(rank, (), is_next=False)
-    look_ahead = 1 if places == 1 else 0
+    look_ahead = look_ahead or places == 1
     first = max(0, rank - places - look_ahead)
     return Standing(rank, tuple(reversed(line[first:rank])), is_next=places == 1 and rank == 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 import anyio
 import pytest
 from conftest import ServerUnderTest
@@ -102,7 +104,7 @@ async def test_from_following_to_leading_to_the_end(server: ServerUnderTest) -> 
                 assert phases(await until(first, R)) == [R]
                 with pytest.raises(StopAsyncIteration):
                     await anext(first)
-                assert phases(await until(second, L)) == [L]
+                assert phases(await until(second, L))[-1] is L
                 assert second.current is not None
                 assert second.current.term is not None
                 assert second.current.term.token > leading.term.token
@@ -216,12 +218,46 @@ async def test_a_campaign_ends_with_its_client(leads: bool) -> None:
             with anyio.fail_after(PATIENCE), pytest.raises(ClientClosedError):
                 while True:
                     await anext(states)
-            assert recorder.phases == ([F, L, X, F] if leads else [F])
+            assert recorder.phases == ([F, L, X, F] if leads else [F, F])
             if leads:
                 assert recorder.states[2].reason is LossReason.CLOSED
         if not leads:
             await rival.__aexit__(None, None, None)
         await nothing_left(server, PATH)
+
+
+@on_embedded
+@pytest.mark.parametrize("leaders", [1, 2])
+async def test_a_standby_knows_when_it_is_next(server: ServerUnderTest, leaders: int) -> None:
+    async with connect(server) as a, connect(server) as b, AsyncExitStack() as campaigns:
+
+        async def join(number: int) -> Campaign:
+            election = Election((a, b)[number % 2], PATH, leaders=leaders)
+            campaign = await campaigns.enter_async_context(election.campaign())
+            await joined(a, PATH, number + 1)
+            return campaign
+
+        def ranks() -> list[int | None]:
+            return [None if each.current is None else each.current.rank for each in line]
+
+        line = [await join(number) for number in range(leaders + 3)]
+        # One that leads, or is among the first in waiting, knows exactly; the others not yet.
+        exact = 3 if leaders == 1 else 4
+        expected = [0] * leaders + [1, 2, 3][: exact - 1]
+        await eventually(lambda: ranks()[: len(expected)] == expected, "the first know")
+        for _ in range(2):
+            state = line.pop(0).current
+            assert state is not None
+            assert state.term is not None
+            assert (state.rank, state.is_next) == (0, False)
+            await state.term.resign()
+            await eventually(
+                lambda: [*ranks(), None][: leaders + 1] == [0] * leaders + [1],
+                "the next one leads, and the one after it knows that it is next",
+            )
+            standby = line[leaders].current
+            assert standby is not None
+            assert standby.is_next
 
 
 @on_embedded

@@ -38,6 +38,14 @@ def test_whom_to_watch(rank: int, places: int, watched: list[int], is_next: bool
     )
 
 
+def test_who_wants_to_know_its_rank_watches_one_more() -> None:
+    line = line_of(*range(8))
+    assert standing(line, line[5], 2, look_ahead=True) == Standing(
+        5, (line[4], line[3], line[2]), is_next=False
+    )
+    assert standing(line, line[5], 1, look_ahead=True) == standing(line, line[5], 1)
+
+
 def test_who_is_not_in_line_has_no_standing() -> None:
     assert standing(line_of(0, 1), "lock-0000000002", 1) is None
     assert standing([], "lock-0000000000", 1) is None

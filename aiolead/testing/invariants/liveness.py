@@ -279,8 +279,8 @@ def _leaderless(reading: Reading) -> list[Stop]:
 def no_herd(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I14: the departure of one wakes a bounded number of others, however many wait.
 
-    At most `woken` sessions that wait in the line, or as many as there are places, are told that a
-    znode was deleted. Only where `Notified` was reported. What is told of a path that was there
+    At most `woken` sessions that wait in the line, or one more than there are places, are told that
+    a znode was deleted. Only where `Notified` was reported. What is told of a path that was there
     several times counts for the last one that was gone.
     """
     reading = Reading.of(events)
@@ -291,7 +291,8 @@ def no_herd(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation
         return []
     wrong: list[Violation] = []
     for line, path in reading.parents.items():
-        most = max(bounds.woken, bounds.places_in(line))
+        places = bounds.places_in(line)
+        most = max(bounds.woken, places + 1 if places > 1 else 0)
         nodes = reading.nodes.get(path, ())
         until: dict[str, float] = {}
         for node in reversed(nodes):
