@@ -231,6 +231,11 @@ class Bench:
         assert not self._lockstep, "this is measured"
         await self._calm()
 
+    @property
+    def is_measuring(self) -> bool:
+        """Whether it has begun, and not ended."""
+        return self._lockstep
+
     async def quiet(self) -> None:
         """Waits until nobody has anything more to say, where that is the end of an operation."""
         assert self._lockstep, "this is not measured"
