@@ -163,6 +163,20 @@ async def test_other_items(server: Served) -> None:
             await owners.split(a=8)
 
 
+async def test_an_item_that_is_ours_again_while_its_worker_ends(server: Served) -> None:
+    owners = Owners()
+    async with connect(server) as a:
+        one = partitioner(a, "a")
+        async with running(one, owners.worker("a")):
+            await owners.split(a=8)
+            one.update_items([])
+            while all(not share.scope.cancel_called for share in one._shares.values()):
+                await anyio.lowlevel.checkpoint()
+            one.update_items(ITEMS)
+            await eventually(lambda: len(owners.starts) == 16, "all begin anew")
+            await owners.split(a=8)
+
+
 async def test_a_worker_that_returns_keeps_its_item(server: Served) -> None:
     done: list[str] = []
 

@@ -160,9 +160,10 @@ async def test_its_end_is_waited_for(server: Served) -> None:
 
         async with PersistentNode(b, PATH, b"theirs") as theirs:
             await a.sync()
-            with pytest.raises(AcquireTimeout):
-                async with PersistentNode(a, PATH, b"ours", wait=0.05):
-                    pytest.fail("it is not ours")
+            for limit in (0, 0.05):
+                with pytest.raises(AcquireTimeout, match="somebody else's is there"):
+                    async with PersistentNode(a, PATH, b"ours", wait=limit):
+                        pytest.fail("it is not ours")
             tasks.start_soon(wait)
             await theirs.set(b"theirs still")
             assert await data_at(a) == b"theirs still"
@@ -172,6 +173,8 @@ async def test_its_end_is_waited_for(server: Served) -> None:
         tasks.cancel_scope.cancel()
     async with connect(server) as b:
         assert await data_at(b) is None
+        async with PersistentNode(b, PATH, b"at once", wait=0) as node:
+            assert node.is_present
 
 
 async def test_the_states(server: Served) -> None:
@@ -230,9 +233,19 @@ async def test_a_link_that_is_lost() -> None:
 MODES = pytest.mark.parametrize("mode", [CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL])
 
 
-@MODES
-@pytest.mark.parametrize("op", [OpCode.CREATE2, OpCode.SET_DATA, OpCode.EXISTS, OpCode.DELETE])
-@pytest.mark.parametrize("what", ["request", "answer"])
+@pytest.mark.parametrize(
+    ("mode", "op", "what"),
+    [
+        (CreateMode.EPHEMERAL, OpCode.CREATE2, "request"),
+        (CreateMode.EPHEMERAL, OpCode.CREATE2, "answer"),
+        (CreateMode.EPHEMERAL_SEQUENTIAL, OpCode.CREATE2, "answer"),
+        (CreateMode.EPHEMERAL, OpCode.SET_DATA, "request"),
+        (CreateMode.EPHEMERAL, OpCode.SET_DATA, "answer"),
+        (CreateMode.EPHEMERAL, OpCode.EXISTS, "answer"),
+        (CreateMode.EPHEMERAL_SEQUENTIAL, OpCode.DELETE, "request"),
+        (CreateMode.EPHEMERAL, OpCode.DELETE, "answer"),
+    ],
+)
 async def test_a_link_that_is_lost_in_the_middle(
     server: ServerUnderTest, mode: CreateMode, op: OpCode, what: str
 ) -> None:
@@ -291,6 +304,17 @@ async def test_given_up_while_its_create_is_unanswered(
                 return await b.get_children(FOLDER) == []
 
             await eventually(nobody_is_there, "nothing is left")
+
+
+async def test_a_create_that_is_applied_long_after_it_was_given_up() -> None:
+    """Of our own session, so that its end would come only with ours: it is taken over."""
+    async with EmbeddedServer() as server, in_memory(server) as a:
+        await a.ensure_path(FOLDER)
+        await a.create(PATH, b"late", mode=CreateMode.EPHEMERAL)
+        with anyio.fail_after(PATIENCE):
+            async with PersistentNode(a, PATH, b"ours"):
+                assert await data_at(a) == b"ours"
+        await nothing_left(server, FOLDER)
 
 
 async def test_left_while_there_is_no_link() -> None:

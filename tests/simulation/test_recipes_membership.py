@@ -18,10 +18,10 @@ FILE = Path(__file__).parent / "recipes" / "membership.py"
 @pytest.mark.parametrize("name", ["group", "partition"])
 def test_no_schedule_violates_an_invariant(name: str, backend: Backend) -> None:
     outcomes: list[Outcome] = []
-    first = 0 if backend == "trio" else 1000
+    first = 0 if backend == "trio" else 1033  # that one has found a bug, and so has 1058
     scenario = load_scenario(f"{FILE}:{name}")
-    tally = explore(scenario, range(first, first + 25), backend=backend, on_outcome=outcomes.append)
+    tally = explore(scenario, range(first, first + 26), backend=backend, on_outcome=outcomes.append)
     for outcome in outcomes:
         outcome.check()
-    assert tally.total == 25
+    assert tally.total == 26
     assert sum(tally.done.values()) > 100, "faults were done"

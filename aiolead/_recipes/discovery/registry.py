@@ -199,6 +199,7 @@ class ServiceRegistry:
             instance: what others are told.
             load_interval: how often its load is published at most, in seconds.
             wait: how long to wait for an instance of the same id, in seconds; for ever by default.
+                0 tries once.
 
         Raises:
             ConfigurationError: an argument is malformed; nothing was sent.

@@ -197,6 +197,7 @@ class Group:
             data: what the others are told; a megabyte at most.
             member_id: what they call us; by default host name, process id and something random.
             wait: how long to wait for a member of the same name, in seconds; for ever by default.
+                0 tries once.
 
         Raises (on entering):
             AcquireTimeout: we were not in within `wait` seconds.

@@ -96,7 +96,8 @@ class Keeper:
         self._lost_in = 0
         """The session in which the answer to a create was lost."""
         self._is_overwritten = False
-        self._is_blocked = False
+        self.is_blocked = False
+        """Whether somebody else's znode is there."""
         self._look_due = False
         self._news = anyio.Event()
         self._watch = client.make_watch(self._on_event)
@@ -149,7 +150,7 @@ class Keeper:
             # Whoever has given it up has cancelled this.
             await anyio.lowlevel.checkpoint_if_cancelled()
             if self.node is None:
-                if self._is_blocked and not self._look_due:
+                if self.is_blocked and not self._look_due:
                     return
                 await self._try_to_have_it()
             elif self.written != self.generation or self._is_overwritten:
@@ -163,7 +164,7 @@ class Keeper:
         self._look_due = True
         if event.type is EventType.DELETED:
             self._forget()
-            self._is_blocked = False
+            self.is_blocked = False
         self._news.set()
 
     def _on_state(self, _state: SessionState, _session_id: int) -> None:
@@ -187,12 +188,12 @@ class Keeper:
     # --- having it -----------------------------------------------------------------------------
 
     async def _try_to_have_it(self) -> None:
-        if self._is_blocked:
+        if self.is_blocked:
             stat = await self._exists()
             if stat is not None:
                 self._take_or_wait(stat)
                 return
-            self._is_blocked = False
+            self.is_blocked = False
         await self._pause_between_repairs()
         if self._is_sequential and self._lost_in == self._client.session_id:
             found = await find_unclaimed(
@@ -274,13 +275,17 @@ class Keeper:
             self._watch.close()
             self._watch = self._client.make_watch(self._on_event)
         else:
-            self._is_blocked = True
+            self.is_blocked = True
+            self._on_change()
 
     def _is_ours(self, stat: Stat) -> bool:
         if not self._is_ephemeral:
             return stat.ephemeral_owner == 0  # nobody can tell, so whoever keeps it shares it
-        mine = stat.ephemeral_owner == self._client.session_id == self._lost_in
-        return mine and stat.czxid not in self._claims.going
+        # One of our session that nobody here has is that of a lost create: ours, or that of a
+        # keeper before us, who may not know of it yet. To wait for its end would be for ever.
+        mine = stat.ephemeral_owner == self._client.session_id
+        given_up = stat.czxid in self._claims.going
+        return mine and not given_up and self._claims.kept.get(self.name or "", self) is self
 
     def _take(self, node: Kept) -> None:
         """It is ours; what it holds is not known to be what is wanted."""
@@ -288,7 +293,7 @@ class Keeper:
         self.name = node.path
         self._claims.kept[node.path] = self
         self._is_overwritten = True
-        self._is_blocked = False
+        self.is_blocked = False
 
     # --- looking after it ----------------------------------------------------------------------
 

@@ -116,20 +116,19 @@ class KeptNode(AsyncIterable[NodeState]):
             on_end=self._ended,
         )
         is_there = False
+        timeout = self._client.session_timeout
         try:
             self._client.spawn(keeper.run)
-            with anyio.move_on_after(self._wait):
-                await self._written(0)
-                is_there = True
+            # Without a wait it is tried once, which takes as long as it takes.
+            with anyio.move_on_after(timeout if self._wait == 0 else self._wait):
+                is_there = await self._made(is_patient=self._wait != 0)
         finally:
             if not is_there:
                 keeper.discard()
                 self._closed()
         if not is_there:
-            raise AcquireTimeout(
-                f"{self._prefix}: not ours within {self._wait:g} seconds: somebody else has a "
-                "znode there, or no server was reached"
-            )
+            why = "somebody else's is there" if keeper.is_blocked else "no server was reached"
+            raise AcquireTimeout(f"{self._prefix}: not ours within {self._wait:g} seconds: {why}")
         # No checkpoint from here on.
         self._scope.__enter__()
         self._is_inside = True
@@ -192,6 +191,18 @@ class KeptNode(AsyncIterable[NodeState]):
         if self._error is not None:
             raise self._error
         return self._keeper.want(checked_data(data))
+
+    async def _made(self, *, is_patient: bool) -> bool:
+        """Waits until it is there; unless we are patient, gives up if somebody else's is."""
+        await anyio.lowlevel.checkpoint()
+        keeper = self._keeper
+        while keeper is not None and keeper.written < 0:
+            if self._error is not None:
+                raise self._error
+            if keeper.is_blocked and not is_patient:
+                return False
+            await self._news.wait()
+        return True
 
     async def _written(self, generation: int) -> None:
         """Waits until the servers have confirmed data of that number, or later."""
@@ -281,7 +292,7 @@ class PersistentNode(KeptNode):
         data: what it holds at first.
         mode: `EPHEMERAL`, `EPHEMERAL_SEQUENTIAL`, or `PERSISTENT`.
         restore: whether data that others have set is overwritten with ours.
-        wait: how long entering waits for it, in seconds; for ever by default.
+        wait: how long entering waits for it, in seconds; for ever by default. 0 tries once.
         acl: of the znode, and of what is missing above it, which is created as containers.
 
     Raises:

@@ -189,9 +189,12 @@ class Work:
         self.is_done = anyio.Event()
 
     def look(self) -> None:
-        """After the healing, somebody has to own each item; that is what all wait for."""
-        alive = {process.name for process in self.world.alive()}
-        if self.world.is_healed and all(owners & alive for owners in self.owners.values()):
+        """After the healing all are owned, by everybody the same number; all wait for that."""
+        shares = [
+            sum(process.name in owners for owners in self.owners.values())
+            for process in self.world.alive()
+        ]
+        if self.world.is_healed and sum(shares) == len(ITEMS) and max(shares) - min(shares) <= 1:
             self.is_done.set()
 
 
