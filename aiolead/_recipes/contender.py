@@ -60,7 +60,6 @@ class Contender(Place):
     ) -> None:
         super().__init__(client, path, layout, role, data, acl=acl)
         self._places = places
-        self._is_pair = False
         self._is_new = False
         """Whether we have not waited since the answer to our create, nor changed connections."""
         self._seen: Standing | None = None
@@ -118,6 +117,7 @@ class Contender(Place):
         unsubscribe = self._client.subscribe(self._on_state)
         try:
             while True:
+                self._seen = None
                 try:
                     in_front = await self._join() or await attempt()
                     if in_front:
@@ -156,31 +156,22 @@ class Contender(Place):
         return await self._create()
 
     async def _create(self) -> bool:
-        """One round trip: the create, and a look at how many others there are."""
+        """One round trip: the create, and a look at the line, which shows the new znode, too."""
         if not await self._ready_to_create():
             return False
-        client, line = self._client, self._line
+        # Where others of ours are in the line already, the one before us is mostly one of them.
+        is_first_of_ours = self._line.is_empty
         create = self._send_create()
-        if self._role.shares:
-            return await self._create_and_list(create)
-        # Who found others there last time expects them now, and asks for what it needs then.
-        count = None if line.was_contended else client.exists(self._path)
-        node = await self._await_created(create)
-        self._is_new = True
-        if count is None:
-            return False
-        stat = await count
-        children = stat.num_children if stat is not None else 0
-        line.was_contended = children > self._places
-        self._is_pair = children == 2
-        return 0 < children <= self._places or node.sequence == 0
-
-    async def _create_and_list(self, create: Reply[Created]) -> bool:
-        """Where some share, a number of others says nothing: it takes their names."""
-        listing = self._client.get_children(self._path)
+        listing = self._client.get_children(self._path) if is_first_of_ours else None
         await self._await_created(create)
         self._is_new = True
-        self._seen = self._place_among(await listing)
+        if listing is None:
+            return False
+        try:
+            self._seen = self._place_among(await listing)
+        except NoNodeError:
+            raise OwnGone from None
+        self._line.was_contended = bool(self._seen.watch)
         return not self._seen.watch
 
     def _take_seen(self) -> Standing | None:
@@ -195,8 +186,7 @@ class Contender(Place):
         Raises:
             OwnGone: our znode is not there any more.
         """
-        place = self._take_seen() or self._guess() or await self._look()
-        waited = False
+        place = self._take_seen() or self._behind_ours() or await self._look()
         while place.watch:
             self._wake = anyio.Event()
             self._stale = False
@@ -205,7 +195,6 @@ class Contender(Place):
                 continue
             if self._on_rank is not None:
                 self._on_rank(place.rank - self._places + 1 if place.is_exact else None)
-            waited = True
             self._is_new = False
             if not (self._gone or self._own_gone or self._stale):
                 await self._wake.wait()
@@ -214,24 +203,24 @@ class Contender(Place):
                 break
             if self._gone or self._stale:
                 place = await self._look()
-        self._line.was_contended = waited
         return True
 
     def _check_own(self) -> None:
         if self._own_gone or self.node.session_id != self._client.session_id:
             raise OwnGone
 
-    def _guess(self) -> Standing | None:
-        """Those with the numbers just before ours: if they are there, no listing was needed."""
+    def _behind_ours(self) -> Standing | None:
+        """Where others of ours have the numbers just before us: those, without a listing.
+
+        A client with thousands of contenders in a line would list it thousands of times.
+        """
         sequence = self.node.sequence
-        nearest = self._layout.neighbour(self._role, sequence - 1)
-        if self._places > 1 or nearest is None or sequence == 0:
+        nearest = self._line.ours_at(sequence - 1)
+        if self._places > 1 or self._role.shares or nearest is None:
             return None
-        if self._is_pair:  # the two of us: then it holds, and its departure leaves us first
-            return Standing(1, (nearest,), is_next=True)
-        before = self._layout.neighbour(self._role, sequence - 2) if sequence > 1 else None
+        before = self._line.ours_at(sequence - 2)
         watch = (nearest,) if before is None else (nearest, before)
-        return Standing(len(watch), watch, is_next=False, is_exact=sequence == len(watch))
+        return Standing(len(watch), watch, is_next=False, is_exact=False)
 
     async def _look(self) -> Standing:
         """Lists the line and finds our place in it.
@@ -297,9 +286,10 @@ class Contender(Place):
         it. We would wait for ourselves.
         """
         ours = stat.ephemeral_owner == self._client.session_id
-        if ours and name not in self._line.claimed and self._layout.is_like_ours(self._role, name):
+        is_unclaimed = not self._line.is_claimed(name)
+        if ours and is_unclaimed and self._layout.is_like_ours(self._role, name):
             ghost = Node.of(Created(join(self._path, name), stat), stat.ephemeral_owner)
-            self._line.claim(ghost)
+            self._line.claim(ghost.name)
             self._client.spawn(partial(pay, self._client, self._line, ghost))
 
     def _on_ahead(self, name: str, event: WatchEvent) -> None:
@@ -396,5 +386,4 @@ class Contender(Place):
     def _forget(self) -> None:
         self._leave_watches()
         super()._forget()
-        self._is_pair = False
         self._seen = None

@@ -128,7 +128,7 @@ class Writer(Contender):
     def _send(self) -> None:
         writer, path = self.node, self._reader_path
         # Whoever looks for znodes that nobody wants must leave it alone.
-        self._line.claimed.add(basename(path))
+        self._line.claim(basename(path))
         self._writer_watch, self._own_watch = self._own_watch, None
         self.mode = Mode.MOVING
         change = (
@@ -178,7 +178,7 @@ class Writer(Contender):
             reader = Node(self._reader_path, writer.sequence, stat.czxid, writer.session_id)
             self._node = reader
             self.mode = Mode.READER
-            self._line.forget(writer)
+            self._line.forget(writer.name)
             self._close_writer_watch()
             if not self._has_moved:
                 self._move_hold()
@@ -201,7 +201,7 @@ class Writer(Contender):
 
     def _stay(self) -> None:
         """Goes back to the writer: the transaction was not applied."""
-        self._line.claimed.discard(basename(self._reader_path))
+        self._line.forget(basename(self._reader_path))
         self._close_own_watch()
         self._own_watch, self._writer_watch = self._writer_watch, None
         self.mode = Mode.WRITER
@@ -254,11 +254,11 @@ class Writer(Contender):
                 if isinstance(delete.error(), ConnectionLossError):
                     self._client.spawn(job)
                 else:
-                    self._line.claimed.discard(basename(path))
+                    self._line.forget(basename(path))
 
             delete.add_done_callback(deleted)
         else:
-            self._line.claimed.discard(basename(path))
+            self._line.forget(basename(path))
         return None
 
 
@@ -284,4 +284,4 @@ async def _delete_reader(
                 return
             return
     finally:
-        line.claimed.discard(basename(path))
+        line.forget(basename(path))

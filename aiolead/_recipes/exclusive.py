@@ -101,7 +101,6 @@ class _OneZnode(Attempt):
             client.shared(path, Claims),
             path,
             data,
-            sequential=False,
             acl=acl,
             on_gone=self._rouse,
         )

@@ -32,11 +32,10 @@ class Layout(enum.Enum):
     """The naming scheme of the contenders on a path."""
 
     CURATOR = "curator"
-    """`lock-` or `latch-`, then the number: waited for by Curator, and by whoever understands it.
+    """`<session>-<count>-`, then `lock-` or `latch-`, then the number.
 
-    Curator itself puts a random prefix before the marker, to find its own znode again after a lost
-    answer; we go by the session that owns the znode instead. The name of a neighbour then follows
-    from its number, so that joining a line needs no listing of it.
+    Curator waits for those, and so does whoever understands its names: what counts is what follows
+    the marker. Curator itself puts a random prefix before it.
     """
 
     KAZOO = "kazoo"
@@ -48,25 +47,24 @@ class Layout(enum.Enum):
     def prefix(self, role: Role, session_id: int, count: int) -> str:
         """What the server appends the number to.
 
+        No two znodes ever have the same name: numbers begin anew when a path was deleted and made
+        again, and a request of ours that was held back until then (a fenced write, a delete) must
+        not take somebody else's znode for ours.
+
         Args:
             role: what is contended for.
             session_id: the session that contends.
             count: how many contenders that session has had: with its id, unique.
         """
+        owner = f"{session_id & (1 << 64) - 1:016x}"
         if self is Layout.CURATOR:
-            return role.value
-        return f"{session_id & (1 << 64) - 1:016x}{count:016x}{_kazoo_marker(role)}"
-
-    def neighbour(self, role: Role, sequence: int) -> str | None:
-        """The name that a contender like us has with a given number, where that is known."""
-        if role.shares or self is not Layout.CURATOR:
-            return None
-        return f"{role.value}{sequence:010d}"
+            return f"{owner}-{count:x}-{role.value}"
+        return f"{owner}{count:016x}{_kazoo_marker(role)}"
 
     def is_like_ours(self, role: Role, name: str) -> bool:
         """Whether a name could be one that we have given."""
         if self is Layout.CURATOR:
-            pattern = re.escape(role.value)
+            pattern = f"[0-9a-f]{{16}}-[0-9a-f]+-{role.value}"
         else:
             pattern = "[0-9a-f]{32}" + _kazoo_marker(role)
         return re.fullmatch(pattern + r"\d{10}", name, re.ASCII) is not None

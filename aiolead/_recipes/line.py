@@ -1,9 +1,9 @@
 """What the contenders of one client on one path share: which znodes there are theirs.
 
 A create whose answer was lost may have been applied. Its znode, if there is one, is found again by
-its owner: an ephemeral znode of our session, named and filled like ours, that no contender of ours
-claims. Names are claimed synchronously, as the answer to a create comes in; and one connection
-answers in order; so a znode that is listed and unclaimed belongs to a create whose answer was lost.
+its name, which begins with what no other one's does. Names are claimed synchronously, as the answer
+to a create comes in; and one connection answers in order; so a znode of our session that is seen
+and unclaimed belongs to a create whose answer was lost.
 """
 
 from __future__ import annotations
@@ -16,11 +16,6 @@ from ..abc import CoordinationClient
 from ..errors import ConnectionLossError, NoNodeError, SessionError
 from ..model import Created
 from ..paths import basename, join, sequence_of
-from .layout import Layout, Role
-from .revocation import is_request
-
-AT_ONCE = 100
-"""How many znodes are looked at in one go, when a lost create is searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,69 +47,72 @@ class Node:
 
 
 class Line:
-    """The znodes of this client's contenders on a path, by name."""
+    """The znodes of this client's contenders on a path."""
 
     def __init__(self) -> None:
-        self.claimed: set[str] = set()
         self.joined = 0
         """How many contenders there have been."""
+        self.joining = 0
+        """How many creates are on their way."""
         self.was_contended = False
-        """Whether the last to join found others there: then the next one expects that too."""
+        """Whether the last listing of the line showed others before us: it may be so again."""
+        self._claimed: set[str] = set()
+        self._at: dict[int | None, str] = {}
 
-    def claim(self, node: Node) -> None:
-        self.claimed.add(node.name)
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody of ours is in the line, or on the way there."""
+        return not self._claimed and not self.joining
 
-    def forget(self, node: Node) -> None:
-        self.claimed.discard(node.name)
+    def claim(self, name: str) -> None:
+        """Takes note that a znode is wanted by somebody here."""
+        self._claimed.add(name)
+        self._at[sequence_of(name)] = name
 
-    async def find_lost(
-        self, client: CoordinationClient, path: str, layout: Layout, role: Role, data: bytes
-    ) -> Node | None:
-        """Finds, and claims, a znode of ours that nobody claims: that of a lost create.
+    def forget(self, name: str) -> None:
+        self._claimed.discard(name)
+        if self._at.get(sequence_of(name)) == name:
+            del self._at[sequence_of(name)]
+
+    def is_claimed(self, name: str) -> bool:
+        return name in self._claimed
+
+    def ours_at(self, sequence: int) -> str | None:
+        """The name of our contender with that number, if it is one of ours."""
+        return self._at.get(sequence)
+
+    async def find_lost(self, client: CoordinationClient, path: str, prefix: str) -> Node | None:
+        """Finds, and claims, the znode of a create whose answer was lost.
+
+        Args:
+            client: whose session it was.
+            path: the path.
+            prefix: how its name begins: no other one's does.
 
         Raises:
             ConnectionLossError, SessionExpiredError: nothing is known yet.
         """
-        session_id = client.session_id
         caught_up = client.sync(path)  # this server may not have seen what the last one applied
         names = client.get_children(path)
         try:
             await caught_up
-            found = sorted(n for n in await names if layout.is_like_ours(role, n))
+            found = [join(path, name) for name in await names if name.startswith(prefix)]
+            stat = await client.exists(found[0]) if found else None
         except NoNodeError:
             return None
-        unclaimed = [name for name in found if name not in self.claimed]
-        for start in range(0, len(unclaimed), AT_ONCE):
-            batch = unclaimed[start : start + AT_ONCE]
-            looks = [(name, client.get(join(path, name))) for name in batch]
-            for name, look in looks:
-                try:
-                    content, stat = await look
-                except NoNodeError:
-                    continue
-                # Others may have asked for it meanwhile: see `revocation`.
-                is_like_ours = content == data or is_request(content)
-                ours = stat.ephemeral_owner == session_id and is_like_ours
-                if ours and name not in self.claimed:
-                    node = Node.of(Created(join(path, name), stat), session_id)
-                    self.claim(node)
-                    return node
-        return None
+        if stat is None:
+            return None
+        node = Node.of(Created(found[0], stat), stat.ephemeral_owner)
+        self.claim(node.name)
+        return node
 
 
 async def delete_until_gone(client: CoordinationClient, node: Node) -> None:
-    """Pays a debt: deletes a znode, over as many connections as it takes, while it can be ours.
-
-    It looks before it deletes: the delete whose answer was lost may have been applied, and the
-    empty path have been reaped and made anew since. Then the name is somebody else's.
-    """
+    """Pays a debt: deletes a znode, over as many connections as it takes, while it can be ours."""
     while True:
         try:
             await client.ready()
             if client.session_id != node.session_id:
-                return
-            stat = await client.exists(node.path)
-            if stat is None or stat.czxid != node.token:
                 return
             await client.delete(node.path)
         except ConnectionLossError:
@@ -128,9 +126,7 @@ async def delete_lost(
     client: CoordinationClient,
     line: Line,
     path: str,
-    layout: Layout,
-    role: Role,
-    data: bytes,
+    prefix: str,
     session_id: int,
     *,
     already_looked: bool,
@@ -141,9 +137,7 @@ async def delete_lost(
         client: whose session it was.
         line: the claims on the path.
         path: the path.
-        layout: how its contenders are named.
-        role: what is contended for.
-        data: what the znode holds.
+        prefix: how the name of the znode begins.
         session_id: the session; once it is over there is no debt.
         already_looked: whether it was searched for in vain. A create that was on its way over a
             connection that we gave up may be applied after that, so there is one more look when
@@ -157,14 +151,14 @@ async def delete_lost(
             await client.ready()
             if client.session_id != session_id:
                 return
-            node = await line.find_lost(client, path, layout, role, data)
+            node = await line.find_lost(client, path, prefix)
         except ConnectionLossError:
             continue
         except SessionError:
             return
         if node is not None:
             await delete_until_gone(client, node)
-            line.forget(node)
+            line.forget(node.name)
         if node is not None or already_looked:
             return
         already_looked = True

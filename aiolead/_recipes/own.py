@@ -17,7 +17,10 @@ from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import ConnectionLossError, LossReason, NoNodeError, Outcome, SessionError
 from ..model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
 from ..paths import basename, join, parent, sequence_of
-from .line import AT_ONCE, Node, delete_until_gone
+from .line import Node, delete_until_gone
+
+AT_ONCE = 100
+"""How many znodes are looked at in one go, when a lost create is searched for."""
 
 
 class ZnodeGone(Exception):
@@ -33,6 +36,8 @@ class Claims:
 
     def __init__(self) -> None:
         self.tokens: set[int] = set()
+        self.created = 0
+        """How many sequential ones there have been."""
 
 
 class OwnZnode:
@@ -41,9 +46,10 @@ class OwnZnode:
     Args:
         client: the session.
         claims: shared by everybody here who makes such znodes at this path.
-        path: of the znode; if it is sequential, what the server appends the number to.
+        path: of the znode; if it is sequential, what its path begins with.
         data: what it holds.
-        sequential: whether it is.
+        marker: what the server appends the number to, if it is sequential: after the session and a
+            count, so that no two ever have the same name (see `Layout.prefix`).
         acl: of the znode.
         on_gone: called, synchronously, when somebody else has deleted it.
     """
@@ -55,7 +61,7 @@ class OwnZnode:
         path: str,
         data: bytes,
         *,
-        sequential: bool,
+        marker: str | None = None,
         acl: Sequence[ACL] | None,
         on_gone: Callable[[], object],
     ) -> None:
@@ -63,7 +69,8 @@ class OwnZnode:
         self._claims = claims
         self._path = path
         self._data = data
-        self._sequential = sequential
+        self._stem = path
+        self._marker = marker
         self._acl = acl
         self._on_gone = on_gone
         self._node: Node | None = None
@@ -105,7 +112,12 @@ class OwnZnode:
     def create(self) -> Reply[Created]:
         """Hands the create over. The answer is taken note of, whoever waits for it."""
         self._create_session = self._client.session_id
-        mode = CreateMode.EPHEMERAL_SEQUENTIAL if self._sequential else CreateMode.EPHEMERAL
+        mode = CreateMode.EPHEMERAL
+        if self._marker is not None:
+            mode = CreateMode.EPHEMERAL_SEQUENTIAL
+            self._claims.created += 1
+            owner = f"{self._create_session & (1 << 64) - 1:016x}-{self._claims.created:x}"
+            self._path = f"{self._stem}{owner}-{self._marker}"
         create = self._client.create(self._path, self._data, mode=mode, acl=self._acl)
         self._creating = create
         create.add_done_callback(partial(self._created, create, self._create_session))
@@ -132,7 +144,7 @@ class OwnZnode:
 
     def _claimed(self, created: Created) -> Node:
         stat = created.stat
-        sequence = sequence_of(created.path) if self._sequential else None
+        sequence = sequence_of(created.path) if self._marker is not None else None
         self._claims.tokens.add(stat.czxid)
         return Node(created.path, sequence or 0, stat.czxid, stat.ephemeral_owner)
 
@@ -169,7 +181,7 @@ class OwnZnode:
         above = parent(self._path)
         caught_up = client.sync(above)  # this server may not have seen what the last one applied
         paths = [self._path]
-        if self._sequential:
+        if self._marker is not None:
             children = client.get_children(above)
             prefix = basename(self._path)
             try:

@@ -71,6 +71,7 @@ class Place:
         self._node: Node | None = None
         self._creating: Reply[Created] | None = None
         self._create_session = 0
+        self._prefix = ""
         self._discarded = False
         # What watches have told since it was last looked at.
         self._wake = anyio.Event()
@@ -102,7 +103,8 @@ class Place:
         client, line = self._client, self._line
         session_id = client.session_id
         line.joined += 1
-        prefix = self._layout.prefix(self._role, session_id, line.joined)
+        line.joining += 1
+        prefix = self._prefix = self._layout.prefix(self._role, session_id, line.joined)
         self._create_session = session_id
         create = self._creating = client.create(
             join(self._path, prefix),
@@ -127,13 +129,14 @@ class Place:
 
     def _created(self) -> None:
         """The answer to our create is there: in the client's task, before anything after it."""
+        self._line.joining -= 1
         create, self._creating = self._creating, None
         if create is None:
             return
         error = create.error()
         if error is None:
             node = Node.of(create.result(), self._client.session_id)
-            self._line.claim(node)
+            self._line.claim(node.name)
             self._node = node
             if self._discarded:
                 self._drop_node()
@@ -147,9 +150,7 @@ class Place:
         if self._creating is None:
             return
         if self._client.session_id == self._create_session:
-            node = await self._line.find_lost(
-                self._client, self._path, self._layout, self._role, self._data
-            )
+            node = await self._line.find_lost(self._client, self._path, self._prefix)
             if node is not None:
                 self._creating = None
                 self._node = node
@@ -238,7 +239,7 @@ class Place:
         self._close_own_watch()
         node, self._node = self._node, None
         if node is not None:
-            self._line.forget(node)
+            self._line.forget(node.name)
         self._own_look = None
         self._own_gone = self._is_asked_for = False
 
@@ -253,9 +254,7 @@ class Place:
             return None
         own_watch, self._own_watch = self._own_watch, None
         if self._own_gone or node.session_id != self._client.session_id:
-            # Where the whole path was deleted, its numbers have started anew: a znode of that
-            # name may be somebody else's by now.
-            self._line.forget(node)
+            self._line.forget(node.name)
             if own_watch is not None:
                 own_watch.close()
             return None
@@ -270,7 +269,7 @@ class Place:
         if isinstance(delete.error(), ConnectionLossError):
             self._client.spawn(partial(pay, self._client, self._line, node))
         else:
-            self._line.forget(node)
+            self._line.forget(node.name)
 
     def _owe_lost_create(self, *, already_looked: bool = False) -> None:
         self._creating = None
@@ -280,9 +279,7 @@ class Place:
                 self._client,
                 self._line,
                 self._path,
-                self._layout,
-                self._role,
-                self._data,
+                self._prefix,
                 self._create_session,
                 already_looked=already_looked,
             )
@@ -293,4 +290,4 @@ async def pay(client: CoordinationClient, line: Line, node: Node) -> None:
     try:
         await delete_until_gone(client, node)
     finally:
-        line.forget(node)
+        line.forget(node.name)

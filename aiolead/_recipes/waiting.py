@@ -248,7 +248,7 @@ class Waiter(Place):
             own_watch.close()
         error = change.error()
         if error is None:
-            self._line.forget(node)
+            self._line.forget(node.name)
         elif not isinstance(error, SessionError):
             self._client.spawn(partial(self._take_away_later, node))
 
@@ -275,4 +275,4 @@ class Waiter(Place):
         except (NoNodeError, SessionError):
             return
         finally:
-            self._line.forget(node)
+            self._line.forget(node.name)

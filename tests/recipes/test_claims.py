@@ -12,5 +12,6 @@ async def test_a_name_is_claimed_while_its_znode_is_there() -> None:
         line = client.shared("/lock", Line)
         for _ in range(3):
             async with Lock(client, "/lock").hold() as held:
-                assert [f"/lock/{name}" for name in line.claimed] == [held.path]
-            assert line.claimed == set()
+                assert line.is_claimed(held.path.removeprefix("/lock/"))
+                assert not line.is_empty
+            assert line.is_empty

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import pairwise
 
 import anyio
 import pytest
@@ -55,9 +56,9 @@ async def test_a_lock_costs_three_requests_in_two_round_trips() -> None:
             before, segments = server.requests.copy(), len(wire.segments)
             for _ in range(5):
                 async with lock:
-                    assert server.requests - before == {"CREATE2": 1, "EXISTS": 1}
+                    assert server.requests - before == {"CREATE2": 1, "GET_CHILDREN": 1}
                     assert len(wire.segments) - segments == 1, "both leave in one segment"
-                assert server.requests - before == {"CREATE2": 1, "EXISTS": 1, "DELETE": 1}
+                assert server.requests - before == {"CREATE2": 1, "GET_CHILDREN": 1, "DELETE": 1}
                 assert len(wire.segments) - segments == 2
                 before, segments = server.requests.copy(), len(wire.segments)
 
@@ -92,7 +93,7 @@ async def test_a_lock_that_is_held_for_a_while_is_watched_and_renewed() -> None:
             assert server.watches() == {held.path: {client.session_id}}
         assert server.requests - before == {
             "CREATE2": 1,
-            "EXISTS": 1,
+            "GET_CHILDREN": 1,
             "GET_DATA": 1,
             "MULTI": 1,
             "SYNC": 1,
@@ -115,7 +116,7 @@ async def test_leading_costs_three_more_requests() -> None:
                 assert server.watches() == {term.path: {client.session_id}}
             assert server.requests - before == {
                 "CREATE2": 1,
-                "EXISTS": 1,
+                "GET_CHILDREN": 1,
                 "GET_DATA": 1,
                 "MULTI": 1,
                 "SYNC": 1,
@@ -143,13 +144,13 @@ async def test_a_lock_on_an_idle_session_costs_one_request_more() -> None:
                 assert client.lease.remaining() == 0
                 before, segments = server.requests.copy(), len(wire.segments)
                 async with lock:
-                    assert server.requests - before == {"CREATE2": 1, "EXISTS": 1, "MULTI": 1}
+                    assert server.requests - before == {"CREATE2": 1, "GET_CHILDREN": 1, "MULTI": 1}
                     assert len(wire.segments) - segments == 2
                     assert client.lease.remaining() >= 60 / 8
                 # The next one profits from it.
                 before, segments = server.requests.copy(), len(wire.segments)
                 async with lock:
-                    assert server.requests - before == {"CREATE2": 1, "EXISTS": 1}
+                    assert server.requests - before == {"CREATE2": 1, "GET_CHILDREN": 1}
                     assert len(wire.segments) - segments == 1
 
 
@@ -166,7 +167,7 @@ async def test_locks_one_after_another_prove_each_other() -> None:
                 clock.advance(60 / 10)
                 async with lock:
                     pass
-            assert server.requests - before == {"CREATE2": 50, "EXISTS": 50, "DELETE": 50}
+            assert server.requests - before == {"CREATE2": 50, "GET_CHILDREN": 50, "DELETE": 50}
 
 
 async def test_who_does_not_get_it_costs_little() -> None:
@@ -180,8 +181,8 @@ async def test_who_does_not_get_it_costs_little() -> None:
                         assert held is None
                     more = server.requests - before
                     await eventually(lambda: len(contenders_left(server, PATH)) == 1, "it left")
-                    assert more["CREATE2"] == more["EXISTS"] == more["GET_CHILDREN"] == 1
-                    assert set(more) <= {"CREATE2", "EXISTS", "GET_CHILDREN", "DELETE"}
+                    assert more["CREATE2"] == more["GET_CHILDREN"] == 1
+                    assert set(more) <= {"CREATE2", "GET_CHILDREN", "DELETE"}
 
 
 # --- in line -----------------------------------------------------------------------------------
@@ -281,16 +282,44 @@ async def test_a_hand_over_wakes_the_next_and_prepares_the_one_behind(length: in
                 await _hand_over(server, queue, number)
 
 
-async def test_a_long_line_costs_each_of_them_no_more() -> None:
+async def test_a_long_line_costs_each_of_them_one_name_more() -> None:
+    """They are sent once: to whoever joins. Handing over costs the same, whatever the length."""
     async with quiet_server() as server:
         queue = Queue(server, 50)
         async with queue.open():
-            costs = queue.cost_of_joining
-            assert len(set(costs[2:])) == 1, costs
-            # The first two know without asking for more who is before them.
-            assert costs[0] < costs[1] < costs[2]
+            name = contenders_left(server, PATH)[0].rpartition("/")[2]
+            sent, received = zip(*queue.cost_of_joining[2:], strict=True)
+            assert len(set(sent)) == 1
+            assert {more - less for less, more in pairwise(received)} == {4 + len(name)}
             for number in range(5):
                 await _hand_over(server, queue, number)
+
+
+async def test_many_of_one_client_do_not_list_each_other() -> None:
+    """It knows its own: the first one lists the line, and later the one that is to be next."""
+    async with quiet_server() as server:
+        wire = Wire(server)
+        async with wire.connect(session_timeout=60, clock=stopped_clock) as client:
+            await client.create(PATH)
+            leave = anyio.Event()
+            entered: list[Lock] = []
+
+            async def hold(lock: Lock) -> None:
+                async with lock:
+                    entered.append(lock)
+                    await leave.wait()
+
+            async with anyio.create_task_group() as tasks:
+                for _ in range(200):
+                    tasks.start_soon(hold, Lock(client, PATH))
+                await eventually(
+                    lambda: sum(map(len, server.watches().values())) >= 199, "all are in line"
+                )
+                assert server.requests["CREATE2"] == 1 + 200
+                assert server.requests["GET_CHILDREN"] <= 3
+                leave.set()
+            assert len(entered) == 200
+            assert server.requests["GET_CHILDREN"] <= 203
 
 
 async def test_who_gives_up_in_the_middle_delays_nobody() -> None:

@@ -24,6 +24,8 @@ from support.faults import (
 from support.raw import RawClient
 
 import aiolead
+from aiolead import Layout
+from aiolead._recipes.layout import Role
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
 from aiolead.testing import FaultProxy, OpCode
@@ -404,8 +406,9 @@ async def create_that_is_applied_after_it_was_looked_for(arena: Arena, line: str
         # No server would take a create from an old connection. A server that was slow, or frozen,
         # with the create already read, would; what it leaves is made here by other means.
         session = (machine.session_id, machine._password)
+        first = Layout.CURATOR.prefix(Role.LOCK, machine.session_id, 1)
         with RawClient(arena.hosts + arena.chroot, session=session) as raw:
-            raw.create(f"{line}/lock-", b"c", flags=3)
+            raw.create(f"{line}/{first}", b"c", flags=3)
             raw.drop()
 
     c.proxy.refuse()  # two connections would take the session from each other

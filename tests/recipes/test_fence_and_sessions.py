@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from aiolead import ConnectionLossError, Fenced, Lock, LockLost, connect
+from aiolead import ConnectionLossError, CreateMode, Fenced, Lock, LockLost, connect
 from aiolead.testing import EmbeddedServer
 
 
@@ -25,18 +25,16 @@ async def test_a_fence_does_not_outlive_its_session() -> None:
                         server.expire_session(client.session_id)
                         await anyio.sleep_forever()
                 await client.ready()
-                await other.delete("/lock")  # as the servers do with a container that is empty
-                async with Lock(other, "/lock").hold() as successor:
-                    assert successor.path == path
-                    direct = client.fenced(path)
-                    with pytest.raises(Fenced):
-                        await fence.set("/data", b"from the past")
-                    with pytest.raises(Fenced):
-                        await fence.transaction().set("/data", b"from the past")
-                    with pytest.raises(Fenced):
-                        await plain.set("/data", b"from the past")
-                    assert (await other.get("/data"))[0] == b"held"
-                    await direct.set("/data", b"by the guard's name alone")
+                await other.create(path, mode=CreateMode.EPHEMERAL)
+                direct = client.fenced(path)
+                with pytest.raises(Fenced):
+                    await fence.set("/data", b"from the past")
+                with pytest.raises(Fenced):
+                    await fence.transaction().set("/data", b"from the past")
+                with pytest.raises(Fenced):
+                    await plain.set("/data", b"from the past")
+                assert (await other.get("/data"))[0] == b"held"
+                await direct.set("/data", b"by the guard's name alone")
 
 
 async def test_a_fence_ends_with_what_it_fences() -> None:

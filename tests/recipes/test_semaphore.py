@@ -422,8 +422,7 @@ async def test_alone_it_takes_one_round_trip() -> None:
                     costs = server.requests - before
                     assert costs == {
                         "CREATE2": 1 + permits,
-                        "EXISTS": 1,
-                        "GET_CHILDREN": 1,
+                        "GET_CHILDREN": 2,
                         "GET_DATA": 1,
                     }
                 assert server.requests - before == costs + Counter({"DELETE": 1 + permits})

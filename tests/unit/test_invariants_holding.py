@@ -112,6 +112,21 @@ def test_a_revoked_hold_ends_there_but_its_holder_has_to_notice(tale: Tale) -> N
     tale.check(BOUNDS)
 
 
+@pytest.mark.parametrize(("later", "broken"), [(0.1, []), (BOUNDS.session_timeout + 0.1, ["I1"])])
+def test_who_was_not_told_that_his_place_was_taken_away_may_enter_for_a_while(
+    tale: Tale, later: float, broken: list[str]
+) -> None:
+    for number, name in ((1, "a"), (2, "b")):
+        tale.at(number).waits(name, number)
+    tale.at(3).revoked(L, "a")
+    tale.gone("a", 1)
+    tale.at(3.05).holds("b", 2)
+    tale.at(3 + later).entered(L, "a", 1)
+    tale.left(L, "a", 1, was_lost=True)
+    tale.after(0.1).leaves("b", 2)
+    assert [name for name in tale.broken() if name == "I1"] == broken
+
+
 def test_a_resigned_hold_ends_although_its_body_goes_on(tale: Tale) -> None:
     tale.at(0).entered(L, "a", 1)
     tale.at(1).stepped_down(L, "a", 1, RESIGNED)

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from aiolead._recipes.layout import Layout, Role
 from aiolead.paths import sequence_of
 
 N = "0000000007"
+OURS = "0123456789abcdef-1f-"
 GUID = "_c_8f2a1c0e-5a0b-4b0e-9c55-0123456789ab-"
 HEX = "0123456789abcdef0123456789abcdef"
 
 
-@pytest.mark.parametrize("role", [role for role in Role if not role.shares])
-def test_curators_layout_names_by_the_number_alone(role: Role) -> None:
-    prefix = Layout.CURATOR.prefix(role, 5, 1)
-    assert prefix == {Role.LOCK: "lock-", Role.ELECTION: "latch-", Role.WAIT: "wait-"}[role]
-    assert Layout.CURATOR.neighbour(role, 7) == prefix + N
-    assert Layout.CURATOR.neighbour(role, 2**31 - 1) == prefix + "2147483647"
-    assert sequence_of(prefix + N) == 7
-
-
+@pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("session_id", [1, 0x1000_0000_0000_0001, -1, -(2**63)])
-def test_kazoos_layout_makes_every_name_unique(session_id: int) -> None:
-    names = {Layout.KAZOO.prefix(Role.LOCK, session_id, count) for count in (1, 2, 2**40)}
-    assert len(names) == 3
-    for name in names:
-        assert re.fullmatch("[0-9a-f]{32}__lock__", name)
-        assert Layout.KAZOO.is_like_ours(Role.LOCK, name + N)
-        assert Layout.KAZOO.is_like_ours(Role.ELECTION, name + N)
-    assert Layout.KAZOO.neighbour(Role.LOCK, 7) is None
+@pytest.mark.parametrize("layout", Layout)
+def test_no_name_is_given_twice(layout: Layout, session_id: int, role: Role) -> None:
+    prefixes = {layout.prefix(role, session_id, count) for count in (1, 2, 0x11, 2**40)}
+    assert len(prefixes) == 4
+    for prefix in prefixes:
+        assert not any(other != prefix and other.startswith(prefix) for other in prefixes)
+        assert prefix.startswith(f"{session_id & 2**64 - 1:016x}")
+        assert layout.is_like_ours(role, prefix + N)
+        assert sequence_of(prefix + N) == 7
+
+
+def test_how_names_end() -> None:
+    ends = {role: Layout.CURATOR.prefix(role, 5, 26) for role in Role}
+    assert ends[Role.LOCK] == "0000000000000005-1a-lock-"
+    assert {role: end[20:] for role, end in ends.items()} == {role: role.value for role in Role}
+    assert Layout.KAZOO.prefix(Role.LOCK, 5, 26) == "0000000000000005000000000000001a__lock__"
 
 
 def test_prefixes_of_different_sessions_differ() -> None:
@@ -41,21 +40,22 @@ def test_prefixes_of_different_sessions_differ() -> None:
 @pytest.mark.parametrize(
     ("layout", "role", "name", "ours"),
     [
-        (Layout.CURATOR, Role.LOCK, f"lock-{N}", True),
-        (Layout.CURATOR, Role.LOCK, f"latch-{N}", False),
-        (Layout.CURATOR, Role.ELECTION, f"latch-{N}", True),
+        (Layout.CURATOR, Role.LOCK, f"{OURS}lock-{N}", True),
+        (Layout.CURATOR, Role.LOCK, f"{OURS}latch-{N}", False),
+        (Layout.CURATOR, Role.LOCK, f"lock-{N}", False),
+        (Layout.CURATOR, Role.ELECTION, f"{OURS}latch-{N}", True),
         (Layout.CURATOR, Role.LOCK, f"{GUID}lock-{N}", False),
-        (Layout.CURATOR, Role.LOCK, "lock-7", False),
-        (Layout.CURATOR, Role.LOCK, "lock--000000007", False),
-        (Layout.CURATOR, Role.LOCK, "lock-٠٠٠٠٠٠٠٠٠٧", False),
+        (Layout.CURATOR, Role.LOCK, f"{OURS}lock-7", False),
+        (Layout.CURATOR, Role.LOCK, f"{OURS}lock--000000007", False),
+        (Layout.CURATOR, Role.LOCK, f"{OURS}lock-٠٠٠٠٠٠٠٠٠٧", False),
         (Layout.KAZOO, Role.LOCK, f"{HEX}__lock__{N}", True),
         (Layout.KAZOO, Role.LOCK, f"{HEX}__rlock__{N}", False),
         (Layout.KAZOO, Role.LOCK, f"{HEX[1:]}__lock__{N}", False),
         (Layout.KAZOO, Role.LOCK, f"lock-{N}", False),
-        (Layout.CURATOR, Role.READ, f"__READ__{N}", True),
+        (Layout.CURATOR, Role.READ, f"{OURS}__READ__{N}", True),
         (Layout.CURATOR, Role.READ, f"{GUID}__READ__{N}", False),
-        (Layout.CURATOR, Role.READ, f"__WRIT__{N}", False),
-        (Layout.CURATOR, Role.WRITE, f"__WRIT__{N}", True),
+        (Layout.CURATOR, Role.READ, f"{OURS}__WRIT__{N}", False),
+        (Layout.CURATOR, Role.WRITE, f"{OURS}__WRIT__{N}", True),
         (Layout.KAZOO, Role.READ, f"{HEX}__rlock__{N}", True),
         (Layout.KAZOO, Role.READ, f"{HEX}__lock__{N}", False),
         (Layout.KAZOO, Role.WRITE, f"{HEX}__lock__{N}", True),

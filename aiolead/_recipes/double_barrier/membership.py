@@ -80,7 +80,6 @@ class Membership(Attempt):
             self._client.shared(self._path, Claims),
             join(self._path, str(uuid.uuid4())),
             self._data,
-            sequential=False,
             acl=self._acl,
             on_gone=self._rouse,
         )

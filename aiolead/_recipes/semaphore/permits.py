@@ -78,13 +78,13 @@ class Permits(Attempt):
 
     def _new_permit(self) -> OwnZnode:
         # Permits that wait bear the number of their place in line, for those who look on.
-        name = LEASE if self._place is None else f"{self._place:010d}-{LEASE}"
+        mark = "" if self._place is None else f"{self._place:010d}-"
         return OwnZnode(
             self._client,
             self._claims,
-            join(self._leases, name),
+            f"{self._leases}/{mark}",
             self._data,
-            sequential=True,
+            marker=LEASE,
             acl=self._acl,
             on_gone=self._rouse,
         )

@@ -35,6 +35,8 @@ def _overlaps(line: str, holds: list[Turn], bounds: Bounds) -> list[Violation]:
     places = bounds.places_in(line)
     for turn in holds:
         begin = turn.hold
+        if turn.was_revoked_before and begin.at - turn.revoked <= bounds.session_timeout:
+            continue  # it was over before it began, as no lease can tell
         active = [other for other in active if other.over_pos > turn.entered_pos]
         if active and not _fit(turn, active, places):
             late = []

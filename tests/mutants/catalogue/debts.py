@@ -34,29 +34,31 @@ MUTANTS = (
         number="15",
         name="adopts-by-name",
         aim=Aim((LOST_CREATES,), groups=3),
-        wrong="A znode that is named like ours is adopted, whoever owns it.",
+        wrong="The search for a lost create adopts what is in the line, whoever owns it.",
         seen_in="CURATOR-498, CURATOR-604; kazoo",
         changes=(
             Change(
                 "_recipes/line.py",
-                "ours = stat.ephemeral_owner == session_id and is_like_ours",
-                "ours = True",
+                "found = [join(path, name) for name in await names if name.startswith(prefix)]",
+                "found = [join(path, name) for name in await names]",
             ),
         ),
     ),
     Mutant(
         number="19",
-        name="adopts-from-another-session",
-        aim=Aim((LOST_CREATES,), groups=3),
-        wrong="A znode that is filled like ours is adopted without a look at its session.",
-        seen_in="CURATOR-498",
+        name="names-by-number-alone",
+        aim=Aim((("link-silent-up", "line-deleted"),), groups=3),
+        wrong="A line that is made anew has znodes of the same names: a fenced write, or a delete, "
+        "that was held back until then takes another one's znode for its own.",
+        seen_in="aiolead, until its own simulation found it",
         changes=(
             Change(
-                "_recipes/line.py",
-                "ours = stat.ephemeral_owner == session_id and is_like_ours",
-                "ours = is_like_ours",
+                "_recipes/layout.py",
+                'return f"{owner}-{count:x}-{role.value}"',
+                "return role.value",
             ),
         ),
+        tests=RARE,
     ),
     Mutant(
         number="19b",
@@ -65,11 +67,10 @@ MUTANTS = (
         wrong="The search for a lost create adopts the znode of another contender of this client.",
         changes=(
             Change(
-                "_recipes/line.py",
-                "unclaimed = [name for name in found if name not in self.claimed]",
-                "unclaimed = list(found)",
+                "_recipes/layout.py",
+                'return f"{owner}-{count:x}-{role.value}"',
+                'return f"{owner}-1-{role.value}"',
             ),
-            Change("_recipes/line.py", "if ours and name not in self.claimed:", "if ours:"),
         ),
     ),
     Mutant(
@@ -80,8 +81,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "if ours and name not in self._line.claimed and "
-                "self._layout.is_like_ours(self._role, name):",
+                "if ours and is_unclaimed and self._layout.is_like_ours(self._role, name):",
                 "if ours and self._layout.is_like_ours(self._role, name):",
             ),
         ),
@@ -122,21 +122,6 @@ MUTANTS = (
                 """,
             ),
         ),
-    ),
-    Mutant(
-        number="20c",
-        name="deletes-by-name-alone",
-        aim=Aim((("delete-answer-lost", "line-deleted"),), groups=3),
-        wrong="A debt is paid by deleting whatever has the name, without a look at whose it is.",
-        changes=(
-            Change(
-                "_recipes/line.py",
-                "if stat is None or stat.czxid != node.token:",
-                "if stat is None:",
-            ),
-        ),
-        tests=RARE,
-        note="It takes a path that is made anew while a debt is open, with the same number.",
     ),
     Mutant(
         number="20d",
@@ -210,9 +195,7 @@ MUTANTS = (
                 "_recipes/place.py",
                 """
                 if self._client.session_id == self._create_session:
-                    node = await self._line.find_lost(
-                        self._client, self._path, self._layout, self._role, self._data
-                    )
+                    node = await self._line.find_lost(self._client, self._path, self._prefix)
                 """,
                 """
                 if self._client.session_id == self._create_session:
@@ -233,9 +216,7 @@ MUTANTS = (
                 "_recipes/place.py",
                 """
                 if self._client.session_id == self._create_session:
-                    node = await self._line.find_lost(
-                        self._client, self._path, self._layout, self._role, self._data
-                    )
+                    node = await self._line.find_lost(self._client, self._path, self._prefix)
                 """,
                 """
                 if self._client.session_id == self._create_session:

@@ -174,33 +174,24 @@ MUTANTS = (
     Mutant(
         number="28",
         name="looks-before-it-creates",
-        wrong="How many others there are is looked at before our znode is created.",
+        wrong="The line is looked at before our znode is created.",
         seen_in="aiozk's Lease: list, then create",
         changes=(
             Change(
                 "_recipes/contender.py",
                 """
                 create = self._send_create()
+                listing = self._client.get_children(self._path) if is_first_of_ours else None
                 """,
                 """
-                count = None if line.was_contended else client.exists(self._path)
+                listing = self._client.get_children(self._path) if is_first_of_ours else None
                 create = self._send_create()
                 """,
             ),
             Change(
                 "_recipes/contender.py",
-                """
-                count = None if line.was_contended else client.exists(self._path)
-                node = await self._await_created(create)
-                """,
-                """
-                node = await self._await_created(create)
-                """,
-            ),
-            Change(
-                "_recipes/contender.py",
-                "children = stat.num_children if stat is not None else 0",
-                "children = stat.num_children + 1 if stat is not None else 0",
+                "self._seen = self._place_among(await listing)",
+                "self._seen = self._place_among([*await listing, self.node.name])",
             ),
         ),
     ),
@@ -231,13 +222,13 @@ MUTANTS = (
     ),
     Mutant(
         number="72b",
-        name="always-a-pair",
-        wrong="Whoever joins a line takes the one before it for the holder.",
+        name="ours-before-us-holds",
+        wrong="Whoever joins behind another one of its client takes that for the holder.",
         changes=(
             Change(
                 "_recipes/contender.py",
-                "self._is_pair = children == 2",
-                "self._is_pair = children >= 2",
+                "return Standing(len(watch), watch, is_next=False, is_exact=False)",
+                "return Standing(len(watch), watch, is_next=True, is_exact=False)",
             ),
         ),
     ),

@@ -273,7 +273,7 @@ MUTANTS = (
                 if isinstance(delete.error(), ConnectionLossError):
                     self._client.spawn(partial(pay, self._client, self._line, node))
                 else:
-                    self._line.forget(node)
+                    self._line.forget(node.name)
                 """,
                 """
                 if isinstance(delete.error(), ConnectionLossError):

@@ -170,7 +170,7 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/contender.py",
-                "place = self._take_seen() or self._guess() or await self._look()",
+                "place = self._take_seen() or self._behind_ours() or await self._look()",
                 "place = await self._look()",
             ),
         ),
