@@ -205,7 +205,8 @@ async def test_what_has_happened_without_a_link(what: str) -> None:
                 view, **{"made-anew": b"before", "set": b"after", "same": b"before", "new": b""}
             )
             await eventually(lambda: view.is_live, "it is watched again")
-            after = [await anext(changes) for _ in range(5)]
+            with anyio.fail_after(PATIENCE):
+                after = [await anext(changes) for _ in range(5)]
             assert [(change.kind, change.member.id) for change in after] == [
                 (LEFT, "deleted"),
                 (LEFT, "made-anew"),
