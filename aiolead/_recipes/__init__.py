@@ -7,10 +7,15 @@
     context      acquiring and releasing: the `async with` of every tenure
 
     layout       how a contender's znode is named, and which neighbours do not fit
+    revocation   how a holder is asked to let go
     contention   the pure kernel of everything that queues: who is in front, whom to watch
     line         what the contenders of one client on one path share
-    contender    the life of one znode in the line
+    place        the life of one ephemeral sequential znode
+    contender    one in the line: how it gets to the front, and holds
+    downgrading  a contender that writes and may become a reader
+    waiting      one that waits for a condition, and the signals that wake it
     queued       what every recipe with a line of contenders has
+    locking      what every lock in a line has
 
     own          an ephemeral znode of ours that stands in no line: its life
     attempt      what tries to hold something with such znodes

@@ -71,6 +71,22 @@ def test_processes_take_turns_with_the_lock(hosts: str) -> None:
     assert tokens == sorted(tokens)
 
 
+def test_readers_share_what_a_writer_changes(hosts: str) -> None:
+    writers = [Program("examples/read_write.py", "write", hosts=hosts) for _ in range(2)]
+    said = [writer.run() for writer in writers]
+    seen = [re.fullmatch(r"sees version (\d)", lines[1]) for lines in said]
+    assert sorted(match[1] for match in seen if match) == ["1", "2"]
+    readers = [Program("examples/read_write.py", "read", hosts=hosts) for _ in range(2)]
+    assert [reader.run() for reader in readers] == [["sees version 2"]] * 2
+
+
+def test_a_buffer_is_never_too_full_and_nothing_is_lost(hosts: str) -> None:
+    taker = Program("examples/bounded_buffer.py", "take", "5", hosts=hosts)
+    putter = Program("examples/bounded_buffer.py", "put", "5", hosts=hosts)
+    assert putter.run() == [f"puts {number}" for number in range(5)]
+    assert taker.run() == [f"takes {number}" for number in range(5)]
+
+
 def test_an_observer_sees_who_leads(hosts: str) -> None:
     with Program("examples/observe.py", hosts=hosts) as observer:
         observer.wait_for("nobody leads")

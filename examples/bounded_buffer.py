@@ -1,0 +1,41 @@
+"""A buffer with three places, between processes: who finds it full, or empty, waits for the other.
+
+AIOLEAD_HOSTS=127.0.0.1:2181 python examples/bounded_buffer.py take 5 &
+AIOLEAD_HOSTS=127.0.0.1:2181 python examples/bounded_buffer.py put 5
+"""
+
+import json
+import sys
+
+import anyio
+
+import aiolead
+
+PATH = "/examples/buffer"
+PLACES = 3
+
+
+async def main(what: str, count: int) -> None:
+    async with aiolead.connect() as client:
+        await client.ensure_path(PATH)
+        condition = aiolead.Condition(client, f"{PATH}-condition")
+
+        async def items() -> list[int]:
+            return json.loads((await client.get(PATH))[0] or b"[]")
+
+        for number in range(count):
+            async with condition as held:
+                if what == "put":
+                    while len(buffer := await items()) == PLACES:
+                        await held.wait()
+                    buffer.append(number)
+                    print(f"puts {number}", flush=True)
+                else:
+                    while not (buffer := await items()):
+                        await held.wait()
+                    print(f"takes {buffer.pop(0)}", flush=True)
+                await held.fenced().set(PATH, json.dumps(buffer).encode())
+                await held.notify_all()
+
+
+anyio.run(main, sys.argv[1], int(sys.argv[2]))
