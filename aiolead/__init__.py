@@ -127,6 +127,10 @@ from ._recipes.multi import (
     MultiLock,
     MultiTryContext,
 )
+from ._recipes.names import (
+    HeldName,
+    UniqueNames,
+)
 from ._recipes.observer import (
     ElectionObserver,
     ElectionState,
@@ -153,6 +157,7 @@ from ._recipes.reentrant import (
     ReentrantTryContext,
 )
 from ._recipes.semaphore.semaphore import Semaphore
+from ._recipes.sequence import SequenceAllocator
 from ._recipes.shared_value import (
     SharedValue,
     SharedValueView,
@@ -333,6 +338,7 @@ __all__ = [
     "Following",
     "Group",
     "Held",
+    "HeldName",
     "Holdable",
     "Hosts",
     "Identity",
@@ -403,6 +409,7 @@ __all__ = [
     "RoundRobin",
     "RuntimeInconsistencyError",
     "Semaphore",
+    "SequenceAllocator",
     "SequenceExhaustedError",
     "ServerError",
     "ServerSpec",
@@ -445,6 +452,7 @@ __all__ = [
     "TreeTooLargeError",
     "TryContext",
     "UnimplementedError",
+    "UniqueNames",
     "UnknownServerError",
     "UnsupportedError",
     "UpgradeError",

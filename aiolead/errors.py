@@ -414,19 +414,25 @@ class QueueFullError(CoordinationError):
 
 
 class SequenceExhaustedError(CoordinationError):
-    """The path's sequence counter is at the end of its 31 bits; servers hand out duplicates there.
+    """The numbers of a path are used up.
 
-    What to do: stop every contender, then delete the path (its counter starts anew with the next
-    create), or have all of them move to a fresh path.
+    Those of sequential znodes are, at the end of 31 bits; servers hand out duplicates there. What
+    to do: stop every contender, then delete the path (its counter starts anew with the next
+    create), or have all of them move to a fresh path. A `SequenceAllocator` ends at its `last`.
     """
 
     blame = Blame.CALLER
 
-    def __init__(self, path: str) -> None:
-        super().__init__(
-            f"{path} has used up its sequence numbers (2^31 creates), so order on it is no longer "
-            "defined: let all contenders stop, delete the path and start again, or use a new path"
-        )
+    def __init__(self, path: str, *, last: int | None = None) -> None:
+        if last is None:
+            text = (
+                f"{path} has used up its sequence numbers (2^31 creates), so order on it is no "
+                "longer defined: let all contenders stop, delete the path and start again, or use "
+                "a new path"
+            )
+        else:
+            text = f"{path} has given out its numbers up to {last}: use a new path"
+        super().__init__(text)
         self.path = path
 
 

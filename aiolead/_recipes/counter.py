@@ -100,8 +100,8 @@ class Counter:
         Cancellation: the last try may be applied.
 
         On connection loss: finds out whether it was applied, and if not, tries again. If the number
-        that it finds could be its own or another one's, it raises `ConnectionLossError`, with the
-        outcome `UNKNOWN`.
+        that it finds could be its own or another one's, it raises `ConnectionLossError` (or
+        `SessionExpiredError`), with the outcome `UNKNOWN`.
         """
         if not isinstance(n, int) or isinstance(n, bool):
             raise ConfigurationError(f"n: must be an int, not {n!r}")

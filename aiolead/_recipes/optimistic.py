@@ -47,11 +47,17 @@ def checked_rng(rng: random.Random | None) -> random.Random:
 
 
 async def read(client: CoordinationClient, path: str) -> tuple[bytes, Stat | None]:
-    """The data, and None for the `Stat` if there is no such znode."""
-    try:
-        return await client.get(path)
-    except NoNodeError:
-        return b"", None
+    """The data, and None for the `Stat` if there is no such znode.
+
+    A session that ends meanwhile makes no difference to that: it is asked again in the next one.
+    """
+    while True:
+        try:
+            return await client.get(path)
+        except NoNodeError:
+            return b"", None
+        except SessionExpiredError:
+            await client.ready()
 
 
 async def write(
@@ -91,8 +97,8 @@ async def compare_and_set(
         The new `Stat`; None if somebody has changed it, so that nothing was applied.
 
     Raises:
-        ConnectionLossError: the answer was lost, and what is there now does not show whether it was
-            applied.
+        ConnectionLossError, SessionExpiredError: the answer was lost, and what is there now does
+            not show whether it was applied.
 
     On connection loss: finds out whether it was applied, and if not, tries again. One thing it
     cannot tell is whether the very data that it finds are its own, or another one's.

@@ -152,7 +152,7 @@ class SharedValue(Generic[T]):
 
         On connection loss: finds out whether it was applied, and if not, tries again. Only if the
         value is there already, or was changed more than once, it cannot know whose it is, and
-        raises `ConnectionLossError`, with the outcome `UNKNOWN`.
+        raises `ConnectionLossError` (or `SessionExpiredError`), with the outcome `UNKNOWN`.
         """
         data = encoded(self._codec, value)
         stat = await compare_and_set(self._client, self._path, data, expected.stat, self._acl)

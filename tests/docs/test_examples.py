@@ -301,3 +301,48 @@ def test_a_board_shows_who_does_a_task(hosts: str) -> None:
     order = list(dict.fromkeys(line.split(",")[0].strip() for line in seen))
     assert [each for each in order if each.startswith("working")] == ["working anna", "working ben"]
     assert any(line.endswith("50%") for line in seen)
+
+
+def test_settings_are_published_and_followed(hosts: str) -> None:
+    script = "examples/configuration.py"
+    with Program(script, hosts=hosts) as service:
+        service.wait_for(r"version 0: Settings\(workers=1, queue='default'\)")
+        said = Program(script, "workers=8", "queue=jobs", hosts=hosts).run()
+        assert said == ["published as version 1"]
+        service.wait_for(r"version 1: Settings\(workers=8, queue='jobs'\)")
+        with Program(script, "workers=99", hosts=hosts) as careless:
+            careless.wait_for("refused: .*from 1 to 64, not 99")
+            assert careless.finish() == 1
+        assert Program(script, "workers=2", hosts=hosts).run() == ["published as version 2"]
+        assert Program(script, "rollback", "1", hosts=hosts).run() == ["published as version 3"]
+        service.wait_for(r"version 3: Settings\(workers=8, queue='jobs'\)")
+        service.interrupt()
+        service.finish()
+
+
+def test_no_order_number_is_given_out_twice(hosts: str) -> None:
+    desks = [Program("examples/order_desk.py", hosts=hosts) for _ in range(3)]
+    said = [line for desk in desks for line in desk.run()]
+    found = [re.fullmatch(r"desk-\d: order (\d+), (\d+) in all", line) for line in said]
+    numbers, totals = zip(*((int(f[1]), int(f[2])) for f in found if f), strict=True)
+    assert len(set(numbers)) == len(said) == 15
+    assert sorted(totals) == list(range(1, 16))
+
+
+def test_a_tree_is_mirrored(hosts: str) -> None:
+    async def make_parent() -> None:
+        async with aiolead.connect(hosts) as client:
+            await client.ensure_path("/examples")
+
+    anyio.run(make_parent)
+    with RawClient(hosts) as other, Program("examples/mirror.py", hosts=hosts) as mirror:
+        mirror.wait_for("0 znodes")
+        other.create("/examples/tree")
+        other.create("/examples/tree/a", b"one")
+        mirror.wait_for("created /examples/tree/a one")
+        other.set("/examples/tree/a", b"two")
+        mirror.wait_for("changed /examples/tree/a two")
+        other.delete("/examples/tree/a")
+        mirror.wait_for("deleted /examples/tree/a$")
+        mirror.interrupt()
+        mirror.finish()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
-from support.recipes import Served, connect, eventually, in_memory
+from support.recipes import Served, Wire, connect, eventually, in_memory
 
 from aiolead import (
     ACL,
@@ -20,6 +20,7 @@ from aiolead import (
     NoNodeError,
     Outcome,
     Permission,
+    Published,
 )
 from aiolead._wire.codes import OpCode
 from aiolead.testing import EmbeddedServer
@@ -124,6 +125,28 @@ async def test_many_publish_at_once(server: Served) -> None:
                 tasks.start_soon(publish, number)
         assert torn == []
         assert (await configs[0].get()).version == 8
+
+
+async def test_what_is_published_while_it_is_read() -> None:
+    """The keys are those of the version that is said: it is read again if that has changed."""
+    async with EmbeddedServer() as server, in_memory(server) as b:
+        wire = Wire(server)
+        async with wire.connect() as a:
+            rival = Config(b, PATH)
+            await rival.publish({"x": b"1", "y": b"1"})
+            found: list[Published[dict[str, bytes]]] = []
+
+            async def read() -> None:
+                found.append(await Config(a, PATH).get())
+
+            async with anyio.create_task_group() as tasks:
+                wire.hold()
+                before = server.requests["GET_CHILDREN"]
+                tasks.start_soon(read)
+                await eventually(lambda: server.requests["GET_CHILDREN"] > before, "it reads")
+                await rival.publish({"x": b"2", "y": b"2"})
+                wire.release()
+            assert found == [Published({"x": b"2", "y": b"2"}, 2)]
 
 
 async def test_it_is_validated_before() -> None:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from support.recipes import Served, connect, eventually, in_memory
+from support.recipes import PATIENCE, Served, connect, eventually, in_memory
 
 from aiolead import (
     Client,
@@ -104,14 +104,19 @@ async def test_a_znode_made_anew_is_not_taken_for_the_old_one() -> None:
         await b.ensure_path("/app")
         await b.create(PATH, b"old")
         async with value.follow() as view:
-            server.disconnect(a.session_id)
-            await b.delete(PATH)
-            await b.create(PATH, b"new")
-            await eventually(lambda: view.value == "new", "it is read again")
-            server.expire_session(a.session_id)
-            await b.delete(PATH)
-            await b.create(PATH, b"newer")
-            await eventually(lambda: view.value == "newer", "it is read again")
+            values = aiter(view)
+            assert await anext(values) == "old"
+            with anyio.fail_after(PATIENCE):
+                server.disconnect(a.session_id)
+                await b.delete(PATH)
+                await b.create(PATH, b"new")
+                while view.value != "new":
+                    await anext(values)
+                server.expire_session(a.session_id)
+                await b.delete(PATH)
+                await b.create(PATH, b"newer")
+                while view.value != "newer":
+                    await anext(values)
             await eventually(lambda: view.is_live, "it is watched again")
 
 

@@ -325,6 +325,7 @@ def samples() -> list[AioleadError]:
         Fenced("/a"),
         MixedLayoutError("/a/b", "sorts otherwise"),
         SequenceExhaustedError("/a"),
+        SequenceExhaustedError("/a", last=7),
         InvalidDataError("/a", ValueError("3 bytes rather than 4"), version=7),
         InvalidDataError("/a", "it is empty"),
         TreeTooLargeError("/a", 10),

@@ -50,6 +50,8 @@ NOT_EXPORTED = {
     "_recipes.double_barrier.double_barrier": {"MOST_MEMBERS"},
     "_recipes.exclusive": {"PARENT_TRIES"},
     "_recipes.layout": {"Role"},
+    "_recipes.names": {"MOST_NAMES", "TRIES"},
+    "_recipes.sequence": {"LAST", "STAMP"},
     "_recipes.tree.cache": {"MAX_NODES"},
     "_recipes.tree.copy": {"TreeCopy"},
     "_recipes.semaphore.semaphore": {"MOST_AT_ONCE"},
@@ -62,6 +64,8 @@ NOT_EXPORTED = {
 }
 
 MADE_BY_USERS = {
+    "UniqueNames",
+    "SequenceAllocator",
     "TreeCache",
     "ACL",
     "Auth",

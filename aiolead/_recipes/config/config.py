@@ -256,7 +256,7 @@ class Config(Generic[T]):
     ) -> int:
         client = self._client
         self._calls.count += 1
-        author = f"{client.session_id & (1 << 64) - 1:x}-{self._calls.count}"
+        author = f"{client.session_id & (1 << 64) - 1:016x}-{self._calls.count}"
         doubt: ConnectionLossError | SessionExpiredError | None = None
         attempted = failures = 0
         while True:
@@ -302,6 +302,8 @@ class Config(Generic[T]):
             except (ConnectionLossError, SessionExpiredError) as lost:
                 if is_sent and lost.outcome is Outcome.UNKNOWN:
                     doubt = lost
+                elif isinstance(lost, SessionExpiredError) and not is_sent:
+                    await client.ready()  # what only reads does not depend on the session
                 elif doubt is None or lost is doubt:
                     raise
 

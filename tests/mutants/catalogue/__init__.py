@@ -13,6 +13,7 @@ from . import (
     session,
     shared,
     simulator,
+    values,
     watchdog,
     watches,
 )
@@ -29,6 +30,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *watchdog.MUTANTS,
     *shared.MUTANTS,
     *simulator.MUTANTS,
+    *values.MUTANTS,
 )
 
 ABSENT: tuple[Absent, ...] = (
