@@ -145,6 +145,8 @@ class Counter:
             done = await self._try(change)
             if done is not None:
                 return done
+        # The line is made of containers, which servers delete once they are empty. No counter is.
+        await self._client.ensure_path(self._path, acl=self._acl)
         contender = Contender(
             self._client, self._lock, Layout.CURATOR, Role.LOCK, b"counter", acl=self._acl
         )

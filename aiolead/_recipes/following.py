@@ -199,12 +199,17 @@ class Following(AsyncIterable[T], Generic[T]):
             await self._changed.wait()
 
     async def _look(self) -> T:
-        self._asked.clear()
-        session_id = self._client.session_id
-        if self._session_id not in (0, session_id):
-            # A local session may begin on a server that knows less than the last one did.
-            await self._client.sync()
-        value = await self._read()
+        """Reads the value, all of it in one session: no older one than was read before."""
+        client = self._client
+        while True:
+            self._asked.clear()
+            session_id = client.session_id
+            if self._session_id not in (0, session_id):
+                # A local session may begin on a server that knows less than the last one did.
+                await client.sync()
+            value = await self._read()
+            if client.session_id == session_id:
+                break
         self._session_id = session_id
         self._drop_watches([name for name in self._watches if name not in self._asked])
         return value

@@ -256,7 +256,6 @@ class _Claim(Attempt):
             client.shared(self._path, Claims),
             join(self._path, f"{self._kind}-{number}"),
             self._data,
-            sequential=False,
             acl=self._acl,
             on_gone=self._rouse,
         )

@@ -27,6 +27,7 @@ from aiolead import (
     TreeTooLargeError,
     UsageError,
 )
+from aiolead._wire.codes import OpCode
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)
@@ -395,6 +396,16 @@ async def test_nothing_is_left(version: str) -> None:
                 await cache.__aenter__()
         await eventually(lambda: server.watches() == {}, "no watch is left")
         await client.set(TOP, b"new")
+
+
+async def test_a_server_that_has_too_much_to_do() -> None:
+    """It is asked again, after a while: for the watch, and for what is to be read."""
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        await client.create(TOP)
+        server.throttle(OpCode.ADD_WATCH)
+        server.throttle(OpCode.GET_DATA)
+        async with TreeCache(client, TOP) as cache:
+            assert list(cache) == [TOP]
 
 
 async def test_it_ends_with_the_client() -> None:

@@ -230,6 +230,14 @@ async def _no_children(client: Client, path: str) -> bool:
     return not await client.get_children(path)
 
 
+async def test_a_counter_is_no_container() -> None:
+    """Those are deleted by servers once they are empty, as it is when nobody is in line."""
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        assert await Counter(client, PATH, promote_after=0).add(1) == 1
+        # The line is one, and nothing above it.
+        assert server.requests["CREATE_CONTAINER"] == 1
+
+
 async def test_the_lock_delays_nobody_for_ever() -> None:
     """Somebody who takes it and keeps it is passed by: it is for order, not for safety."""
     async with EmbeddedServer() as server, in_memory(server, session_timeout=1) as client:

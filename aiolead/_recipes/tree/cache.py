@@ -226,6 +226,8 @@ class TreeCache:
                 await self._keep_up()
             except (ConnectionLossError, SessionExpiredError):
                 await self._client.ready()
+            except OVERLOADED:
+                await anyio.sleep(PAUSE)
 
     async def _listen(self, stream: WatchStream) -> None:
         """Takes note of what the stream says, until it is closed: no event waits for a read."""

@@ -2,9 +2,10 @@
 
 * `count`: processes count, allocate numbers and update a shared value; each may be cancelled,
   killed, or lose the answers to its writes.
+* `named`: processes claim names, of which there are fewer than processes.
 * `mirror`: processes publish a configuration and change a tree; others follow both, and a value.
 
-What has to hold:
+What has to hold, besides the invariants of everything that is held (a line for each name):
 
     count-lost      a counter is between what was confirmed and what was attempted
     count-again     no number is given out twice, by whatever process
@@ -25,8 +26,9 @@ from functools import partial
 import anyio
 
 import aiolead
-from aiolead import Codec, Config, Counter, SequenceAllocator, SharedValue, TreeCache
+from aiolead import Codec, Config, Counter, SequenceAllocator, SharedValue, TreeCache, UniqueNames
 from aiolead.errors import (
+    AcquireTimeout,
     AioleadError,
     ConnectFailed,
     ConnectionLossError,
@@ -35,11 +37,13 @@ from aiolead.errors import (
     NotEmptyError,
     Outcome,
     SessionError,
+    TenureLost,
 )
-from aiolead.testing.simulation import Process, World
+from aiolead.testing.simulation import Process, World, told
 
 COUNTER, VALUE, NUMBERS = "/values/counter", "/values/words", "/values/numbers"
 CONFIG, TREE = "/config", "/tree"
+NAMES = "/names"
 LAST_WORD = "the last word of what is followed"
 
 
@@ -170,6 +174,56 @@ async def auditor(plan: Plan, process: Process) -> None:
         return True
 
     await persist(plan.world, process, work)
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+async def named(world: World) -> None:
+    """Three or four processes, and two names."""
+    plan = Plan(world)
+    for number in range(world.rng("named").choice((3, 4))):
+        world.start(f"p{number}", partial(bearer, plan))
+
+
+async def bearer(plan: Plan, process: Process) -> None:
+    """Has a name, again and again; once more after the healing."""
+    world, rng = plan.world, process.rng
+
+    async def work(client: aiolead.Client) -> bool:
+        names = UniqueNames(client, NAMES, identity=process.name)
+        while True:
+            was_healed = world.is_healed
+            wait = None if was_healed else rng.choice((None, rng.uniform(0.01, 1.0)))
+            with (
+                world.may_be_cancelled(process, NAMES, process.name),
+                suppress(AcquireTimeout, TenureLost, ConnectionLossError),
+            ):
+                async with names.claim("n", most=2, wait=wait) as held:
+                    await bear(plan, process, client, held)
+                if was_healed:
+                    return True
+            if client.state.is_final:
+                await client.ready()  # raises what became of it
+            await anyio.sleep(rng.uniform(0.0, 0.2) * client.session_timeout)
+
+    await persist(world, process, work)
+
+
+async def bear(
+    plan: Plan, process: Process, client: aiolead.Client, held: aiolead.HeldName
+) -> None:
+    history, who, signal = plan.world.history, process.name, held._on_lost
+    history.joined(held.path, who)
+    told(history, held.path, who, held)
+    try:
+        length = 0.001 if plan.world.is_healed else process.rng.uniform(0.0, 1.5)
+        await anyio.sleep(length * client.session_timeout)
+        history.looked(held.path, who, held.token, held=held.is_held)
+        held.check()
+    finally:
+        held._on_lost = signal
+        history.left(held.path, who, held.token, was_lost=held.loss is not None)
 
 
 # --- mirroring -----------------------------------------------------------------------------------
