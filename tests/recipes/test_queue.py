@@ -171,9 +171,10 @@ async def test_the_session_ends_while_nothing_can_be_had(server: ServerUnderTest
     got: list[bytes] = []
 
     async def wait_for(queue: Queue) -> None:
-        async with queue.get() as item:
-            got.append(item.data)
-            await item.ack()
+        with anyio.fail_after(PATIENCE):
+            async with queue.get() as item:
+                got.append(item.data)
+                await item.ack()
 
     async with connect(server) as a, connect(server) as b:
         async with anyio.create_task_group() as tasks:

@@ -8,6 +8,7 @@ from . import (
     lease,
     limits,
     liveness,
+    queues,
     recipes,
     resources,
     session,
@@ -31,6 +32,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *shared.MUTANTS,
     *simulator.MUTANTS,
     *values.MUTANTS,
+    *queues.MUTANTS,
 )
 
 ABSENT: tuple[Absent, ...] = (

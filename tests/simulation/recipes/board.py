@@ -38,6 +38,7 @@ class Plan:
     tried: dict[str, set[str]] = field(default_factory=dict)  # by task: the results
     finished: set[str] = field(default_factory=set)
     over: anyio.Event = field(default_factory=anyio.Event)
+    inside: dict[str, list[str]] = field(default_factory=dict)  # by claim: who is at it
 
     def board(self, client: aiolead.Client, who: str) -> aiolead.TaskBoard:
         every = 0.05 * client.session_timeout
@@ -132,28 +133,42 @@ async def _do(plan: Plan, process: Process, client: aiolead.Client, task: aiolea
     if task.name in plan.finished:
         world.violation("board-once", f"{task.name} is taken after it was finished")
     history.joined(task.path, who)
+    inside = plan.inside.setdefault(task.path, [])
+    if any(map(world.is_alive, inside)):
+        # An operator has deleted their claim, and they do not know. Ours has the same name: for a
+        # moment they may take it away, by finishing. (I1 is asked about them all the same.)
+        history.revoked(task.path, who)
+    inside.append(who)
     signal = task._on_lost
     told(history, task.path, who, task)
     try:
-        parts = rng.randint(1, 4)
-        for part in range(parts):
-            await task.report(part / parts, f"part {part}")
-            long = rng.choice((0.01, 0.1, 0.5)) * client.session_timeout
-            await anyio.sleep(0.001 if world.is_healed else rng.uniform(0.0, long))
-            history.looked(task.path, who, task.token, held=task.is_held)
-            task.check()
+        try:
+            await _body(plan, process, client, task)
+        finally:
+            # From here on nothing is done that only the holder may do.
+            task._on_lost = signal
+            history.left(task.path, who, task.token, was_lost=task.loss is not None)
+        if rng.random() < 0.8 or world.is_healed:
+            result = f"{who} {task.token}"
+            plan.tried.setdefault(task.name, set()).add(result)
+            if rng.random() < 0.8:
+                await task.finish(result.encode())
+            else:
+                await task.fail("it has failed", result.encode())
+            plan.finished.add(task.name)
     finally:
-        # From here on nothing is done that only the holder may do.
-        task._on_lost = signal
-        history.left(task.path, who, task.token, was_lost=task.loss is not None)
-    if rng.random() < 0.8 or world.is_healed:
-        result = f"{who} {task.token}"
-        plan.tried.setdefault(task.name, set()).add(result)
-        if rng.random() < 0.8:
-            await task.finish(result.encode())
-        else:
-            await task.fail("it has failed", result.encode())
-        plan.finished.add(task.name)
+        inside.remove(who)
+
+
+async def _body(plan: Plan, process: Process, client: aiolead.Client, task: aiolead.Task) -> None:
+    world, rng, history, who = plan.world, process.rng, plan.world.history, process.name
+    parts = rng.randint(1, 4)
+    for part in range(parts):
+        await task.report(part / parts, f"part {part}")
+        long = rng.choice((0.01, 0.1, 0.5)) * client.session_timeout
+        await anyio.sleep(0.001 if world.is_healed else rng.uniform(0.0, long))
+        history.looked(task.path, who, task.token, held=task.is_held)
+        task.check()
 
 
 async def watcher(plan: Plan, process: Process) -> None:

@@ -1,0 +1,171 @@
+"""Queues and task boards: items that are lost, handed out again, or never noticed."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+QUEUE = "tests/recipes/test_queue.py"
+FAULTS = "tests/recipes/test_queue_faults.py"
+BOARD = "tests/recipes/test_task_board.py"
+FORMATS = "tests/unit/test_queue_formats.py"
+EMBEDDED = "trio and not standalone and not ensemble"
+
+MUTANTS = (
+    Mutant(
+        number="160",
+        name="unanswered-acks-count",
+        wrong="An acknowledgement whose answer was lost counts as applied.",
+        changes=(
+            Change(
+                "_recipes/queues/claimed.py",
+                """
+                self._was_unanswered = True
+                if await self._was_applied():
+                    self._done()
+                """,
+                """
+                self._was_unanswered = True
+                self._done()
+                """,
+            ),
+        ),
+        tests=(FAULTS, "-k", "answer_to_an_ack and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="160b",
+        name="a-claim-that-is-gone-was-acknowledged",
+        wrong="An acknowledgement whose answer was lost counts as applied if the claim is gone.",
+        changes=(
+            Change(
+                "_recipes/queues/claimed.py",
+                "return there is None and not ours",
+                "return not ours",
+            ),
+        ),
+        tests=(FAULTS, "-k", "taken_away and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="160c",
+        name="acknowledging-loses-the-claim",
+        wrong="The deletion of a claim by its own acknowledgement, heard of first, is a loss.",
+        changes=(
+            Change(
+                "_recipes/queues/claimed.py",
+                "if reason is LossReason.DELETED and (self._is_finishing or "
+                "self._in_flight is not None):",
+                "if reason is None:",
+            ),
+        ),
+        tests=(FAULTS, "-k", "answer_to_an_ack and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="161",
+        name="claims-of-the-dead-unnoticed",
+        wrong="Who waits does not watch the claims: what is given back is nobody's.",
+        changes=(
+            Change(
+                "_recipes/queues/backlog.py",
+                "both = (self._claimed, self._present)",
+                "both = (self._claimed, self._present) if not self.looks else (self._present,)",
+            ),
+        ),
+        tests=(FAULTS, "-k", "dead and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="161b",
+        name="watches-end-with-their-session",
+        wrong="Who waits goes on waiting for watches of a session that is over.",
+        changes=(
+            Change(
+                "_recipes/queues/backlog.py",
+                """
+                def _on_event(self, _event: WatchEvent) -> None:
+                    self._is_stale = True
+                """,
+                """
+                def _on_event(self, _event: WatchEvent) -> None:
+                    if _event.type.name == "NONE":
+                        return
+                    self._is_stale = True
+                """,
+            ),
+        ),
+        tests=(QUEUE, "-k", f"session_ends and {EMBEDDED}"),
+        simulated=False,
+    ),
+    Mutant(
+        number="162",
+        name="lost-claims-stay",
+        wrong="A claim whose answer was lost, and that nobody wants any more, stays.",
+        seen_in="CURATOR-45, of locks",
+        changes=(
+            Change(
+                "_recipes/queues/claim.py",
+                """
+                elif in_doubt:
+                    self._owe(name, may_come=True)
+                """,
+                """
+                elif in_doubt:
+                    backlog.free(name)
+                """,
+            ),
+        ),
+        tests=(FAULTS, "-k", "nobody_wants and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="163",
+        name="negative-priorities-last",
+        wrong="A negative priority is named as if it were a great one.",
+        changes=(Change("_recipes/queues/naming.py", "{int(priority >= 0)}", "1"),),
+        tests=(FORMATS,),
+        simulated=False,
+    ),
+    Mutant(
+        number="164",
+        name="what-is-on-its-way-has-room",
+        wrong="Puts that are on their way do not count for the limit of a queue.",
+        changes=(
+            Change(
+                "_recipes/queues/putting.py",
+                "return self._most - self._seen - (self._put - self._seen_at)",
+                "return self._most - self._seen",
+            ),
+        ),
+        tests=(QUEUE, "-k", f"on_its_way and {EMBEDDED}"),
+        simulated=False,
+    ),
+    Mutant(
+        number="165",
+        name="results-go-by-their-numbers",
+        wrong="The results with the smallest numbers go, though they may be the latest.",
+        changes=(
+            Change(
+                "_recipes/board/results.py",
+                "ages.append((found.czxid, path))",
+                "ages.append((0, path))",
+            ),
+        ),
+        tests=(BOARD, "-k", f"latest_results and {EMBEDDED}"),
+        simulated=False,
+    ),
+    Mutant(
+        number="165b",
+        name="lost-reports-are-forgotten",
+        wrong="A report on which the connection was lost is not said again.",
+        changes=(
+            Change(
+                "_recipes/board/task.py",
+                "self._progress = self._progress or progress",
+                "pass",
+            ),
+        ),
+        tests=(BOARD, "-k", f"said_again and {EMBEDDED}"),
+        simulated=False,
+    ),
+)
