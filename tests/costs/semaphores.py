@@ -196,14 +196,80 @@ async def _double(bench: Bench, *, leaves: bool) -> None:
         await bench.stop()
 
 
+async def _exclusively(one: ExclusiveLock) -> None:
+    async with one:
+        await anyio.sleep_forever()
+
+
+async def release_exclusively(bench: Bench) -> None:
+    async with exclusive(await bench.client()):
+        await bench.start()
+    await bench.stop()
+
+
+async def wait_exclusively(bench: Bench) -> None:
+    one, other = exclusive(await bench.client()), exclusive(await bench.client())
+    async with one, anyio.create_task_group() as tasks:
+        await bench.start()
+        tasks.start_soon(_exclusively, other)
+        await anyio.lowlevel.checkpoint()
+        await bench.quiet()
+        await bench.stop()
+        tasks.cancel_scope.cancel()
+
+
+async def _permits(one: Semaphore, permits: int = 1, bench: Bench | None = None) -> None:
+    async with one.hold(permits=permits):
+        if bench is not None:
+            await bench.stop()
+        await anyio.sleep_forever()
+
+
+async def try_permits(bench: Bench) -> None:
+    one, other = semaphore(await bench.client()), semaphore(await bench.client())
+    async with one.hold(permits=3):
+        async with bench.measured():
+            async with other.try_hold() as held:
+                assert held is None
+
+
+async def wait_for_permit(bench: Bench) -> None:
+    """At the front of the line: who is behind it waits as in the line of a lock."""
+    one, other = semaphore(await bench.client()), semaphore(await bench.client())
+    async with one.hold(permits=3), anyio.create_task_group() as tasks:
+        await bench.start()
+        tasks.start_soon(_permits, other)
+        await anyio.lowlevel.checkpoint()
+        await bench.quiet()
+        await bench.stop()
+        tasks.cancel_scope.cancel()
+
+
+async def raise_limit(bench: Bench) -> None:
+    one, other = semaphore(await bench.client()), semaphore(await bench.client())
+    await one.set_limit(3)
+    async with one.hold(permits=3), anyio.create_task_group() as tasks:
+        tasks.start_soon(_permits, other, 1, bench)
+        await bench.settle()
+        await bench.start()
+        await one.set_limit(4)
+        await bench.over()
+        tasks.cancel_scope.cancel()
+
+
 ROWS = [
     Operation("Semaphore", "a permit, nobody there", permit),
     Operation("Semaphore", "three permits at once, nobody there", three_permits),
     Operation("Semaphore", "a permit, others are held", beside_another),
     Operation("Semaphore", "give a permit back", give_back),
+    Operation("Semaphore", "try, none is free", try_permits),
+    Operation("Semaphore", "begin to wait, at the front of the line", wait_for_permit),
     Operation("Semaphore", "hand-over of the last permit, a third in line", hand_over),
     Operation("Semaphore", "set the limit", set_limit),
+    Operation("Semaphore", "raise the limit, somebody waits", raise_limit),
     Operation("ExclusiveLock", "acquire", exclusive_alone),
+    Operation("ExclusiveLock", "release", release_exclusively),
+    Operation("ExclusiveLock", "begin to wait", wait_exclusively),
     Operation("ExclusiveLock", "try, held by another", exclusive_refused),
     Operation("ExclusiveLock", "hand-over, ten wait: the herd", herd),
     Operation("Barrier", "close", close),

@@ -87,6 +87,31 @@ def test_a_buffer_is_never_too_full_and_nothing_is_lost(hosts: str) -> None:
     assert taker.run() == [f"takes {number}" for number in range(5)]
 
 
+def test_not_more_than_two_downloads_at_a_time(hosts: str) -> None:
+    # They share one pipe, so that their lines are in the order in which things happened.
+    python = shlex.quote(sys.executable)
+    starts = [f"{python} examples/semaphore.py {n}a {n}b {n}c & p{n}=$!" for n in range(2)]
+    lines = Program("sh", "-c", "\n".join([*starts, "wait $p0 && wait $p1"]), hosts=hosts).run()
+    assert len(lines) == 12
+    out = [0]
+    for line in lines:
+        out.append(out[-1] + (1 if line.endswith("begins") else -1))
+    assert max(out) == 2
+    assert out[-1] == 0
+
+
+def test_three_processes_do_each_step_together(hosts: str) -> None:
+    python = shlex.quote(sys.executable)
+    starts = [f"{python} examples/double_barrier.py worker-{n} & p{n}=$!" for n in range(3)]
+    command = "\n".join([*starts, "wait $p0 && wait $p1 && wait $p2"])
+    lines = Program("sh", "-c", command, hosts=hosts).run()
+    steps = [line.partition(":")[0] for line in lines]
+    assert steps == ["map"] * 6 + ["shuffle"] * 6 + ["reduce"] * 6
+    for first in range(0, 18, 6):
+        assert all(line.endswith("begins") for line in lines[first : first + 1])
+        assert all(line.endswith("is done") for line in lines[first + 5 : first + 6])
+
+
 def test_an_observer_sees_who_leads(hosts: str) -> None:
     with Program("examples/observe.py", hosts=hosts) as observer:
         observer.wait_for("nobody leads")

@@ -131,6 +131,8 @@ class Membership(Attempt):
                 continue
             if not waits and not self._wake.is_set():
                 return False
+            if self._own.is_wanted:
+                self._own.watch()  # so that nothing has to be asked of it when it is our turn
             await self._sleep()
 
     async def _join(self, watch: Watch) -> tuple[Stat | None, set[str]]:

@@ -119,6 +119,8 @@ class Permits(Attempt):
             if self._turn is None:
                 self._hold_turn()  # and look again, with watches
             else:
+                for znode in self._own:
+                    znode.watch()  # so that nothing has to be asked of them when it is our turn
                 await self._sleep()
             self._wake = anyio.Event()
             if self._is_turn_lost:
