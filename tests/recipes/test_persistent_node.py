@@ -275,11 +275,12 @@ async def test_a_link_that_is_lost_in_the_middle(
             await eventually(nobody_is_there, "nothing is left")
 
 
+@pytest.mark.parametrize("answer", ["comes", "never comes"])
 @MODES
 async def test_given_up_while_its_create_is_unanswered(
-    server: ServerUnderTest, mode: CreateMode
+    server: ServerUnderTest, mode: CreateMode, answer: str
 ) -> None:
-    """And the answer never comes: the client looks for it, and deletes it."""
+    """The client deletes it as the answer comes; if it never does, it looks for the znode."""
     with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
         hosts = proxy.connect_string + server.chroot
         async with aiolead.connect(hosts, session_timeout=SESSION) as a, connect(server) as b:
@@ -297,7 +298,10 @@ async def test_given_up_while_its_create_is_unanswered(
                 tasks.cancel_scope.cancel()
             await b.sync()
             assert len(await b.get_children(FOLDER)) == 1
-            held.cut()
+            if answer == "comes":
+                held.release()
+            else:
+                held.cut()
 
             async def nobody_is_there() -> bool:
                 await b.sync()

@@ -8,6 +8,7 @@ from . import (
     lease,
     limits,
     liveness,
+    membership,
     queues,
     recipes,
     resources,
@@ -33,6 +34,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *simulator.MUTANTS,
     *values.MUTANTS,
     *queues.MUTANTS,
+    *membership.MUTANTS,
 )
 
 ABSENT: tuple[Absent, ...] = (
