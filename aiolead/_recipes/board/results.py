@@ -52,6 +52,13 @@ class Results:
         """
         client, path = self._client, join(self.path, task)
         while True:
+            try:
+                return await self._read(task, path)
+            except NoNodeError:
+                pass  # not yet
+            except (ConnectionLossError, SessionExpiredError):
+                await client.ready()
+                continue
             changed = anyio.Event()
             watch = client.make_watch(partial(_set, changed))
             try:
@@ -63,18 +70,17 @@ class Results:
                     if await is_there is None:
                         raise NoNodeError(task_path)
                     await changed.wait()
-                body, stat = await client.get(path)
-                try:
-                    return decode_result(task, body)
-                except ValueError as error:
-                    raise InvalidDataError(path, error, version=stat.version) from error
-            except NoNodeError as error:
-                if error.path != path:
-                    raise
             except (ConnectionLossError, SessionExpiredError):
                 await client.ready()
             finally:
                 watch.close()
+
+    async def _read(self, task: str, path: str) -> TaskResult:
+        body, stat = await self._client.get(path)
+        try:
+            return decode_result(task, body)
+        except ValueError as error:
+            raise InvalidDataError(path, error, version=stat.version) from error
 
     # --- keeping ---------------------------------------------------------------------------------
 

@@ -297,4 +297,5 @@ class Backlog:
     def _close_watches(self) -> None:
         self._claimed.close()
         self._present.close()
+        self._look = None  # an answer that is on its way would be old by the next time
         self._is_stale = True
