@@ -22,6 +22,7 @@ from support.recipes import (
     contenders_left,
     eventually,
     in_memory,
+    joined,
     names,
 )
 from support.virtual import SESSION, Link, on_virtual_time, passes, settled
@@ -168,6 +169,21 @@ async def test_the_lock_is_free_while_one_waits(server: ServerUnderTest) -> None
         async with Condition(b, PATH) as held:
             assert await held.notify() == 1
     assert seen == ["not held", "held again"]
+
+
+async def test_who_comes_in_as_one_begins_to_wait_finds_it_waiting(server: ServerUnderTest) -> None:
+    """It is registered before it lets go of the lock: nothing comes between."""
+    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+
+        async def come_in() -> None:
+            async with Condition(b, PATH) as held:
+                assert await held.notify() == 1
+
+        async with Condition(a, PATH) as held:
+            tasks.start_soon(come_in)
+            await joined(a, f"{PATH}/lock", 2)
+            with anyio.fail_after(PATIENCE):
+                assert await held.wait()
 
 
 async def test_a_limit(server: ServerUnderTest) -> None:

@@ -6,6 +6,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.recipes import (
+    PATIENCE,
     connect,
     eventually,
     in_memory,
@@ -100,7 +101,8 @@ async def test_curators_request_is_understood(server: ServerUnderTest) -> None:
             with raw(server) as operator:
                 operator.set(held.path, b"anything")
                 operator.set(held.path, b"__REVOKE__")
-            await held.revocation_requested()
+            with anyio.fail_after(PATIENCE):
+                await held.revocation_requested()
             (who,) = await Lock(a, PATH).holders()
             assert (who.identity, who.is_revocation_requested) == ("", True)
 

@@ -1,0 +1,255 @@
+"""Readers and writers, locks that are taken again, several at once, requests, conditions."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+SHARING = ("tests/unit/test_contention_sharing.py",)
+READ_WRITE = "tests/recipes/test_read_write.py"
+REENTRANT = "tests/recipes/test_reentrant.py"
+MULTI = "tests/recipes/test_multi.py"
+REVOCATION = "tests/recipes/test_revocation.py"
+CONDITION = "tests/recipes/test_condition.py"
+CAMPAIGN = "tests/recipes/test_campaign.py"
+SIMULATED = "tests/simulation/test_recipes_locks.py"
+
+MUTANTS = (
+    Mutant(
+        number="160",
+        name="readers-overtake-writers",
+        wrong="A reader only waits for the writer that holds, not for those that wait.",
+        changes=(
+            Change(
+                "_recipes/contention.py",
+                "before = [name for name in before if not layout.is_reader(name)]",
+                "before = [name for name in before[:1] if not layout.is_reader(name)]",
+            ),
+        ),
+        tests=SHARING,
+        simulated=False,
+    ),
+    Mutant(
+        number="161",
+        name="writer-gone-means-next",
+        wrong="A writer takes over as the writer before it goes, though that has become a reader.",
+        seen_in="CURATOR-621",
+        changes=(
+            Change(
+                "_recipes/contention.py",
+                "settles_it = role is Role.READ or layout.is_reader(nearest)",
+                "settles_it = True",
+            ),
+        ),
+        tests=(SIMULATED, "-k", "sharing and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="162",
+        name="downgrades-in-two-steps",
+        wrong="The writer is deleted, and then the reader created, at the end of the line.",
+        seen_in="CURATOR-276",
+        changes=(
+            Change(
+                "_recipes/downgrading.py",
+                """
+                .create(path, self._data, mode=CreateMode.EPHEMERAL, acl=self._acl)
+                .delete(writer.path)
+                """,
+                """
+                .delete(writer.path)
+                """,
+            ),
+        ),
+        tests=(READ_WRITE, "-k", "becomes_a_reader and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="163",
+        name="hold-stays-on-the-writer",
+        wrong="After a downgrade the lease goes on to confirm the writer's znode.",
+        changes=(
+            Change(
+                "_recipes/downgrading.py",
+                """
+                if error is None:
+                    self._move_hold()
+                """,
+                """
+                if error is None:
+                    self._has_moved = True
+                """,
+            ),
+        ),
+        tests=(READ_WRITE, "-k", "(lost_in_the_middle or becomes_a_reader) and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="164",
+        name="lost-downgrade-counts-as-loss",
+        wrong="If the answer to a downgrade is lost, and it was done, the hold counts as lost.",
+        changes=(
+            Change(
+                "_recipes/downgrading.py",
+                "and self.mode is Mode.UNKNOWN",
+                "and self.mode is Mode.READER",
+            ),
+        ),
+        tests=(READ_WRITE, "-k", "lost_in_the_middle and trio and reply"),
+        simulated=False,
+    ),
+    Mutant(
+        number="165",
+        name="upgrades-are-waited-for",
+        wrong="A task that reads and asks to write waits: for itself.",
+        changes=(
+            Change(
+                "_recipes/read_write.py",
+                "if any(isinstance(user, ReadLock) for user in self._tasks.mine()):",
+                "if False:",
+            ),
+        ),
+        tests=(READ_WRITE, "-k", "never_made_a_writer and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="166",
+        name="inner-block-releases",
+        wrong="Leaving an inner block of a re-entrant lock releases it.",
+        changes=(
+            Change(
+                "_recipes/reentrant.py",
+                "self._entries[task].count -= 1",
+                "await self._entries[task].held.resign()",
+            ),
+        ),
+        tests=(REENTRANT, "-k", "trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="167",
+        name="each-lock-has-the-whole-limit",
+        wrong="The limit of several locks counts anew for each of them.",
+        seen_in="Curator",
+        changes=(
+            Change(
+                "_recipes/multi.py",
+                "left = None if deadline is None else max(0.0, deadline - anyio.current_time())",
+                "left = None if deadline is None else 8.0",
+            ),
+        ),
+        tests=(MULTI, "-k", "limit_is_not_that_of_each and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="168",
+        name="several-locks-in-any-order",
+        wrong="Several locks are taken in the order in which they are given.",
+        changes=(
+            Change(
+                "_recipes/multi.py",
+                "tuple(sorted(map(_checked, recipes), key=_order))",
+                "tuple(map(_checked, recipes))",
+            ),
+        ),
+        tests=(MULTI, "-k", "trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="169",
+        name="requests-are-not-read",
+        wrong="A holder whose znode was changed does not look at what is in it.",
+        changes=(
+            Change(
+                "_recipes/place.py",
+                "if not gone and is_request(data):",
+                "if False:",
+            ),
+        ),
+        tests=(REVOCATION, "-k", "curators_request and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="170",
+        name="waiters-list-the-line-for-a-request",
+        wrong="Whoever waits behind one that was asked to let go lists the line.",
+        seen_in="Curator",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                "elif event.type is not EventType.DATA_CHANGED:",
+                "else:",
+            ),
+        ),
+        tests=(REVOCATION, "-k", "not_disturbed and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="171",
+        name="orphaned-signals-stay",
+        wrong="The notification of a waiter that has died wakes nobody else.",
+        changes=(
+            Change(
+                "_recipes/waiting.py",
+                "if seen.orphans:",
+                "if False:",
+            ),
+        ),
+        tests=(CONDITION, "-k", "passes_it_on and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="172",
+        name="lets-go-before-it-is-registered",
+        wrong="A waiter lets go of the lock, and registers then: what comes between is missed.",
+        seen_in="CURATOR-527",
+        changes=(
+            Change(
+                "_recipes/condition.py",
+                """
+                await waiter.join()
+                self.check()
+                self._let_go()
+                """,
+                """
+                self._let_go()
+                await anyio.sleep(0.05)
+                await waiter.join()
+                """,
+            ),
+        ),
+        tests=(CONDITION, "-k", "begins_to_wait and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="173",
+        name="cancelled-wait-goes-on",
+        wrong="A block whose wait was cancelled inside of it goes on, without the lock.",
+        changes=(
+            Change(
+                "_recipes/condition.py",
+                """
+                if self._waits:
+                    self._abandon()
+                """,
+                """
+                """,
+            ),
+        ),
+        tests=(CONDITION, "-k", "scope_around_a_wait and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="174",
+        name="rank-without-look-ahead",
+        wrong="Where several lead, the second one in waiting is not told that it is the first.",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                "place = standing(line, own, self._places, look_ahead=self._on_rank is not None)",
+                "place = standing(line, own, self._places)",
+            ),
+        ),
+        tests=(CAMPAIGN, "-k", "knows_when_it_is_next and trio"),
+        simulated=False,
+    ),
+)
