@@ -15,7 +15,7 @@ SIMULATED = "tests/simulation/test_recipes_locks.py"
 
 MUTANTS = (
     Mutant(
-        number="160",
+        number="200",
         name="readers-overtake-writers",
         wrong="A reader only waits for the writer that holds, not for those that wait.",
         changes=(
@@ -29,7 +29,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="161",
+        number="201",
         name="writer-gone-means-next",
         wrong="A writer takes over as the writer before it goes, though that has become a reader.",
         seen_in="CURATOR-621",
@@ -44,7 +44,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="162",
+        number="202",
         name="downgrades-in-two-steps",
         wrong="The writer is deleted, and then the reader created, at the end of the line.",
         seen_in="CURATOR-276",
@@ -64,7 +64,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="163",
+        number="203",
         name="hold-stays-on-the-writer",
         wrong="After a downgrade the lease goes on to confirm the writer's znode.",
         changes=(
@@ -84,7 +84,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="164",
+        number="204",
         name="lost-downgrade-counts-as-loss",
         wrong="If the answer to a downgrade is lost, and it was done, the hold counts as lost.",
         changes=(
@@ -98,7 +98,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="165",
+        number="205",
         name="upgrades-are-waited-for",
         wrong="A task that reads and asks to write waits: for itself.",
         changes=(
@@ -112,7 +112,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="166",
+        number="206",
         name="inner-block-releases",
         wrong="Leaving an inner block of a re-entrant lock releases it.",
         changes=(
@@ -126,7 +126,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="167",
+        number="207",
         name="each-lock-has-the-whole-limit",
         wrong="The limit of several locks counts anew for each of them.",
         seen_in="Curator",
@@ -141,7 +141,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="168",
+        number="208",
         name="several-locks-in-any-order",
         wrong="Several locks are taken in the order in which they are given.",
         changes=(
@@ -155,7 +155,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="169",
+        number="209",
         name="requests-are-not-read",
         wrong="A holder whose znode was changed does not look at what is in it.",
         changes=(
@@ -169,7 +169,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="170",
+        number="210",
         name="waiters-list-the-line-for-a-request",
         wrong="Whoever waits behind one that was asked to let go lists the line.",
         seen_in="Curator",
@@ -184,7 +184,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="171",
+        number="211",
         name="orphaned-signals-stay",
         wrong="The notification of a waiter that has died wakes nobody else.",
         changes=(
@@ -198,7 +198,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="172",
+        number="212",
         name="lets-go-before-it-is-registered",
         wrong="A waiter lets go of the lock, and registers then: what comes between is missed.",
         seen_in="CURATOR-527",
@@ -221,7 +221,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="173",
+        number="213",
         name="cancelled-wait-goes-on",
         wrong="A block whose wait was cancelled inside of it goes on, without the lock.",
         changes=(
@@ -239,7 +239,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="174",
+        number="214",
         name="rank-without-look-ahead",
         wrong="Where several lead, the second one in waiting is not told that it is the first.",
         changes=(
