@@ -117,6 +117,7 @@ async def test_what_others_write_stays_if_it_may(server: Served) -> None:
 async def test_a_sequential_one_keeps_its_number(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         mode = CreateMode.EPHEMERAL_SEQUENTIAL
+        await a.ensure_path(FOLDER)  # not a container: the server might reap that
         async with (
             PersistentNode(a, "/app/w-", b"x", mode=mode) as node,
             PersistentNode(a, "/app/w-", b"x", mode=mode) as other,

@@ -15,7 +15,7 @@ FILE = Path(__file__).parent / "recipes" / "membership.py"
 
 
 @pytest.mark.parametrize("backend", ["trio", "asyncio"])
-@pytest.mark.parametrize("name", ["group", "partition"])
+@pytest.mark.parametrize("name", ["group", "services", "partition"])
 def test_no_schedule_violates_an_invariant(name: str, backend: Backend) -> None:
     outcomes: list[Outcome] = []
     first = 0 if backend == "trio" else 1033  # that one has found a bug, and so has 1058

@@ -3,6 +3,9 @@
 * `group`: members that join, update their data and leave, by name; an operator that throws them
   out. Whoever follows them must be right in the end, by value and by changes; what an update has
   confirmed must be there.
+* `services`: instances that are registered, publish their load and drain. In the end each process
+  that lives is seen by everybody, with what it has said last, and requests go to those that want
+  them.
 * `partition`: items that are split over processes that come and go. Never are there two owners, as
   the history's invariants have it; after the healing all items are owned.
 """
@@ -167,13 +170,87 @@ async def add_up(world: World, view: aiolead.MembersView, told: dict[str, aiolea
 
 
 async def operator(plan: Members, process: Process, client: aiolead.Client) -> None:
-    """Throws out members now and then, and overwrites what they say, until the world heals."""
+    """Throws out members now and then, until the world heals."""
     rng = process.rng
     while not plan.world.is_healed:
         await anyio.sleep(rng.uniform(0.0, 0.5) * client.session_timeout)
         path = f"{GROUP}/{rng.choice(sorted(plan.names) or ['m0'])}"
         with suppress(ConnectionLossError, NoNodeError):
             await client.delete(path)
+
+
+# --- services ------------------------------------------------------------------------------------
+
+
+class Services:
+    """What is true of the services in the end."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.names: set[str] = set()
+        self.busy: set[str] = set()
+        """Those that have to have looked at all others."""
+        self.said: dict[str, tuple[float, bool]] = {}
+        """What each has said last: its load, and whether it wants requests."""
+        self.all_have_looked = anyio.Event()
+
+
+async def services(world: World) -> None:
+    """Three processes that offer a service, and use it."""
+    plan = Services(world)
+    for number in range(3):
+        name = f"s{number}"
+        if world.start(name, partial(over_clients, world, partial(service, plan))):
+            plan.names.add(name)
+            plan.busy.add(name)
+
+
+async def service(plan: Services, process: Process, client: aiolead.Client) -> None:
+    world, rng, name = plan.world, process.rng, name_of(process)
+    registry = aiolead.ServiceRegistry(client, "/services")
+    instance = aiolead.ServiceInstance(name="echo", id=name, registered_at=0.0)
+    interval = client.session_timeout / 20
+    async with registry.watch("echo") as view:
+        picker = aiolead.Picker(view, aiolead.RoundRobin())
+        while True:
+            was_healed = world.is_healed
+            with world.may_be_cancelled(process, "/services", process.name):
+                async with registry.register(instance, load_interval=interval) as registration:
+                    for _ in range(rng.randrange(1, 10)):
+                        load = float(rng.randrange(100))
+                        await registration.report_load(load)
+                        await anyio.sleep(rng.uniform(0.0, 2 * interval))
+                    is_enabled = rng.random() < 0.5
+                    await (registration.resume() if is_enabled else registration.drain())
+                    if was_healed:
+                        plan.said[name] = load, is_enabled
+                        await until_all_is_seen(plan, name, client, view, picker)
+                        return
+            if not world.is_healed:
+                await anyio.sleep(rng.uniform(0.0, 0.25) * client.session_timeout)
+            elif client.state.is_final:
+                await client.ready()  # raises what became of it
+
+
+async def until_all_is_seen(
+    plan: Services,
+    name: str,
+    client: aiolead.Client,
+    view: aiolead.ServiceView,
+    picker: aiolead.Picker,
+) -> None:
+    """Looks until the view is right, and then waits until everybody has seen that."""
+    while not plan.all_have_looked.is_set():
+        seen = {id_: (each.load, each.enabled) for id_, each in view.value.items()}
+        if set(plan.said) == plan.names and seen == plan.said:
+            willing = {id_ for id_, (_, enabled) in seen.items() if enabled}
+            picked = {each.id for _ in range(10) if (each := picker.pick()) is not None}
+            if picked != willing:
+                plan.world.violation("picks", f"{picked} are picked, {willing} are willing")
+            plan.busy.discard(name)
+            if not plan.busy:
+                plan.all_have_looked.set()
+        await anyio.sleep(client.session_timeout / 50)
 
 
 # --- shared work ---------------------------------------------------------------------------------
