@@ -53,13 +53,16 @@ async def by_parent(client: Client, begin: anyio.Event, held: Held) -> None:
 
     Nobody looks before all are there: else their coming alone would take hours.
     """
+    # Named as the library does it, so that listings are of the same length.
+    prefix = f"{PATH}/{client.session_id & (1 << 64) - 1:016x}-1-latch-"
     mode = CreateMode.EPHEMERAL_SEQUENTIAL
-    created = await client.create(f"{PATH}/latch-", b"host-1", mode=mode)
+    created = await client.create(prefix, b"host-1", mode=mode)
     own = created.path.rpartition("/")[2]
     await begin.wait()
     while True:
         watch = client.make_watch()
-        if min(await client.get_children(PATH, watch=watch)) == own:
+        line = await client.get_children(PATH, watch=watch)
+        if min(line, key=lambda name: name[-10:]) == own:
             break
         await watch.wait()
     watch.close()
