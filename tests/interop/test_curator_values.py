@@ -10,7 +10,14 @@ from support.curator import LONG, Curator, CuratorError
 from support.recipes import eventually
 
 import aiolead
-from aiolead import Codec, Counter, CounterOverflowError, InvalidDataError, SharedValue
+from aiolead import (
+    Codec,
+    Counter,
+    CounterOverflowError,
+    InvalidDataError,
+    SequenceAllocator,
+    SharedValue,
+)
 
 NewCurator = Callable[[], Curator]
 Connect = Callable[[], aiolead.Connection]
@@ -149,3 +156,39 @@ async def test_no_count_is_lost_between_us_and_curator(
             for _ in range(15):
                 await counter.add(1)
         assert await counter.get() == counted
+
+
+# --- SequenceAllocator and CachedAtomicLong ------------------------------------------------------
+
+
+async def test_numbers_are_given_out_once_by_us_and_curator(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client, curator() as java:
+        ours = SequenceAllocator(client, PATH, block=5)
+        assert await ours.next() == 1
+        # Curator takes the next block, of its own size.
+        assert [await java("atomic.next", PATH, 3) for _ in range(3)] == ["6", "7", "8"]
+        assert [await ours.next() for _ in range(5)] == [2, 3, 4, 5, 9]
+        assert await java("atomic.next", PATH, 3) == "14"
+        assert await ours.take(2) == range(17, 19)
+
+
+async def test_no_number_is_given_out_twice(connect: Connect, curator: NewCurator) -> None:
+    async with connect() as client, curator() as java:
+        ours = SequenceAllocator(client, PATH, block=3)
+        numbers: list[int] = []
+
+        async def theirs() -> None:
+            while len(numbers) < 60:
+                try:
+                    numbers.append(int(await java("atomic.next", PATH, 2)))
+                except CuratorError as failed:
+                    if "did not succeed" not in str(failed):
+                        raise
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(theirs)
+            while len(numbers) < 60:
+                numbers.append(await ours.next())
+        assert len(set(numbers)) == len(numbers)
