@@ -19,7 +19,7 @@ from support.recipes import (
     names,
     stopped_clock,
 )
-from support.virtual import Link, on_virtual_time, passes, settled
+from support.virtual import SESSION, Link, on_virtual_time, passes, settled
 from support.virtual import connect as connect_virtually
 
 from aiolead import (
@@ -27,6 +27,7 @@ from aiolead import (
     AlreadyHeldError,
     Client,
     ConfigurationError,
+    CreateMode,
     Held,
     InvalidDataError,
     Layout,
@@ -384,6 +385,27 @@ def test_a_create_whose_answer_was_lost(
                 assert contenders_left(server, LOCKS) == []
             await passes(20.0)
             assert contenders_left(server, LEASES) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_a_create_is_applied_after_it_was_looked_for_in_vain(backend: Backend) -> None:
+    """It was on its way for so long. It goes when the session timeout has passed."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with clients(server) as (_, a, b):
+            async with Semaphore(b, PATH, 2):
+                pass  # makes the path
+            server.drop_request(OpCode.CREATE2)
+            async with Semaphore(a, PATH, 2, identity="a") as held:
+                began = anyio.current_time()
+                lost = f"{LEASES}/{a.session_id:016x}-1-lease-"
+                ghost = await a.create(lost, b"a", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
+                await anyio.sleep_until(began + SESSION - 0.5)
+                assert set(contenders_left(server, LEASES)) == {held.path, ghost.path}
+                await anyio.sleep_until(began + SESSION + 0.1)
+                assert contenders_left(server, LEASES) == [held.path]
 
     on_virtual_time(backend, play)
 
