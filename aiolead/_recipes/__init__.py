@@ -27,6 +27,12 @@
     codec                   how a value is written as the bytes of a znode
     optimistic              reading, changing and writing back, with nobody in between
 
+    membership.keeper, kept     a znode that is kept there: made, looked after, taken away
+    membership.entries          children that are followed together with what they hold
+    membership.split            who is to have which item: pure
+    discovery.instance          an instance of a service, as the JSON that Curator writes
+    discovery.strategies        whom to ask: pure
+
 The others are the public recipes, named as they are. Recipes know nothing of connections, bytes or
 sockets.
 """
