@@ -17,7 +17,7 @@ from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import ConnectionLossError, LossReason, NoNodeError, Outcome, SessionError
 from ..model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
 from ..paths import basename, join, parent, sequence_of
-from .line import Node, delete_until_gone
+from .line import Node
 
 AT_ONCE = 100
 """How many znodes are looked at in one go, when a lost create is searched for."""
@@ -341,6 +341,31 @@ class OwnZnode:
 
 async def _pay(client: CoordinationClient, claims: Claims, node: Node) -> None:
     try:
-        await delete_until_gone(client, node)
+        await _delete_if_ours(client, node)
     finally:
         claims.tokens.discard(node.token)
+
+
+async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
+    """Deletes a znode, over as many connections as it takes, while it is the one that we made.
+
+    The delete whose answer was lost may have been applied, and the path be somebody else's by now.
+    A server that is behind the last one may not know that yet, so it catches up first.
+    """
+    while True:
+        try:
+            await client.ready()
+            if client.session_id != node.session_id:
+                return
+            caught_up = client.sync(node.path)
+            look = client.exists(node.path)
+            await caught_up
+            stat = await look
+            if stat is None or stat.czxid != node.token:
+                return
+            await client.delete(node.path)
+        except ConnectionLossError:
+            continue
+        except (NoNodeError, SessionError):
+            return
+        return
