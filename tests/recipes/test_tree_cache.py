@@ -19,6 +19,7 @@ from aiolead import (
     NoAuthError,
     NoNodeError,
     Permission,
+    SessionState,
     TreeCache,
     TreeEvent,
     TreeEvents,
@@ -250,6 +251,30 @@ async def test_after_a_reconnect_only_what_has_changed_is_fetched() -> None:
             # `equals` itself reads each of the 21 once.
             assert (more["GET_DATA"], more["GET_CHILDREN"]) == (21 + 1, 21)
             assert more["EXISTS"] == 21
+
+
+@VERSIONS
+async def test_what_is_created_below_a_znode_that_is_being_read(version: str) -> None:
+    """The link is lost after its creation was told, and before it is in the copy."""
+    async with embedded_server(version) as server, in_memory(server) as b:
+        wire = Wire(server)
+        async with wire.connect() as a:
+            await b.create(TOP)
+            async with TreeCache(a, TOP) as cache:
+                lost = anyio.Event()
+
+                def on_state(state: SessionState, _session_id: int) -> None:
+                    if state is SessionState.SUSPENDED:
+                        wire.hold()
+                        lost.set()
+
+                a.subscribe(on_state)
+                server.drop_reply(OpCode.GET_DATA)
+                await b.create(f"{TOP}/a")
+                await lost.wait()
+                await b.create(f"{TOP}/a/b")
+                wire.release()
+                await equals(cache, b)
 
 
 async def test_an_overflow_is_a_gap_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:

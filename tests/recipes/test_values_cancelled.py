@@ -117,9 +117,8 @@ async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment, v
 
 @native_only
 @verbs
-@moments
-async def test_cancelled_natively_anywhere_it_leaves_nothing(moment: Moment, verb: Verb) -> None:
-    await _cancel_everywhere("native", moment, verb)
+async def test_cancelled_natively_anywhere_it_leaves_nothing(verb: Verb) -> None:
+    await _cancel_everywhere("native", at_suspension, verb)
 
 
 @native_only

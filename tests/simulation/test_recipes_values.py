@@ -16,7 +16,5 @@ SCENARIOS = Path(__file__).parent / "recipes" / "values.py"
 @pytest.mark.parametrize("name", ["count", "mirror", "named"])
 def test_nothing_is_lost_and_nothing_goes_back(name: str, backend: Backend) -> None:
     scenario = load_scenario(f"{SCENARIOS}:{name}")
-    tally = explore(
-        scenario, range(12), backend=backend, on_outcome=lambda outcome: outcome.check()
-    )
-    assert tally.total == 12
+    tally = explore(scenario, range(8), backend=backend, on_outcome=lambda outcome: outcome.check())
+    assert tally.total == 8

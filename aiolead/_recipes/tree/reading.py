@@ -62,6 +62,8 @@ class TreeReader:
         self._most = most
         self._on_todo = on_todo
         self._todo: dict[str, Todo] = {}
+        self._batch: dict[str, Todo] = {}
+        """What is being done."""
         self._listed: dict[str, int] = {}
         """The `pzxid` that each znode had before its children were listed last."""
         self._session_id = 0
@@ -92,6 +94,10 @@ class TreeReader:
 
     def note_all(self) -> None:
         """Anything may have happened."""
+        for path in (*self._batch, *self._todo):
+            # What is on its way into the copy may have got children that we were not told of.
+            if path not in self._copy.nodes:
+                self.note(path, Todo.READ | Todo.LIST)
         for path in self._copy.nodes:
             self.note(path, Todo.COMPARE)
         if self._root not in self._copy.nodes:
@@ -123,12 +129,14 @@ class TreeReader:
                 await self._client.sync()
             self._session_id = session_id
             batch = {path: self._todo.pop(path) for path in list(self._todo)[:AT_ONCE]}
+            self._batch = batch
             looks = [(path, todo, *self._ask(path, todo)) for path, todo in batch.items()]
             try:
                 for path, todo, look, listing in looks:
                     await self._apply(path, todo, look, listing)
                     del batch[path]
             finally:
+                self._batch = {}
                 for path, todo in batch.items():
                     self.note(path, todo)
 
