@@ -20,6 +20,7 @@ from aiolead import (
     CreateMode,
     DelayQueue,
     Fenced,
+    InvalidDataError,
     LossReason,
     PriorityQueue,
     Queue,
@@ -349,26 +350,21 @@ async def test_what_makes_no_sense_is_reported_and_passed_over(
         await client.create(PATH)
         bad = await client.create(f"{PATH}/queue-", b"!", mode=CreateMode.PERSISTENT_SEQUENTIAL)
         await client.create(f"{PATH}/note", b"none of ours")
-        told: list[tuple[str, bytes, str]] = []
-
-        def tell(path: str, body: bytes, why: str) -> None:
-            told.append((path, body, why))
-
-        queue = Queue(client, PATH, on_invalid=tell if how == "told" else None)
+        told: list[InvalidDataError] = []
+        queue = Queue(client, PATH, on_invalid=told.append if how == "told" else None)
         await queue.put(b"good")
         async with queue.get() as item:
             assert item.data == b"good"
         async with queue.get() as item:
             assert item.data == b"good"
             await item.ack()
-        why = "1 bytes are too few for an item"
+        why = f"{bad.path} has data that cannot be used: 1 bytes are too few for an item"
         if how == "told":
-            assert told == [(bad.path, b"!", why)]
+            (error,) = told
+            assert (str(error), error.path, error.version) == (why, bad.path, 0)
         else:
             lines = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-            assert [line for line in lines if "no item" in line] == [
-                f"{bad.path} is no item and is passed over: {why}"
-            ]
+            assert [line for line in lines if "item" in line] == [f"{why}; the item is passed over"]
         await eventually(lambda: nothing_claimed(client), "the claim on it is gone")
         assert (await client.get(bad.path))[0] == b"!"
 

@@ -34,9 +34,10 @@ class Progress:
         try:
             fields = json.loads(body)
             worker, progress, note = fields["worker"], fields["progress"], fields["note"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return None
-        known = isinstance(progress, (int, float)) and not isinstance(progress, bool)
+        number = isinstance(progress, (int, float)) and not isinstance(progress, bool)
+        known = number and 0 <= progress <= 1
         if not isinstance(worker, str) or not isinstance(note, str):
             return None
         return cls(worker, float(progress) if known else None, note)
@@ -57,7 +58,10 @@ def decode_result(task: str, body: bytes) -> TaskResult:
     head, newline, data = body.partition(b"\n")
     if not newline:
         raise ValueError("its first line does not end")
-    fields = json.loads(head)
+    try:
+        fields = json.loads(head)
+    except RecursionError:
+        raise ValueError("its first line is nested too deeply") from None
     if not isinstance(fields, dict):
         raise ValueError("its first line is no JSON object")
     worker, failed, note = (fields.get(name) for name in ("worker", "failed", "note"))

@@ -22,9 +22,16 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from ...abc import CoordinationClient, Reply, Watch
-from ...errors import AioleadError, ConnectionLossError, NoNodeError, Outcome
+from ...errors import (
+    AioleadError,
+    ConnectionLossError,
+    InvalidDataError,
+    NoNodeError,
+    Outcome,
+)
 from ...model import ACL, CreateMode, WatchEvent
 from ...paths import join
+from ..arguments import OnInvalid
 from .naming import Key, Naming
 
 logger = logging.getLogger(__name__)
@@ -35,9 +42,6 @@ PATH_TRIES = 10
 LONGEST_SLEEP = 10.0
 """How long to sleep for an item that is not due, in seconds, before a look at the clock: that is
 of the wall, and may be set."""
-
-OnInvalid = Callable[[str, bytes, str], object]
-"""Told of an item that makes no sense: its path, its bytes, and why."""
 
 
 class Reserved:
@@ -186,14 +190,15 @@ class Backlog:
         self._reserved.names.discard(name)
         self.is_contended = True
 
-    def invalid(self, name: str, body: bytes, why: str) -> None:
+    def invalid(self, name: str, version: int, why: ValueError) -> None:
         """An item makes no sense: it is reported, and passed over from now on."""
         self._invalid.add(name)
-        path = join(self.items, name)
+        error = InvalidDataError(join(self.items, name), why, version=version)
+        error.__cause__ = why
         if self._on_invalid is None:
-            logger.warning("%s is no item and is passed over: %s", path, why)
+            logger.warning("%s; the item is passed over", error)
         else:
-            self._on_invalid(path, body, why)
+            self._on_invalid(error)
 
     # --- waiting ---------------------------------------------------------------------------------
 

@@ -201,11 +201,11 @@ class Claim:
             if stat is None or not self._is_owned(stat):
                 raise _Gone
             try:
-                body, _ = await read
+                body, of_item = await read
             except NoNodeError:
                 self._drop()  # somebody has deleted the item by hand
                 return False
-            return self._has(stat, body)
+            return self._has(stat, body, of_item.version)
         raise ConnectionLossError(
             f"{self.backlog.claims} is deleted as soon as it is made",
             outcome=Outcome.NOT_APPLIED,
@@ -261,7 +261,7 @@ class Claim:
         self._is_doubtful = False
         self.backlog.taken(name)
 
-    def _has(self, stat: Stat, body: bytes) -> bool:
+    def _has(self, stat: Stat, body: bytes, version: int) -> bool:
         """The item is ours; False if it makes no sense."""
         name, backlog = self.name, self.backlog
         key = backlog.naming.key(name)
@@ -270,7 +270,7 @@ class Claim:
         try:
             self.parts = self._decode(body)
         except ValueError as error:
-            backlog.invalid(name, body, str(error))
+            backlog.invalid(name, version, error)
             self._drop()
             return False
         return True

@@ -10,9 +10,9 @@ import anyio
 
 from ...abc import CoordinationClient
 from ...model import ACL
-from ..arguments import OnSuspend
+from ..arguments import OnInvalid, OnSuspend, checked_on_invalid
 from ..holding import HoldingRecipe, TaskGuard
-from .backlog import Backlog, OnInvalid
+from .backlog import Backlog
 from .claim import Claim
 from .claimed import Claimed
 from .naming import Naming
@@ -52,7 +52,7 @@ class ClaimingRecipe(HoldingRecipe[C]):
             claims,
             naming,
             clock=clock,
-            on_invalid=on_invalid,
+            on_invalid=checked_on_invalid(on_invalid),
             acl=self._acl,
         )
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
-from ..arguments import OnSuspend, checked_count, checked_path
+from ..arguments import OnInvalid, OnSuspend, checked_count, checked_path
 from ..context import TenureContext, TryContext
-from .backlog import OnInvalid
 from .claimed import QueueItem
 from .claiming import ClaimingRecipe
 from .consuming import Consumption

@@ -9,8 +9,7 @@ from typing import final
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
-from ..arguments import OnSuspend
-from .backlog import OnInvalid
+from ..arguments import OnInvalid, OnSuspend
 from .common import DEFAULT_MOST, AnyQueue
 from .naming import ByPriority, ByTime, Naming
 
@@ -42,9 +41,9 @@ class Queue(AnyQueue):
         max_items: how many items there may be, at most 25,000: all are listed in one go. A soft
             bound: see `put`.
         identity: what a claim says about who holds it; host name and process id by default.
-        on_invalid: called with the path, the bytes and the reason, synchronously, for an item that
-            makes no sense. It stays where it is, and this object passes it over. A line in the log
-            by default.
+        on_invalid: called, synchronously, with the `InvalidDataError` of an item that makes no
+            sense. It stays where it is, and this object passes it over. A line in the log by
+            default.
         on_suspend: what becomes of what is held when the link is lost: `"ride-out"` keeps it while
             the lease lasts, `"surrender"` gives it up at once.
         acl: of items and claims, and of the paths where they have to be created; everybody
