@@ -216,8 +216,8 @@ class Contender(Place):
         """
         sequence = self.node.sequence
         nearest = self._line.ours_at(sequence - 1)
-        if self._places > 1 or self._role.shares or nearest is None:
-            return None
+        if self._places > 1 or self._role.shares or nearest is None or self._on_rank is not None:
+            return None  # or the rank is wanted
         before = self._line.ours_at(sequence - 2)
         watch = (nearest,) if before is None else (nearest, before)
         return Standing(len(watch), watch, is_next=False, is_exact=False)

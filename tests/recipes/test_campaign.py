@@ -228,11 +228,14 @@ async def test_a_campaign_ends_with_its_client(leads: bool) -> None:
 
 @on_embedded
 @pytest.mark.parametrize("leaders", [1, 2])
-async def test_a_standby_knows_when_it_is_next(server: ServerUnderTest, leaders: int) -> None:
+@pytest.mark.parametrize("clients", [1, 2])
+async def test_a_standby_knows_when_it_is_next(
+    server: ServerUnderTest, leaders: int, clients: int
+) -> None:
     async with connect(server) as a, connect(server) as b, AsyncExitStack() as campaigns:
 
         async def join(number: int) -> Campaign:
-            election = Election((a, b)[number % 2], PATH, leaders=leaders)
+            election = Election((a, b)[number % clients], PATH, leaders=leaders)
             campaign = await campaigns.enter_async_context(election.campaign())
             await joined(a, PATH, number + 1)
             return campaign
