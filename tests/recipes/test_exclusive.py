@@ -229,6 +229,27 @@ def test_a_ghost_that_turns_up_later_is_taken_over(backend: Backend) -> None:
 
 
 @backends
+def test_what_was_released_without_a_link_is_not_taken_from_the_next(backend: Backend) -> None:
+    """Its session is over by the time there is a link again, and somebody else has the znode."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as a, connect_virtually(server) as b:
+            async with ExclusiveLock(a, PATH):
+                await passes(1.0)
+                link.lose()
+                await settled()
+            server.expire_session(a.session_id)
+            async with ExclusiveLock(b, PATH) as other:
+                link.restore()
+                await a.ready()
+                await passes(5.0)
+                await other.verify()
+
+    on_virtual_time(backend, play)
+
+
+@backends
 @pytest.mark.parametrize("whose", ["the waiter's", "the holder's"])
 def test_a_session_ends(backend: Backend, whose: str) -> None:
     async def play(server: EmbeddedServer) -> None:
