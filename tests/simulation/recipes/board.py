@@ -22,7 +22,7 @@ import anyio
 import aiolead
 from aiolead.errors import AcquireTimeout, ConnectFailed, ConnectionLossError, TenureLost
 from aiolead.errors import SessionError as OverError
-from aiolead.testing.history.events import NodeCreated
+from aiolead.testing.history.events import NodeCreated, Revoked
 from aiolead.testing.simulation import Process, World, told
 
 BOARD = "/board"
@@ -38,7 +38,6 @@ class Plan:
     tried: dict[str, set[str]] = field(default_factory=dict)  # by task: the results
     finished: set[str] = field(default_factory=set)
     over: anyio.Event = field(default_factory=anyio.Event)
-    inside: dict[str, list[str]] = field(default_factory=dict)  # by claim: who is at it
 
     def board(self, client: aiolead.Client, who: str) -> aiolead.TaskBoard:
         every = 0.05 * client.session_timeout
@@ -133,31 +132,26 @@ async def _do(plan: Plan, process: Process, client: aiolead.Client, task: aiolea
     if task.name in plan.finished:
         world.violation("board-once", f"{task.name} is taken after it was finished")
     history.joined(task.path, who)
-    inside = plan.inside.setdefault(task.path, [])
-    if any(map(world.is_alive, inside)):
-        # An operator has deleted their claim, and they do not know. Ours has the same name: for a
-        # moment they may take it away, by finishing. (I1 is asked about them all the same.)
+    if any(isinstance(e, Revoked) and e.line == task.path for e in history.events):
+        # An operator has deleted a claim on it before. Ours has the same name: what its owner has
+        # sent, and was held back, may take ours away (I1 is asked about it all the same).
         history.revoked(task.path, who)
-    inside.append(who)
     signal = task._on_lost
     told(history, task.path, who, task)
     try:
-        try:
-            await _body(plan, process, client, task)
-        finally:
-            # From here on nothing is done that only the holder may do.
-            task._on_lost = signal
-            history.left(task.path, who, task.token, was_lost=task.loss is not None)
-        if rng.random() < 0.8 or world.is_healed:
-            result = f"{who} {task.token}"
-            plan.tried.setdefault(task.name, set()).add(result)
-            if rng.random() < 0.8:
-                await task.finish(result.encode())
-            else:
-                await task.fail("it has failed", result.encode())
-            plan.finished.add(task.name)
+        await _body(plan, process, client, task)
     finally:
-        inside.remove(who)
+        # From here on nothing is done that only the holder may do.
+        task._on_lost = signal
+        history.left(task.path, who, task.token, was_lost=task.loss is not None)
+    if rng.random() < 0.8 or world.is_healed:
+        result = f"{who} {task.token}"
+        plan.tried.setdefault(task.name, set()).add(result)
+        if rng.random() < 0.8:
+            await task.finish(result.encode())
+        else:
+            await task.fail("it has failed", result.encode())
+        plan.finished.add(task.name)
 
 
 async def _body(plan: Plan, process: Process, client: aiolead.Client, task: aiolead.Task) -> None:

@@ -30,7 +30,7 @@ from aiolead.errors import (
     TenureLost,
 )
 from aiolead.paths import sequence_of
-from aiolead.testing.history.events import NodeCreated, Session
+from aiolead.testing.history.events import NodeCreated, Revoked, Session
 from aiolead.testing.simulation import Process, World, told
 
 QUEUE, CLAIMS = "/jobs", "/jobs-claims"
@@ -49,7 +49,6 @@ class Plan:
     tried: set[str] = field(default_factory=set)  # to be acknowledged
     acknowledged: set[str] = field(default_factory=set)
     drained: anyio.Event = field(default_factory=anyio.Event)
-    inside: dict[str, list[str]] = field(default_factory=dict)  # by claim: who is at it
 
     def queue(self, client: aiolead.Client, who: str) -> aiolead.Queue | aiolead.PriorityQueue:
         return self.kind(client, QUEUE, identity=who)
@@ -206,27 +205,22 @@ class _Consumer:
         if data in plan.acknowledged:
             self._world.violation("queue-again", f"{data} is handed out after its ack")
         history.joined(item.path, who)
-        inside = plan.inside.setdefault(item.path, [])
-        if any(map(self._world.is_alive, inside)):
-            # An operator has deleted their claim, and they do not know. Ours has the same name: for
-            # a moment they may take it away, by an ack. (I1 is asked about them all the same.)
+        if any(isinstance(e, Revoked) and e.line == item.path for e in history.events):
+            # An operator has deleted a claim on it before. Ours has the same name: what its owner
+            # has sent, and was held back, may take ours away (I1 is asked about it all the same).
             history.revoked(item.path, who)
-        inside.append(who)
         signal = item._on_lost
         told(history, item.path, who, item)
         try:
-            try:
-                await self._body(item)
-            finally:
-                # From here on nothing is done that only the holder may do.
-                item._on_lost = signal
-                history.left(item.path, who, item.token, was_lost=item.loss is not None)
-            if self._rng.random() < 0.8 or self._world.is_healed:
-                plan.tried.add(data)
-                await item.ack()
-                plan.acknowledged.add(data)
+            await self._body(item)
         finally:
-            inside.remove(who)
+            # From here on nothing is done that only the holder may do.
+            item._on_lost = signal
+            history.left(item.path, who, item.token, was_lost=item.loss is not None)
+        if self._rng.random() < 0.8 or self._world.is_healed:
+            plan.tried.add(data)
+            await item.ack()
+            plan.acknowledged.add(data)
 
     async def _body(self, item: aiolead.QueueItem) -> None:
         rng, tau = self._rng, self._client.session_timeout
