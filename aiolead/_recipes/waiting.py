@@ -133,6 +133,9 @@ class Waiter(Place):
                         self._has_signal = True
                         return
                 except (ConnectionLossError, NotReadOnlyError):
+                    # Whatever was to be watched may not be.
+                    self._leave_watches()
+                    self._close_own_watch()
                     await self._client.ready()
                     continue
                 await self._wake.wait()
@@ -150,12 +153,18 @@ class Waiter(Place):
         client, own = self._client, self.node
         self._wake = anyio.Event()
         self._check_own()
+        armed: list[Reply[Any]] = []
         if self._own_watch is None:
-            self._watch_own()
+            armed.append(self._watch_own())
         if self._signal_watch is None:
             self._signal_watch = client.make_watch(self._on_signal)
-            client.exists(self._signal_of(own.name), watch=self._signal_watch)
+            armed.append(client.exists(self._signal_of(own.name), watch=self._signal_watch))
         seen = await look(client, self._condition)
+        for reply in armed:
+            try:
+                await reply
+            except NoNodeError:
+                raise OwnGone from None
         self._check_own()
         if own.name not in seen.waiting:
             raise OwnGone

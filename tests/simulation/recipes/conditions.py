@@ -189,16 +189,18 @@ async def nothing_left(plan: Plan, process: Process) -> bool:
 
 
 async def audit(plan: Plan, client: aiolead.Client) -> None:
-    """Nobody has anything more to do but wait; so what is there now stays so."""
-    found = []
-    for _ in range(2):
+    """A signal whose waiter is gone does not stay so for longer than dead sessions may last."""
+    world = plan.world
+    deadline = world.now + world.bounds().progress
+    while True:
         await client.sync()
-        found.append(await look(client, CONDITION))
-        await anyio.sleep(0.5 * client.session_timeout)
-    before, after = found
-    orphans = set(before.orphans) & set(after.orphans)
-    if orphans and set(before.unsignalled) & set(after.unsignalled):
-        plan.world.violation("signal-lost", f"{sorted(orphans)} wake nobody: {after}")
+        seen = await look(client, CONDITION)
+        if not (seen.orphans and seen.unsignalled):
+            return
+        if world.now > deadline:
+            plan.world.violation("signal-lost", f"signals wake nobody: {seen}")
+            return
+        await anyio.sleep(0.25 * client.session_timeout)
 
 
 async def close(plan: Plan, process: Process, client: aiolead.Client) -> None:
