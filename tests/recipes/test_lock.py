@@ -79,6 +79,30 @@ async def test_first_come_first_served(server: ServerUnderTest) -> None:
 
 
 @on_embedded
+async def test_one_of_our_own_that_gives_up_was_not_the_holder(server: ServerUnderTest) -> None:
+    """Who waits behind it knows it without a listing, and what its going means only with one."""
+    entered: list[int] = []
+    scopes = [anyio.CancelScope() for _ in range(3)]
+
+    async def wait(lock: Lock, number: int) -> None:
+        with scopes[number]:
+            async with lock:
+                entered.append(number)
+
+    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+        async with Lock(a, PATH):
+            for number in range(3):
+                tasks.start_soon(wait, Lock(b, PATH), number)
+                await joined(a, PATH, number + 2)
+            scopes[1].cancel()
+            await joined(b, PATH, 3)
+            for _ in range(5):
+                await b.sync(PATH)  # the news, and all that could follow from it, is behind us
+            assert entered == []
+    assert entered == [0, 2]
+
+
+@on_embedded
 async def test_what_a_hold_says_of_itself(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         lock = Lock(client, PATH, identity="me")

@@ -231,6 +231,7 @@ MUTANTS = (
                 "return Standing(len(watch), watch, is_next=True, is_exact=False)",
             ),
         ),
+        tests=("tests/recipes/test_lock.py", *ASYNCIO),
     ),
     Mutant(
         number="72c",
