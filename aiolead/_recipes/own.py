@@ -14,7 +14,14 @@ from functools import partial
 import anyio
 
 from ..abc import CoordinationClient, Hold, Reply, Watch
-from ..errors import ConnectionLossError, LossReason, NoNodeError, Outcome, SessionError
+from ..errors import (
+    BadVersionError,
+    ConnectionLossError,
+    LossReason,
+    NoNodeError,
+    Outcome,
+    SessionError,
+)
 from ..model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
 from ..paths import basename, join, parent, sequence_of
 from .line import Node
@@ -358,13 +365,17 @@ async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
             if client.session_id != node.session_id:
                 return
             caught_up = client.sync(node.path)
-            look = client.exists(node.path)
+            look = client.get(node.path)
             await caught_up
-            stat = await look
-            if stat is None or stat.czxid != node.token:
+            data, stat = await look
+            if stat.czxid != node.token:
                 return
-            await client.delete(node.path)
-        except ConnectionLossError:
+            # A delete that was held back may come between, and a create of our own. A delete goes
+            # by name and version, and all new znodes have the same: so it gets another one first.
+            stat = await client.set(node.path, data, version=stat.version)
+            if stat.czxid == node.token:
+                await client.delete(node.path, version=stat.version)
+        except (ConnectionLossError, BadVersionError):
             continue
         except (NoNodeError, SessionError):
             return
