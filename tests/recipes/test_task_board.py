@@ -158,7 +158,7 @@ async def test_everybody_sees_how_tasks_stand(server: ServerUnderTest) -> None:
                 lambda s: (s.phase, s.worker, s.note) == (FAILED, "w", "cannot"),
                 waits,
             )
-            assert view.is_live
+            await eventually(lambda: view.is_live, "it is watched again")
         async with board.view() as late:
             assert late.value == view.value
 
