@@ -21,7 +21,7 @@ SEEDS = 60
         ("data-watches-not-rearmed", "trio", "I9"),
         ("everybody-watches-the-first", "asyncio", "I14"),
         ("new-session-without-a-word", "asyncio", "I7"),
-        ("predecessor-gone-means-first", "trio", "I1"),
+        ("predecessor-gone-means-first", "trio", "I4"),
         ("release-is-the-callers-work", "asyncio", "I6"),
     ],
 )
