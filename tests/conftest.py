@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import signal
 import sys
 import uuid
 from collections.abc import Iterator
@@ -24,6 +25,11 @@ from support.raw import RawClient
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
 from aiolead.testing.servers import BlockingServer, ZooKeeperServer
+
+# What a shell starts in the background ignores Ctrl-C, and so does whatever that starts. Programs
+# that are tested here are to be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # --- event loops -------------------------------------------------------------------------------
 
