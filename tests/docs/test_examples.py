@@ -113,6 +113,25 @@ def test_three_processes_do_each_step_together(hosts: str) -> None:
         assert lines[first + 5][1] == "is done"
 
 
+@pytest.mark.parametrize(
+    ("example", "says"),
+    [
+        ("nightly_report.py", ["written here", "a second one at the same time: None"]),
+        ("transfer.py", ["2 locks held", "-5 on ours", "+5 on theirs"]),
+        ("maintenance.py", ["maintenance; the gate is open: False", "the work goes on"]),
+        ("priorities.py", ["at once", "can wait", "in a moment"]),
+    ],
+)
+def test_a_small_one_says_what_it_does(hosts: str, example: str, says: list[str]) -> None:
+    assert Program(f"examples/{example}", hosts=hosts).run() == says
+
+
+def test_a_shared_limit_is_followed(hosts: str) -> None:
+    *before, last = Program("examples/shared_limit.py", hosts=hosts).run()
+    assert last == "at most 20 at once"
+    assert set(before) <= {"at most 10 at once"}  # what was overtaken may be skipped
+
+
 def test_an_observer_sees_who_leads(hosts: str) -> None:
     with Program("examples/observe.py", hosts=hosts) as observer:
         observer.wait_for("nobody leads")
