@@ -7,7 +7,7 @@ from functools import partial
 import anyio
 from support.costs import IDENTITY, PATH, Bench, Operation
 
-from aiolead import Client, PriorityQueue, Queue, TaskBoard
+from aiolead import Client, DelayQueue, PriorityQueue, Queue, TaskBoard
 
 
 def queue(client: Client) -> Queue:
@@ -141,6 +141,17 @@ async def get_the_best(bench: Bench) -> None:
         await bench.stop()
 
 
+async def get_what_is_due(bench: Bench) -> None:
+    one = DelayQueue(await bench.client(), PATH, identity=IDENTITY)
+    for second in range(3):
+        await one.put(b"hello", at=1e9 + second)
+    async with one.get() as item:
+        await item.ack()
+    await bench.start()
+    async with one.get():
+        await bench.stop()
+
+
 # --- the board ---------------------------------------------------------------------------------
 
 
@@ -222,6 +233,7 @@ ROWS = [
     Operation("Queue", "put to the end, one consumer waiting", partial(deliver, waiting=1)),
     Operation("Queue", "put to the end, three of them", partial(deliver, waiting=3)),
     Operation("PriorityQueue", "get, the next one of 100", get_the_best),
+    Operation("DelayQueue", "get, the next one that is due", get_what_is_due),
     Operation("TaskBoard", "announce a task", announce),
     Operation("TaskBoard", "take a task", work),
     Operation("TaskBoard", "report, nobody looks on", partial(report, looking=0)),
