@@ -315,8 +315,8 @@ class Contender(Place):
         Here nothing is proven any more, and a leader that has just begun to end the session might
         answer a `sync` in the instant before that has an effect. A write it refuses.
 
-        Whoever has not watched its own znode all the time looks at it besides: one that was made
-        anew, with everything around it, may have its name.
+        Whoever has not watched its own znode all the time looks at it besides: others may have
+        deleted it.
 
         Raises:
             OwnGone: our znode is not there any more.

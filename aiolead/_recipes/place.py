@@ -177,7 +177,7 @@ class Place:
         error = look.error()
         if error is None:
             data, stat = look.result()
-            # A znode of that name may be another one: the whole path was deleted and made anew.
+            # We give no name twice, but somebody may have restored the path, with our znode's name.
             gone = stat.czxid != node.token
             if not gone and is_request(data):
                 self._asked_for()
