@@ -311,6 +311,37 @@ async def test_given_up_while_its_create_is_unanswered(
             await eventually(nobody_is_there, "nothing is left")
 
 
+@pytest.mark.parametrize("mode", [CreateMode.EPHEMERAL, CreateMode.PERSISTENT])
+async def test_left_while_its_repair_is_unanswered(
+    server: ServerUnderTest, mode: CreateMode
+) -> None:
+    """Others may see the new znode before its keeper knows of it: leaving waits for its delete."""
+    with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
+        hosts = proxy.connect_string + server.chroot
+        async with (
+            aiolead.connect(hosts, session_timeout=SESSION) as a,
+            connect(server) as b,
+            anyio.create_task_group() as tasks,
+        ):
+            answers = 0
+
+            async def answer() -> None:
+                nonlocal answers
+                for _ in range(3):
+                    assert await data_at(b) == b"x"
+                answers += 1
+                held.release()
+
+            async with PersistentNode(a, PATH, b"x", mode=mode):
+                await b.sync()
+                held = proxy.hold_reply(OpCode.CREATE2)
+                await b.delete(PATH)
+                await held.wait()
+                tasks.start_soon(answer)
+            assert answers == 1
+            assert await data_at(b) is None
+
+
 async def test_a_create_that_is_applied_long_after_it_was_given_up() -> None:
     """Of our own session, so that its end would come only with ours: it is taken over."""
     async with EmbeddedServer() as server, in_memory(server) as a:

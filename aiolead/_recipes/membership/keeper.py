@@ -91,8 +91,12 @@ class Keeper:
         """The latest of those that the servers have confirmed."""
         self.gone = anyio.Event()
         """Set once it is deleted, or as good as that."""
+        self.deletion: Reply[None] | None = None
+        """The answer to its delete, once that is asked for."""
         self._scope = anyio.CancelScope()
         self._discarded = False
+        self._is_creating = False
+        """Whether the answer to a create is awaited: the znode may be there before we know."""
         self._lost_in = 0
         """The session in which the answer to a create was lost."""
         self._is_overwritten = False
@@ -226,6 +230,7 @@ class Keeper:
         # One that had its number gets it back, as with Curator.
         mode = self._mode if self.name is None else _without_number(self._mode)
         create = client.create(path, self.wanted, mode=mode, acl=self._acl)
+        self._is_creating = True
         create.add_done_callback(partial(self._created, create, self.generation, client.session_id))
         look = None if self.name is None else client.exists(path, watch=self._watch)
         self._look_due = look is None
@@ -248,6 +253,7 @@ class Keeper:
 
     def _created(self, create: Reply[Created], generation: int, session_id: int) -> None:
         """The answer to our create is there: in the client's task, before anything after it."""
+        self._is_creating = False
         error = create.error()
         if error is None:
             created = create.result()
@@ -259,10 +265,13 @@ class Keeper:
                 self.written = generation
                 self._is_overwritten = False
                 self._on_change()
-        elif isinstance(error, ConnectionLossError) and error.outcome is Outcome.UNKNOWN:
+            return
+        if isinstance(error, ConnectionLossError) and error.outcome is Outcome.UNKNOWN:
             self._lost_in = session_id
             if self._discarded:
                 self._owe_lost_create()
+        if self._discarded:
+            self._drop()
 
     def _take_or_wait(self, stat: Stat) -> None:
         """There is a znode already: ours, or that of somebody else, who is waited for."""
@@ -348,34 +357,30 @@ class Keeper:
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Reply[None] | None:
-        """Gives it up. Synchronous: the rest is the client's work.
-
-        Returns:
-            The answer to the delete; None if there is nothing to delete that we know of.
-        """
+    def discard(self) -> None:
+        """Gives it up. Synchronous: the rest is the client's work."""
         self._discarded = True
         self._scope.cancel()
         self._release_name()
         lost = self._lost_in == self._client.session_id or not self._is_ephemeral
         if self._lost_in and lost and self.node is None:
             self._owe_lost_create()
-        return self._drop()
+        if not self._is_creating:
+            self._drop()
 
     def _release_name(self) -> None:
         if self.name is not None and self._claims.kept.get(self.name) is self:
             del self._claims.kept[self.name]
 
-    def _drop(self) -> Reply[None] | None:
+    def _drop(self) -> None:
         node, self.node = self.node, None
         if node is None or node.owner not in (0, self._client.session_id):
             self._watch.close()
             self.gone.set()
-            return None
+            return
         self._claims.going.add(node.czxid)
-        delete = self._client.delete(node.path, version=node.version)
+        self.deletion = delete = self._client.delete(node.path, version=node.version)
         delete.add_done_callback(partial(self._deleted, node, delete))
-        return delete
 
     def _deleted(self, node: Kept, delete: Reply[None]) -> None:
         # The watch fires with the delete; only a failed one leaves it behind.

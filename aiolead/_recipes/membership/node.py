@@ -145,7 +145,7 @@ class KeptNode(AsyncIterable[NodeState]):
             return False
         self._is_inside = False
         # From here on it is the client's work, whatever happens to this task.
-        delete = keeper.discard()
+        keeper.discard()
         self._closed()
         left = exc
         try:
@@ -157,8 +157,8 @@ class KeptNode(AsyncIterable[NodeState]):
         error: AioleadError | None = self._error
         with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
             await keeper.gone.wait()
-            if delete is not None and error is None:
-                refused = delete.error()
+            if keeper.deletion is not None and error is None:
+                refused = keeper.deletion.error()
                 if isinstance(refused, ServerError):
                     # That it was gone already, or has just been set, is no refusal.
                     error = None if isinstance(refused, (NoNodeError, BadVersionError)) else refused
