@@ -21,7 +21,8 @@ demo: $(VENV)/.demo ## Elects a leader on the embedded server, and another one w
 	$(BIN)/aiolead demo
 
 test: lint types zookeeper ## Everything that CI checks: style, types, all tests, the wheel.
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	@# In the order of their names, so that the many small files of tests/unit are the last ones.
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 	$(MAKE) wheel
 
 lint: $(VENV)/.dev ## Style, format, and who may import whom.

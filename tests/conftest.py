@@ -7,6 +7,7 @@ each kind of server: the embedded one, a real ZooKeeper, a real ensemble of thre
 from __future__ import annotations
 
 import asyncio
+import asyncio.constants
 import inspect
 import os
 import signal
@@ -32,6 +33,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # --- event loops -------------------------------------------------------------------------------
+
+# In its debug mode asyncio notes the ten frames that made each future and callback, which is a good
+# part of a test's time. One frame says who it was.
+setattr(asyncio.constants, "DEBUG_STACK_DEPTH", 1)  # noqa: B010 - declared final
 
 
 def _eager_loop() -> asyncio.AbstractEventLoop:
