@@ -132,6 +132,25 @@ def test_a_shared_limit_is_followed(hosts: str) -> None:
     assert set(before) <= {"at most 10 at once"}  # what was overtaken may be skipped
 
 
+def test_the_next_one_is_warm_before_it_serves(hosts: str) -> None:
+    script, path = "examples/warm_standby.py", "/examples/pair"
+    with Program(script, "anna", hosts=hosts) as anna, Program(script, "ben", hosts=hosts) as ben:
+        first = int(anna.wait_for(r"anna serves, token (\d+)")[1])
+        second = int(ben.wait_for(r"ben serves, token (\d+)")[1])
+        with Program(script, "cleo", hosts=hosts) as cleo:
+            cleo.wait_for("cleo warms up")
+            with Program(script, "dora", hosts=hosts) as dora:
+                _wait_for_participants(hosts, path, 4)
+                assert dora.lines == []
+                anna.interrupt()
+                assert int(cleo.wait_for(r"cleo serves, token (\d+)")[1]) > max(first, second)
+                dora.wait_for("dora warms up")
+                assert len(ben.lines) == 1
+                for program in (dora, cleo, ben):
+                    program.interrupt()
+    _wait_for_participants(hosts, path, 0)
+
+
 def test_an_observer_sees_who_leads(hosts: str) -> None:
     with Program("examples/observe.py", hosts=hosts) as observer:
         observer.wait_for("nobody leads")
