@@ -511,6 +511,28 @@ def test_an_operator_or_a_stop_excuses(tale: Tale) -> None:
     assert margins(stopped.events, BOUNDS) == []
 
 
+@pytest.mark.parametrize(("was_there", "broken"), [(True, []), (False, ["I2"])])
+def test_an_operator_excuses_also_a_term_that_is_told_of_later(
+    tale: Tale, was_there: bool, broken: list[str]
+) -> None:
+    """Campaigns are told of by whoever reads their states, and he may be slow."""
+    tale.at(0).waits("a", 1)
+    tale.at(0).holds("a", 1)
+    tale.at(1).stepped_down(L, "a", 1, "lost")
+    tale.at(1.5).gone("a", 1)
+    if was_there:
+        tale.at(2).node_created(path_of(2), 2, session_of("a"))
+    tale.at(2.5).revoked(L, "a")
+    if not was_there:
+        tale.at(2.6).node_created(path_of(2), 2, session_of("a"))
+    tale.at(2.7).left(L, "a", 1, was_lost=True)
+    tale.joined(L, "a")
+    tale.holds("a", 2)
+    tale.at(2.9).gone("a", 2)
+    tale.at(3).left(L, "a", 2, was_lost=True)
+    assert tale.broken() == broken
+
+
 def test_an_operator_who_is_not_announced_does_not(tale: Tale) -> None:
     _lost(tale, stopped=1.2, deleted=1.1, by=7)
     assert tale.broken() == ["I2"]

@@ -173,6 +173,7 @@ class Reading:
         self._current: dict[tuple[str, str], Turn] = {}
         self._open: defaultdict[str, dict[Turn, None]] = defaultdict(dict)
         self._by_token: dict[tuple[str, str, int], Turn] = {}
+        self._revocations: dict[tuple[str, str], tuple[int, Revoked]] = {}
         self._by_path: defaultdict[str, list[Node]] = defaultdict(list)
         self._by_czxid: dict[int, Node] = {}
         self._stops: defaultdict[str, list[Stop]] = defaultdict(list)
@@ -261,6 +262,10 @@ class Reading:
             self.parents.setdefault(event.line, event.path.rpartition("/")[0])
         else:
             turn.node = self._by_czxid.get(event.token)
+        # A campaign's term may have begun, and have been taken away, before it is told of here.
+        before = self._revocations.get((event.line, event.contender))
+        if before and turn.node and turn.node.created_pos < before[0]:
+            self._revoke(turn, *before)
 
     def _on_withdrew(self, pos: int, event: Withdrew) -> None:
         turn = self._current.get((event.line, event.contender))
@@ -293,8 +298,13 @@ class Reading:
             turn.cancelled = event
 
     def _on_revoked(self, pos: int, event: Revoked) -> None:
+        self._revocations[event.line, event.contender] = pos, event
         turn = self._current.get((event.line, event.contender))
-        if turn is not None and turn.closed is None and turn.revoked == inf:
+        if turn is not None and turn.closed is None:
+            self._revoke(turn, pos, event)
+
+    def _revoke(self, turn: Turn, pos: int, event: Revoked) -> None:
+        if turn.revoked == inf:
             turn.revoked, turn.revoked_pos = event.at, pos
 
     def _on_killed(self, pos: int, event: Killed) -> None:
