@@ -115,7 +115,10 @@ class _MultiContext:
             for recipe in self._lock.recipes:
                 left = None if deadline is None else max(0.0, deadline - anyio.current_time())
                 holds.append(await stack.enter_async_context(recipe.hold(wait=left)))
-            return MultiHeld(tuple(holds))
+            several = MultiHeld(tuple(holds))
+            # One of them may have been lost in the instant in which the last one became ours.
+            several.check()
+            return several
         except AcquireTimeout:
             await stack.aclose()
             return None

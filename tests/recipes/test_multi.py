@@ -185,6 +185,31 @@ def test_one_is_lost_while_the_other_is_waited_for(backend: Backend) -> None:
     on_virtual_time(backend, play)
 
 
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_one_is_lost_as_the_other_becomes_ours(backend: Backend) -> None:
+    """Whoever is let in has both: the news that the first is lost comes in the same packet."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a, connect_virtually(server) as b:
+            async with anyio.create_task_group() as tasks:
+
+                async def take() -> None:
+                    async with MultiLock(Lock(a, A), Lock(a, B)) as both:
+                        assert both.is_held
+                        await both.verify()
+
+                with pytest.raises(LockLost):
+                    async with Lock(b, B) as held:
+                        tasks.start_soon(take)
+                        await passes(1.0)
+                        (znode,) = contenders_left(server, A)
+                        await b.transaction().delete(held.path).delete(znode).commit()
+                        await passes(1.0)
+            assert contenders_left(server, A) == contenders_left(server, B) == []
+
+    on_virtual_time(backend, play)
+
+
 async def test_what_is_lost_by_the_clock_is_not_held() -> None:
     clock = JumpingClock()
     async with EmbeddedServer() as server, in_memory(server, clock=clock) as a:
