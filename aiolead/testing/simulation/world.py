@@ -83,7 +83,8 @@ class World:
         self._all: dict[str, Process] = {}
         self._offers: dict[Process, list[_Offer]] = {}
         self._closing: dict[Process, anyio.Event] = {}
-        self._turns: dict[tuple[str, str], str] = {}
+        # Who has joined a line, of each process: several of its tasks may have.
+        self._turns: dict[tuple[str, str], dict[str, None]] = {}
         self._waiters: dict[str, None] = {}
         self._holders: dict[str, None] = {}
         self._healed = anyio.Event()
@@ -265,9 +266,10 @@ class World:
 
         A line may be a claim: then it counts with the path that it is in, too.
         """
-        for (name, where), contender in self._turns.items():
+        for (name, where), contenders in self._turns.items():
             if name == process.name and line in (None, where, where.rpartition("/")[0]):
-                self.history.revoked(where, contender)
+                for contender in contenders:
+                    self.history.revoked(where, contender)
 
     @property
     def lines(self) -> list[str]:
@@ -346,7 +348,8 @@ class World:
             return
         if isinstance(event, Joined):
             self._waiters[event.contender] = None
-            self._turns[event.contender.partition("/")[0], event.line] = event.contender
+            key = event.contender.partition("/")[0], event.line
+            self._turns.setdefault(key, {})[event.contender] = None
         elif isinstance(event, (Entered, Withdrew)):
             self._waiters.pop(event.contender, None)
             if isinstance(event, Entered):
