@@ -19,6 +19,10 @@ class Witness:
         self._why: dict[int, str] = {}
         self._owners: dict[str, int] = {}
 
+    def owner(self, path: str) -> int | None:
+        """The session that owns a znode, 0 for none; None if there is no such znode."""
+        return self._owners.get(path)
+
     def owned(self, session_id: int) -> list[str]:
         """The znodes of a session, in the order of their creation."""
         return [path for path, owner in self._owners.items() if owner and owner == session_id]

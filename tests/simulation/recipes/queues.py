@@ -2,20 +2,25 @@
 
 * `consume`: producers put items, consumers work on them under claims and acknowledge some, leave
   others, and are killed with them.
+* `delay`: the same with items that are due at some time of day. Every process has a clock for that
+  of its own; those of some runs do not agree.
 
 What has to hold, besides the invariants of everything that is held (a line for each claim):
 
     queue-lost    what was put is there until somebody has acknowledged it
     queue-again   what was acknowledged is not handed out again
     queue-order   items are claimed for the first time in the order of their numbers
+    queue-early   no item is handed out before it is due, by the clock of who gets it
     queue-stuck   in the end everything is consumed, by consumers that only wait
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 
 import anyio
 from anyio.abc import TaskGroup
@@ -35,30 +40,62 @@ from aiolead.testing.simulation import Process, World, told
 
 QUEUE, CLAIMS = "/jobs", "/jobs-claims"
 
+EPOCH = 1e6
+"""What time of day it is when a run begins, in seconds."""
+
+IN_TIME = "handed out as it came due, to somebody who was waiting"
+OVERTAKEN = "an item was due before one that was put earlier"
+AGAIN = "given back, and handed out again"
+
+AnyQueue = aiolead.Queue | aiolead.PriorityQueue | aiolead.DelayQueue
+
 
 @dataclass(slots=True)
 class Plan:
     """What all programs of a run agree on, and what they tell each other."""
 
     world: World
-    kind: type[aiolead.Queue | aiolead.PriorityQueue]
+    kind: type[AnyQueue]
     tasks: int  # of each consumer
+    skew: float = 0.0  # how wrong clocks may be, in session timeouts
     producing: set[str] = field(default_factory=set)
     attempted: set[str] = field(default_factory=set)
     confirmed: set[str] = field(default_factory=set)
     tried: set[str] = field(default_factory=set)  # to be acknowledged
     acknowledged: set[str] = field(default_factory=set)
+    handed_out: set[str] = field(default_factory=set)
+    due: dict[str, float] = field(default_factory=dict)  # in the order in which they were put
     drained: anyio.Event = field(default_factory=anyio.Event)
 
-    def queue(self, client: aiolead.Client, who: str) -> aiolead.Queue | aiolead.PriorityQueue:
+    def queue(self, client: aiolead.Client, who: str, time_of_day: Callable[[], float]) -> AnyQueue:
+        if self.kind is aiolead.DelayQueue:
+            return aiolead.DelayQueue(client, QUEUE, identity=who, clock=time_of_day)
         return self.kind(client, QUEUE, identity=who)
+
+    def time_of_day(self, process: Process) -> Callable[[], float]:
+        """As a process believes it to be: set to the right time, or a wrong one, and going on."""
+        world = self.world
+        wrong = world.rng(f"time of day of {process.name}").uniform(-self.skew, self.skew)
+        offset = EPOCH + world.now - process.clock() + wrong * world.schedule.session_timeout
+        return lambda: offset + process.clock()
 
 
 async def consume(world: World) -> None:
     """Two or three consumers of one or two tasks, one or two producers, and an auditor."""
     rng = world.rng("consume")
     kind = rng.choices((aiolead.Queue, aiolead.PriorityQueue), (4, 1))[0]
-    plan = Plan(world, kind, tasks=rng.choices((1, 2), (3, 1))[0])
+    begin(Plan(world, kind, tasks=rng.choices((1, 2), (3, 1))[0]), rng)
+
+
+async def delay(world: World) -> None:
+    """The same with items that are not due yet."""
+    rng = world.rng("delay")
+    skew = rng.choice((0.0, 0.0, 0.3))
+    begin(Plan(world, aiolead.DelayQueue, tasks=rng.choices((1, 2), (3, 1))[0], skew=skew), rng)
+
+
+def begin(plan: Plan, rng: Random) -> None:
+    world = plan.world
     for number in range(rng.choice((2, 3))):
         world.start(f"p{number}", partial(consumer, plan))
     for number in range(rng.choice((1, 2))):
@@ -76,37 +113,59 @@ async def producer(plan: Plan, process: Process) -> None:
     while True:
         with suppress(ConnectFailed, SessionError):
             async with world.client(process) as client:
-                queue = plan.queue(client, process.name)
+                clock = plan.time_of_day(process)
+                queue = plan.queue(client, process.name, clock)
                 while True:
                     was_healed = world.is_healed
                     names = [f"{process.name}-{count + i}" for i in range(rng.choice((1, 1, 3)))]
                     count += len(names)
-                    if await put(plan, queue, names, rng.choice((0, 1))) and was_healed:
+                    order = rng.choice((0, 1))
+                    if isinstance(queue, aiolead.DelayQueue):
+                        longest = 0.2 if was_healed else rng.choice((0.05, 0.5, 1.5))
+                        later = rng.uniform(0.0, longest) * client.session_timeout
+                        plan.due.update(dict.fromkeys(names, clock() + later))
+                        done = await put(plan, names, put_later(queue, names, later, clock))
+                    else:
+                        done = await put(plan, names, put_now(queue, names, order))
+                    if done and was_healed:
                         plan.producing.discard(process.name.partition(".")[0])
                         return
                     await anyio.sleep(rng.uniform(0.0, 0.6) * client.session_timeout)
         await anyio.sleep(rng.uniform(0.0, 0.1))
 
 
-async def put(
-    plan: Plan, queue: aiolead.Queue | aiolead.PriorityQueue, names: list[str], priority: int
-) -> bool:
+async def put(plan: Plan, names: list[str], putting: Awaitable[object]) -> bool:
     """Puts items; returns whether that was confirmed."""
     plan.attempted.update(names)
-    items = [name.encode() for name in names]
     try:
-        if isinstance(queue, aiolead.PriorityQueue):
-            await queue.put_many(items, priority=priority)
-        elif len(items) == 1:
-            await queue.put(items[0])
-        else:
-            await queue.put_many(items)
+        await putting
     except ConnectionLossError as error:
         if error.outcome is Outcome.NOT_APPLIED:
             plan.attempted.difference_update(names)
         return False
     plan.confirmed.update(names)
     return True
+
+
+async def put_now(
+    queue: aiolead.Queue | aiolead.PriorityQueue, names: list[str], priority: int
+) -> None:
+    items = [name.encode() for name in names]
+    if isinstance(queue, aiolead.PriorityQueue):
+        await queue.put_many(items, priority=priority)
+    elif len(items) == 1:
+        await queue.put(items[0])
+    else:
+        await queue.put_many(items)
+
+
+async def put_later(
+    queue: aiolead.DelayQueue, names: list[str], delay: float, clock: Callable[[], float]
+) -> None:
+    if len(names) == 1:
+        await queue.put(names[0].encode(), delay=delay)
+    else:
+        await queue.put_many([name.encode() for name in names], at=clock() + delay)
 
 
 # --- consuming -----------------------------------------------------------------------------------
@@ -150,7 +209,9 @@ class _Consumer:
         self._rng = process.rng
         self._process = process
         self._client = client
-        self._queue = plan.queue(client, who)
+        self._clock = plan.time_of_day(process)
+        self._queue = plan.queue(client, who, self._clock)
+        self._asked = 0.0  # since when it waits, by that
         self._who = who
         self._online = online
 
@@ -172,6 +233,7 @@ class _Consumer:
     async def _turn(self) -> None:
         """One or several items, by one of the ways there are."""
         rng, queue, tau = self._rng, self._queue, self._client.session_timeout
+        self._asked = self._clock()
         with (
             self._world.may_be_cancelled(self._process, QUEUE, self._who),
             suppress(AcquireTimeout, TenureLost, ConnectionLossError),
@@ -204,6 +266,7 @@ class _Consumer:
         data = item.data.decode()
         if data in plan.acknowledged:
             self._world.violation("queue-again", f"{data} is handed out after its ack")
+        self._look_at_the_clock(data)
         history.joined(item.path, who)
         if any(isinstance(e, Revoked) and e.line == item.path for e in history.events):
             # An operator has deleted a claim on it before. Ours has the same name: what its owner
@@ -221,6 +284,24 @@ class _Consumer:
             plan.tried.add(data)
             await item.ack()
             plan.acknowledged.add(data)
+        self._asked = self._clock()
+
+    def _look_at_the_clock(self, data: str) -> None:
+        plan, history, now = self._plan, self._history, self._clock()
+        if data in plan.handed_out:
+            history.reached(AGAIN)
+        plan.handed_out.add(data)
+        due = plan.due.get(data)
+        if due is None:
+            return
+        if now < due:
+            self._world.violation("queue-early", f"{data} is handed out {due - now:.4f} s early")
+        if self._asked < due and now < due + 0.1 * self._client.session_timeout:
+            history.reached(IN_TIME)
+        before = list(plan.due)[: list(plan.due).index(data)]
+        waiting = plan.confirmed - plan.acknowledged
+        if any(plan.due[name] > due and name in waiting for name in before):
+            history.reached(OVERTAKEN)
 
     async def _body(self, item: aiolead.QueueItem) -> None:
         rng, tau = self._rng, self._client.session_timeout
@@ -238,7 +319,7 @@ async def auditor(plan: Plan, process: Process) -> None:
     while not plan.drained.is_set():
         with suppress(ConnectFailed, SessionError):
             async with plan.world.client(process) as client:
-                queue = plan.queue(client, process.name)
+                queue = plan.queue(client, process.name, plan.time_of_day(process))
                 while not plan.drained.is_set():
                     await anyio.sleep(0.25 * client.session_timeout)
                     with suppress(ConnectionLossError):
