@@ -12,6 +12,7 @@ REVOCATION = "tests/recipes/test_revocation.py"
 CONDITION = "tests/recipes/test_condition.py"
 CAMPAIGN = "tests/recipes/test_campaign.py"
 SIMULATED = "tests/simulation/test_recipes_locks.py"
+REACHED = "tests/simulation/test_recipes_reached.py"
 
 MUTANTS = (
     Mutant(
@@ -126,6 +127,28 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="206b",
+        name="who-has-lost-it-is-inside",
+        wrong="A task that has lost a re-entrant lock counts as inside, and never gets it again.",
+        changes=(
+            Change(
+                "_recipes/reentrant.py",
+                "if task == self._task:",
+                "if task == self._task and exc is None:",
+            ),
+        ),
+        tests=(REACHED, "-k", "reentrant and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="206c",
+        name="enters-again-after-the-loss",
+        wrong="A task that has lost a re-entrant lock enters it again, as if it had it.",
+        changes=(Change("_recipes/reentrant.py", "entry.held.check()", "pass"),),
+        tests=(REACHED, "-k", "reentrant and trio"),
+        simulated=False,
+    ),
+    Mutant(
         number="207",
         name="each-lock-has-the-whole-limit",
         wrong="The limit of several locks counts anew for each of them.",
@@ -152,6 +175,50 @@ MUTANTS = (
             ),
         ),
         tests=(MULTI, "-k", "trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
+        number="208b",
+        name="each-has-an-order-of-its-own",
+        wrong="Several locks are taken in an order that each process has for itself.",
+        changes=(
+            Change(
+                "_recipes/multi.py",
+                "sorted(map(_checked, recipes), key=_order)",
+                "sorted(map(_checked, recipes), key=id)",
+            ),
+        ),
+        tests=(REACHED, "-k", "multi and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="208c",
+        name="loss-of-one-is-swallowed",
+        wrong="A block under several locks that ends as one of them is lost ends without a word.",
+        changes=(
+            Change(
+                "_recipes/multi.py",
+                """
+                return bool(await stack.__aexit__(exc_type, exc, traceback))
+                """,
+                """
+                try:
+                    return bool(await stack.__aexit__(exc_type, exc, traceback))
+                except TenureLost:
+                    return True
+                """,
+            ),
+        ),
+        tests=(REACHED, "-k", "multi and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="208d",
+        name="let-in-with-less",
+        wrong="Who loses one of several locks as the last one becomes his is let in without it.",
+        seen_in="aiolead",
+        changes=(Change("_recipes/multi.py", "several.check()", "pass"),),
+        tests=(MULTI, "-k", "becomes_ours and trio"),
         simulated=False,
     ),
     Mutant(

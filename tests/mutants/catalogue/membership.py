@@ -6,6 +6,7 @@ from ..model import Change, Mutant
 
 KEPT = "tests/recipes/test_persistent_node.py"
 GROUP = "tests/recipes/test_group.py"
+REACHED = "tests/simulation/test_recipes_reached.py"
 WORK = "tests/recipes/test_partitioner.py"
 
 MUTANTS = (
@@ -111,6 +112,38 @@ MUTANTS = (
             ),
         ),
         tests=(KEPT, "-k", "trio and embedded and unanswered"),
+        simulated=False,
+    ),
+    Mutant(
+        number="126",
+        name="leaves-before-its-create-is-answered",
+        wrong="Who leaves while its znode is made anew does not wait until that is gone again.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/membership/keeper.py",
+                """
+                if not self._is_creating:
+                    self._drop()
+                """,
+                "self._drop()",
+            ),
+        ),
+        tests=(REACHED, "-k", "kept and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="126b",
+        name="numbered-twice",
+        wrong="A sequential znode whose create was unanswered is made once more.",
+        changes=(
+            Change(
+                "_recipes/membership/keeper.py",
+                "if self._is_sequential and self._lost_in == self._client.session_id:",
+                "if False:",
+            ),
+        ),
+        tests=(REACHED, "-k", "kept and trio"),
         simulated=False,
     ),
 )

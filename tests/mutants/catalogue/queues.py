@@ -8,6 +8,7 @@ QUEUE = "tests/recipes/test_queue.py"
 FAULTS = "tests/recipes/test_queue_faults.py"
 BOARD = "tests/recipes/test_task_board.py"
 FORMATS = "tests/unit/test_queue_formats.py"
+REACHED = "tests/simulation/test_recipes_reached.py"
 EMBEDDED = "trio and not standalone and not ensemble"
 
 MUTANTS = (
@@ -166,6 +167,30 @@ MUTANTS = (
             ),
         ),
         tests=(BOARD, "-k", f"said_again and {EMBEDDED}"),
+        simulated=False,
+    ),
+    Mutant(
+        number="166",
+        name="due-to-the-second",
+        wrong="An item is handed out in the second in which it is due, not when it is due.",
+        changes=(
+            Change("_recipes/queues/naming.py", "return key[0] / 1000", "return key[0] // 1000"),
+        ),
+        tests=(REACHED, "-k", "delay and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="166b",
+        name="sleeps-past-the-time",
+        wrong="Who waits for an item that is not due yet is woken by changes alone.",
+        changes=(
+            Change(
+                "_recipes/queues/backlog.py",
+                "self._until_due(self._heap[0][0]) if self._heap else None",
+                "None",
+            ),
+        ),
+        tests=(REACHED, "-k", "delay and trio"),
         simulated=False,
     ),
 )
