@@ -8,7 +8,7 @@ SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py
 MINUTES ?= $(if $(SEEDS),,10)
 REPORT ?= soak-report
 SECONDS ?= 60
-SOURCES := aiolead tests examples benchmarks
+SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help

@@ -9,6 +9,9 @@ from .installation import ZooKeeperNotFoundError as ZooKeeperNotFoundError
 from .launch import LaunchError as LaunchError
 from .proxy import FaultProxy as FaultProxy
 from .proxy import HeldReply as HeldReply
+from .sandbox import EnsembleSandbox as EnsembleSandbox
+from .sandbox import GivenServer as GivenServer
+from .sandbox import Sandbox as Sandbox
 from .servers import BlockingServer as BlockingServer
 from .servers import ZooKeeperServer as ZooKeeperServer
 from .threaded import ThreadedServer as ThreadedServer
@@ -18,10 +21,13 @@ __all__ = [
     "BlockingServer",
     "EmbeddedServer",
     "Ensemble",
+    "EnsembleSandbox",
     "FaultProxy",
+    "GivenServer",
     "HeldReply",
     "LaunchError",
     "OpCode",
+    "Sandbox",
     "SessionInfo",
     "ThreadedServer",
     "ZooKeeperNotFoundError",

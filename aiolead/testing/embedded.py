@@ -379,6 +379,28 @@ class EmbeddedServer:
             raise ConfigurationError(f"value: must be 0 to {MAX_SEQUENCE}, not {value}")
         self._running.core.set_sequence(path, value)
 
+    def create(self, path: str, data: bytes = b"") -> None:
+        """Puts a znode there that everybody may change, as if a client had.
+
+        Raises:
+            ServerError: what that client would have been answered.
+        """
+        running = self._running
+        running.core.create(path, data, running.now())
+        running.deliver()
+
+    async def heal(self) -> None:
+        """Undoes what the methods above have done to the server itself: it serves everybody.
+
+        It runs, and is not paused, read-only or slow; what it was still to drop or throttle is
+        forgotten. The tree and the sessions stay as they are.
+        """
+        running = self._running
+        running.resume()
+        running.core.heal(running.now())
+        running.deliver()
+        await running.start()
+
     # --- looking inside ------------------------------------------------------------------------
 
     @property

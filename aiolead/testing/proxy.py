@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -101,6 +102,7 @@ class FaultProxy:
         seed: for the jitter of `delay`.
         tap: what looks at the bytes of each connection; by default, ZooKeeper's messages.
         thread: the thread to run in; by default, one that lives as long as the proxy.
+        chroot: what `connect_string` ends in: the chroot of the clients that are to use it.
     """
 
     def __init__(
@@ -113,10 +115,12 @@ class FaultProxy:
         seed: int | None = None,
         tap: Callable[[], Tap] | None = None,
         thread: LoopThread | None = None,
+        chroot: str = "",
     ) -> None:
         self._engine = Engine((host, port), port=listen_port, patience=patience, seed=seed, tap=tap)
         self._held: list[HeldReply] = []
         self._given_thread = thread
+        self._chroot = chroot
         self._running: LoopThread | None = None
 
     # --- life ----------------------------------------------------------------------------------
@@ -187,7 +191,7 @@ class FaultProxy:
 
     @property
     def connect_string(self) -> str:
-        return format_host(LOOPBACK, self.port)
+        return format_host(LOOPBACK, self.port) + self._chroot
 
     # --- what passed ---------------------------------------------------------------------------
 
@@ -260,6 +264,15 @@ class FaultProxy:
         Neither end notices, as behind a firewall that drops packets: no FIN, no reset.
         """
         self._do(lambda: self._engine.hold(direction, lossy=True))
+
+    @contextmanager
+    def partition(self) -> Iterator[None]:
+        """Cuts the clients off for the body of a `with`: a `blackhole`, and then `heal`."""
+        self.blackhole()
+        try:
+            yield
+        finally:
+            self.heal()
 
     def delay(
         self,

@@ -70,6 +70,12 @@ class ThreadedServer:
     def resume(self) -> None:
         self._get(lambda server: server.resume())
 
+    def heal(self) -> None:
+        self._loop.call(self._server.heal)
+
+    def set_read_only(self, read_only: bool) -> None:
+        self._get(lambda server: server.set_read_only(read_only))
+
     def expire_session(self, session_id: int) -> None:
         self._get(lambda server: server.expire_session(session_id))
 
@@ -90,6 +96,9 @@ class ThreadedServer:
 
     def set_sequence(self, path: str, value: int) -> None:
         self._get(lambda server: server.set_sequence(path, value))
+
+    def create(self, path: str, data: bytes = b"") -> None:
+        self._get(lambda server: server.create(path, data))
 
     @property
     def requests(self) -> Counter[str]:

@@ -6,6 +6,7 @@ Takes the version that the wheel must have.
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -24,6 +25,7 @@ STRANGERS = {
     "kazoo",
     "opentelemetry",
     "prometheus_client",
+    "pytest",
     "rich",
     "trio",
     "uvloop",
@@ -43,6 +45,8 @@ def check_metadata() -> None:
     assert importlib.metadata.version("aiolead") == VERSION
     assert (ROOT / "py.typed").is_file()
     assert not list(ROOT.rglob("test_*.py"))
+    (plugin,) = importlib.metadata.entry_points(group="pytest11", name="aiolead")
+    assert importlib.util.find_spec(plugin.module) is not None
 
 
 def check_election() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from ... import paths
 from ..._wire.codes import REFUSED_READ_ONLY, XID_PING, OpCode
@@ -18,7 +19,7 @@ from ..._wire.handshake import ConnectRequest
 from ..._wire.jute import Reader
 from ..._wire.packets import Record
 from ..._wire.replies import TokenReply
-from ..._wire.requests import AuthPacket, Reconfig, RequestHeader, Sasl
+from ..._wire.requests import AuthPacket, Create, Reconfig, RequestHeader, Sasl
 from ...errors import (
     MarshallingError,
     NoNodeError,
@@ -28,6 +29,7 @@ from ...errors import (
     ThrottledOpError,
     UnimplementedError,
 )
+from ...model import OPEN_ACL_UNSAFE, CreateMode
 from . import fourletter
 from .acl import Identity
 from .config import reconfigure
@@ -47,6 +49,7 @@ from .protocol import (
 from .records import NoTokenReply
 from .sessions import Session, Sessions
 from .settings import Settings, milliseconds
+from .transaction import Transaction
 from .tree import Znode
 
 
@@ -245,6 +248,25 @@ class Core:
         if node is None:
             raise NoNodeError(path)
         node.creates = value
+
+    def create(self, path: str, data: bytes, now: float) -> None:
+        """A persistent znode, under a zxid of its own, as if a client had created it.
+
+        Raises:
+            ServerError: what that client would have been answered.
+        """
+        paths.validate(path)
+        request = Create(path, data, tuple(OPEN_ACL_UNSAFE), CreateMode.PERSISTENT)
+        write = partial(Transaction.create, request=request)
+        time_ms = self._time_ms(milliseconds(now))
+        self.processor.apply(write, self.processor.zxid + 1, time_ms)
+
+    def heal(self, now: float) -> None:
+        """Nothing is refused, dropped or delayed any more."""
+        self.become_full(now)
+        for faults in (self.dropped_requests, self.dropped_replies, self.throttled):
+            faults.clear()
+        self.pace = 0.0
 
     # --- the protocol --------------------------------------------------------------------------
 
