@@ -158,11 +158,13 @@ from ._recipes.reentrant import (
 )
 from ._recipes.semaphore.semaphore import Semaphore
 from ._recipes.sequence import SequenceAllocator
+from ._recipes.sequence_range import SequenceWarning
 from ._recipes.shared_value import (
     SharedValue,
     SharedValueView,
     Versioned,
 )
+from ._recipes.strangers import Stranger, strangers
 from ._recipes.tenure import (
     Held,
     Tenure,
@@ -411,6 +413,7 @@ __all__ = [
     "Semaphore",
     "SequenceAllocator",
     "SequenceExhaustedError",
+    "SequenceWarning",
     "ServerError",
     "ServerSpec",
     "ServiceInstance",
@@ -428,6 +431,7 @@ __all__ = [
     "SharedValueView",
     "Source",
     "Stat",
+    "Stranger",
     "Strategy",
     "SystemFaultError",
     "Task",
@@ -467,4 +471,5 @@ __all__ = [
     "WriteHeld",
     "WriteLock",
     "connect",
+    "strangers",
 ]

@@ -384,15 +384,29 @@ class Fenced(CoordinationError):
 class MixedLayoutError(CoordinationError):
     """A neighbour on the path and we would not exclude each other. Nothing was acquired.
 
+    The message says whose it is and which layout, or path, to use instead. If nobody uses that
+    znode any more (no session owns it), delete it.
+
     Attributes:
         neighbour: the full path of the znode that does not fit.
+        why: why it does not, and what to do.
+        session_id: the session that owns it; 0 for a znode that none does; None if it is not known.
     """
 
     blame = Blame.CALLER
 
-    def __init__(self, neighbour: str, why: str) -> None:
-        super().__init__(f"{neighbour} {why}")
+    def __init__(self, neighbour: str, why: str, *, session_id: int | None = None) -> None:
+        match session_id:
+            case None:
+                owner = ""
+            case 0:
+                owner = " (of no session)"
+            case _:
+                owner = f" (of session 0x{session_id & (1 << 64) - 1:x})"
+        super().__init__(f"{neighbour}{owner} {why}")
         self.neighbour = neighbour
+        self.why = why
+        self.session_id = session_id
 
 
 class QueueFullError(CoordinationError):

@@ -10,6 +10,7 @@ Its znode, and how that comes and goes, is that of a `Place`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -23,11 +24,12 @@ from ..errors import (
     Outcome,
     SessionExpiredError,
 )
-from ..model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
+from ..model import ACL, Created, EventType, SessionState, Stat, WatchEvent
 from ..paths import join
-from .contention import Standing, in_order, sharing, standing
+from .contention import Standing, sharing, standing
 from .layout import Layout, Role
 from .line import Node
+from .neighbours import in_line
 from .place import OwnGone, Place, pay
 
 PARENT_TRIES = 10
@@ -152,11 +154,13 @@ class Contender(Place):
             try:
                 return await self._create()
             except NoNodeError:
-                await self._client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
+                await self._client.ensure_path(self._path, mode=self._layout.parents, acl=self._acl)
         return await self._create()
 
     async def _create(self) -> bool:
         """One round trip: the create, and a look at the line, which shows the new znode, too."""
+        if not (self._line.was_seen or self._layout.is_harmless):
+            await self._look_before()
         if not await self._ready_to_create():
             return False
         # Where others of ours are in the line already, the one before us is mostly one of them.
@@ -168,11 +172,25 @@ class Contender(Place):
         if listing is None:
             return False
         try:
-            self._seen = self._place_among(await listing)
+            self._seen = await self._place_among(await listing)
         except NoNodeError:
             raise OwnGone from None
         self._line.was_contended = bool(self._seen.watch)
         return not self._seen.watch
+
+    async def _look_before(self) -> None:
+        """Has neighbours that do not fit refused before anything is written, once.
+
+        What is not ours to join must not be disturbed even for a moment: a name that a library does
+        not understand can make its `lock()` fail (see `kinds`).
+
+        Raises:
+            MixedLayoutError: there is one.
+        """
+        with suppress(NoNodeError):
+            names = await self._client.get_children(self._path)
+            await in_line(self._client, self._path, names, self._layout, self._role)
+        self._line.was_seen = True
 
     def _take_seen(self) -> Standing | None:
         seen, self._seen = self._seen, None
@@ -232,10 +250,11 @@ class Contender(Place):
             names = await self._client.get_children(self._path)
         except NoNodeError:
             raise OwnGone from None
-        return self._place_among(names)
+        return await self._place_among(names)
 
-    def _place_among(self, names: Sequence[str]) -> Standing:
-        line, own = in_order(self._path, names, self._layout, self._role), self.node.name
+    async def _place_among(self, names: Sequence[str]) -> Standing:
+        line = await in_line(self._client, self._path, names, self._layout, self._role)
+        own = self.node.name
         if self._role.shares:
             place = sharing(line, own, self._layout, self._role)
         else:

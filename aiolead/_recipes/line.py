@@ -56,6 +56,8 @@ class Line:
         """How many creates are on their way."""
         self.was_contended = False
         """Whether the last listing of the line showed others before us: it may be so again."""
+        self.was_seen = False
+        """Whether all neighbours were found to fit once."""
         self._claimed: set[str] = set()
         self._at: dict[int | None, str] = {}
 

@@ -13,8 +13,8 @@ from ..errors import ConnectionLossError, NoNodeError, SessionExpiredError
 from ..model import Participant, SessionState, WatchEvent
 from ..paths import join
 from .background import Background
-from .contention import in_order
 from .layout import Layout, Role
+from .neighbours import in_line
 from .revocation import participant
 
 
@@ -105,11 +105,12 @@ class ElectionObserver(Background[ElectionState]):
         self._close_watches()
         try:
             names = await client.get_children(path)
-            if len(self._in_order(names)) < self._leaders:
+            if len(await self._in_order(names)) < self._leaders:
                 names = await client.get_children(path, watch=self._watch())
         except NoNodeError:
             return [] if await client.exists(path, watch=self._watch()) is None else None
-        first = [join(path, name) for name in self._in_order(names)[: self._leaders]]
+        line = await self._in_order(names)
+        first = [join(path, name) for name in line[: self._leaders]]
         looks = [(node, client.get(node, watch=self._watch())) for node in first]
         leaders: list[Participant] = []
         for node, look in looks:
@@ -120,5 +121,5 @@ class ElectionObserver(Background[ElectionState]):
             leaders.append(participant(node, data, stat, is_holder=True))
         return leaders
 
-    def _in_order(self, names: Sequence[str]) -> list[str]:
-        return in_order(self._path, names, self._layout, self._role)
+    async def _in_order(self, names: Sequence[str]) -> list[str]:
+        return await in_line(self._client, self._path, names, self._layout, self._role)

@@ -31,8 +31,7 @@ from ..paths import join
 from .layout import Layout, Role
 from .line import Line, Node, delete_lost, delete_until_gone
 from .revocation import is_request
-
-LAST_SEQUENCE = 0x7FFF_FFFF
+from .sequence_range import LAST_SEQUENCE, warn_of_the_end
 
 
 class OwnGone(Exception):
@@ -125,6 +124,7 @@ class Place:
         if not 0 <= node.sequence < LAST_SEQUENCE:
             self._drop_node()
             raise SequenceExhaustedError(self._path)
+        warn_of_the_end(self._path, node.sequence)
         return node
 
     def _created(self) -> None:

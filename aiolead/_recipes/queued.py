@@ -13,9 +13,11 @@ from ..paths import join
 from .arguments import OnSuspend
 from .candidate import Candidate
 from .contender import Contender
-from .contention import holding, in_order
+from .contention import holding
 from .holding import HoldingRecipe
 from .layout import Layout, Role
+from .line import Line
+from .neighbours import in_line
 from .revocation import asking, is_request, participant
 from .tenure import Tenure
 
@@ -40,9 +42,12 @@ class QueuedRecipe(HoldingRecipe[T]):
     ) -> None:
         if not isinstance(layout, Layout):
             raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
+        layout.require(type(self).__name__, self._role)
         super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
         self._places = places
         self._layout = layout
+        # It lives for as long as anybody has it: what is known of the line outlives a contender.
+        self._shared_line = self._client.shared(path, Line)
 
     def _candidate(self) -> Contender:
         return Contender(
@@ -79,7 +84,7 @@ class QueuedRecipe(HoldingRecipe[T]):
             names = await client.get_children(self._path)
         except NoNodeError:
             return []
-        line = in_order(self._path, names, self._layout, self._role)
+        line = await in_line(client, self._path, names, self._layout, self._role)
         looks = [(name, client.get(join(self._path, name))) for name in line]
         found: list[tuple[str, bytes, Stat]] = []
         for name, look in looks:

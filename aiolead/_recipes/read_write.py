@@ -145,8 +145,8 @@ class ReadWriteLock:
         client: the session that holds it.
         path: the path; created, as a container, when it is missing. Nothing else should use it.
         identity: what others see as the holder; host name and process id by default.
-        layout: whom to contend with: Curator's `InterProcessReadWriteLock`, or kazoo's `ReadLock`
-            and `WriteLock`; see `Layout`.
+        layout: whom to contend with: Curator's `InterProcessReadWriteLock`, kazoo's `ReadLock`
+            and `WriteLock`, or aiozk's `SharedLock`; see `Layout`.
         on_suspend: what becomes of a held lock when the link is lost: `"ride-out"` keeps it while
             the lease lasts, `"surrender"` gives it up at once.
         acl: of our znode, and of the path where it has to be created; everybody everything by
@@ -170,6 +170,8 @@ class ReadWriteLock:
         on_suspend: OnSuspend = "ride-out",
         acl: Sequence[ACL] | None = None,
     ) -> None:
+        if isinstance(layout, Layout):
+            layout.require(type(self).__name__, Role.READ, Role.WRITE)
         self.read = ReadLock(
             client, path, identity=identity, layout=layout, on_suspend=on_suspend, acl=acl
         )

@@ -62,6 +62,7 @@ import org.apache.curator.x.discovery.ServiceProvider;
 import org.apache.curator.x.discovery.UriSpec;
 import org.apache.curator.x.discovery.strategies.RoundRobinStrategy;
 import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.recipes.lock.WriteLock;
 
 /**
  * Curator's recipes, told by lines on the standard input what to do.
@@ -105,6 +106,7 @@ public final class Peer {
     private Peer() {
         plain();
         locks();
+        writeLocks();
         elections();
         semaphores();
         barriers();
@@ -212,6 +214,20 @@ public final class Peer {
         commands.put(
                 "multi.acquire", w -> multi(w[0]).acquire(number(w[1]), TimeUnit.MILLISECONDS));
         commands.put("multi.release", w -> done(() -> multi(w[0]).release()));
+    }
+
+    // --- the lock that comes with ZooKeeper ------------------------------------------------------
+
+    private WriteLock writeLock(String path) throws Exception {
+        return thing(
+                "writelock " + path,
+                () -> new WriteLock(client.getZookeeperClient().getZooKeeper(), path, null));
+    }
+
+    private void writeLocks() {
+        commands.put("writelock.lock", w -> writeLock(w[0]).lock());
+        commands.put("writelock.owns", w -> writeLock(w[0]).isOwner());
+        commands.put("writelock.unlock", w -> done(() -> writeLock(w[0]).unlock()));
     }
 
     // --- elections ---------------------------------------------------------------------------

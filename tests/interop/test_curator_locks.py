@@ -13,6 +13,7 @@ import aiolead
 from aiolead import (
     AcquireTimeout,
     Election,
+    Layout,
     Lock,
     MixedLayoutError,
     MultiLock,
@@ -186,6 +187,35 @@ async def test_a_mutex_is_refused_where_leaders_are_elected(
         with pytest.raises(MixedLayoutError):
             async with Election(client, PATH).leadership():
                 pass
+
+
+async def test_an_election_with_names_of_mutexes_shares_their_path(
+    connect: Connect, curator: NewCurator
+) -> None:
+    """As `LeaderSelector` has them: in a layout of one's own."""
+    layout = Layout(election="{id}-lock-")
+    async with connect() as client, curator() as java:
+        election = Election(client, PATH, layout=layout)
+        async with election.leadership():
+            waiting = java.begin("mutex.acquire", PATH, LONG)
+            await joined(client, PATH, 2)
+            assert not waiting.is_done
+        assert await waiting.wait() == "true"
+        leader = await election.leader()
+        assert leader is not None
+        assert leader.session_id == java.session_id
+        led = anyio.Event()
+
+        async def lead() -> None:
+            async with election.leadership():
+                led.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lead)
+            await joined(client, PATH, 2)
+            assert not led.is_set()
+            await java("mutex.release", PATH)
+        assert led.is_set()
 
 
 async def test_a_latch_is_refused_where_a_lock_is(connect: Connect, curator: NewCurator) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
+import re
 import socket
 from typing import Any
 
@@ -15,6 +17,7 @@ from aiolead import (
     ACL,
     Blame,
     ConfigurationError,
+    CreateMode,
     Election,
     InvalidACLError,
     InvalidPathError,
@@ -23,9 +26,14 @@ from aiolead import (
     MixedLayoutError,
     NoAuthError,
     Permission,
+    ReadWriteLock,
+    ReentrantLock,
+    Semaphore,
     SequenceExhaustedError,
+    SequenceWarning,
 )
-from aiolead._recipes.layout import Role
+from aiolead._recipes.layout import LAYOUTS, Role
+from aiolead._recipes.neighbours import in_line
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)
@@ -101,27 +109,97 @@ async def test_what_is_meant_is_taken() -> None:
         (Lock, Layout.CURATOR, f"{HEX}__lock__0000000000"),
         (Lock, Layout.CURATOR, "latch-0000000000"),
         (Election, Layout.CURATOR, "lock-0000000000"),
+        (Lock, Layout.CURATOR, f"lock-{HEX}-0000000000"),
         (Lock, Layout.KAZOO, "lock-0000000000"),
         (Election, Layout.KAZOO, "_c_x-latch-0000000000"),
+        (Lock, Layout.GO, f"{HEX}__lock__0000000000"),
+        (Lock, Layout.AIOZK, f"_c_{HEX}-lock-0000000000"),
+        (Election, Layout.AIOZK, f"lock-{HEX}-0000000000"),
+        (Lock, Layout.WRITE_LOCK, f"{HEX}__lock__0000000000"),
+        (Lock, Layout(lock="{id}-job-"), f"lock-{HEX}-0000000000"),
     ],
+    ids=repr,
 )
 async def test_who_would_not_be_excluded_is_refused(
     recipe: Any, layout: Layout, neighbour: str
 ) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         await client.create(PATH)
-        await client.create(f"{PATH}/{neighbour}")
+        await client.create(f"{PATH}/{neighbour}", mode=CreateMode.EPHEMERAL)
         subject = recipe(client, PATH, layout=layout)
         hold = subject.hold if isinstance(subject, Lock) else subject.leadership
         for wait in (None, 0, PATIENCE):
             with anyio.fail_after(PATIENCE), pytest.raises(MixedLayoutError) as caught:
                 await hold(wait=wait).__aenter__()
             assert caught.value.neighbour == f"{PATH}/{neighbour}"
+            assert caught.value.session_id == client.session_id
+            assert f"(of session 0x{client.session_id:x}) " in str(caught.value)
             assert caught.value.blame is Blame.CALLER
+        with pytest.raises(MixedLayoutError, match="of session"):
+            await (subject.holders() if isinstance(subject, Lock) else subject.leader())
         await eventually(lambda: len(contenders_left(server, PATH)) == 1, "only that one is left")
+        if layout != Layout.CURATOR:
+            # Whoever may disturb others looks before it writes anything.
+            assert (stat := await client.exists(PATH)) is not None
+            assert stat.cversion == 1
         await client.delete(f"{PATH}/{neighbour}")
         async with hold(wait=0):
             pass
+
+
+async def test_a_neighbour_that_goes_at_once_is_none() -> None:
+    """It was listed, and has gone by the time that its owner is asked for."""
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        names = ["lock-0000000001", f"{HEX}__lock__0000000000"]
+        assert await in_line(client, PATH, names, Layout.CURATOR, Role.LOCK) == names[:1]
+
+
+FORMLESS = [
+    (Election, {"layout": Layout.GO}),
+    (Election, {"layout": Layout.WRITE_LOCK}),
+    (Election, {"layout": Layout(lock="{id}-job-")}),
+    (Lock, {"layout": Layout(election="{id}-job-")}),
+    (ReentrantLock, {"layout": Layout(election="{id}-job-")}),
+    (ReadWriteLock, {"layout": Layout.GO}),
+    (ReadWriteLock, {"layout": Layout.WRITE_LOCK}),
+    (ReadWriteLock, {"layout": Layout(lock="{id}-job-")}),
+    (Semaphore, {"limit": 1, "layout": Layout.GO}),
+    (Semaphore, {"limit": 1, "layout": Layout.AIOZK}),
+    (Semaphore, {"limit": 1, "layout": Layout.WRITE_LOCK}),
+    (Semaphore, {"limit": 1, "layout": Layout(lock="{id}-job-")}),
+]
+
+
+async def test_a_layout_that_a_recipe_cannot_have_is_refused_before_anything_is_sent() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        before = server.packets_in
+        for recipe, arguments in FORMLESS:
+            with pytest.raises(ConfigurationError, match=f"^layout: .* {recipe.__name__}"):
+                recipe(client, PATH, **arguments)
+        await anyio.lowlevel.checkpoint()
+        assert server.packets_in == before
+
+
+async def test_a_layout_of_ones_own() -> None:
+    layout = Layout(lock="{id}-job-", election="{id}-boss-", read="r-{id}-", write="w-{id}-")
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        async with Lock(a, "/l", layout=layout) as held:
+            assert re.fullmatch(r"/l/[0-9a-f]{32}-job-0{10}", held.path)
+            async with Lock(b, "/l", layout=layout).try_hold() as none:
+                assert none is None
+            # One that another program has given: its id is its own business.
+            await b.create("/l/x-job-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
+            assert len(await Lock(b, "/l", layout=layout).contenders()) == 2
+        async with Election(a, "/e", layout=layout).leadership() as term:
+            assert "-boss-" in term.path
+        mine, other = (ReadWriteLock(client, "/rw", layout=layout) for client in (a, b))
+        async with mine.write as writes:
+            async with other.read.try_hold() as reads:
+                assert reads is None
+            await writes.downgrade()
+            assert writes.path.startswith("/rw/r-")
+            async with other.read.try_hold() as reads:
+                assert reads is not None
 
 
 @pytest.mark.parametrize("recipe", [Lock, Election])
@@ -152,7 +230,8 @@ async def test_kazoos_layout_contends_as_any_other(recipe: Any) -> None:
 # --- the end of the numbers --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.filterwarnings("ignore::aiolead.SequenceWarning")
+@pytest.mark.parametrize("layout", LAYOUTS)
 async def test_the_last_number_is_given_to_nobody(layout: Layout) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         await client.create(PATH)
@@ -173,6 +252,32 @@ async def test_the_last_number_is_given_to_nobody(layout: Layout) -> None:
             pass
 
 
+async def test_the_end_is_told_of_from_afar() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        await client.create(PATH)
+        lock, last = Lock(client, PATH), 0x7FFF_FFFF
+        server.set_sequence(PATH, last // 2 - 1)
+        async with lock:
+            pass  # Not yet.
+        for used, number in ((50, last // 2 + 1), (95, last * 97 // 100), (95, last - 1)):
+            server.set_sequence(PATH, number)
+            with pytest.warns(SequenceWarning, match=f"^{PATH} has used up ") as told:
+                async with lock:
+                    pass
+            (warning,) = (one.message for one in told)
+            assert isinstance(warning, SequenceWarning)
+            assert (warning.path, warning.sequence) == (PATH, number)
+            assert warning.left == last - 1 - number
+            assert vars(pickle.loads(pickle.dumps(warning))) == vars(warning)
+            assert f" {used} % " in str(warning)
+        # Who makes errors of warnings gets this one, and nothing is left.
+        server.set_sequence(PATH, last - 10)
+        with pytest.raises(SequenceWarning):
+            await lock.__aenter__()
+        await nothing_left(server, PATH)
+
+
+@pytest.mark.filterwarnings("ignore::aiolead.SequenceWarning")
 async def test_who_waits_as_the_numbers_end_gets_its_turn() -> None:
     entered = []
 

@@ -387,9 +387,12 @@ async def test_kazoos_layout(server: ServerUnderTest) -> None:
                 assert reads is None
             await held.downgrade()
             assert "__rlock__" in held.path
-            async with other.read as reads, Lock(b, PATH, layout=Layout.KAZOO).try_hold() as locks:
+            async with other.read as reads:
                 assert "__rlock__" in reads.path
-                assert locks is None
+            # kazoo's plain lock does not wait for readers.
+            with pytest.raises(MixedLayoutError, match="path of its own"):
+                async with Lock(b, PATH, layout=Layout.KAZOO):
+                    pytest.fail("another one, of kazoo, would hold beside them")
 
 
 @on_embedded

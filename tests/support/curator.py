@@ -29,7 +29,13 @@ SHORT = 150
 """A wait of Curator's that is to run out, in milliseconds."""
 
 _SOURCE = Path(__file__).parents[1] / "interop" / "Peer.java"
-_MORE = ("curator-x-discovery", "jackson-core", "jackson-databind", "jackson-annotations")
+_MORE = (
+    "curator-x-discovery",
+    "jackson-core",
+    "jackson-databind",
+    "jackson-annotations",
+    "zookeeper-recipes-lock",
+)
 
 
 class CuratorError(Exception):

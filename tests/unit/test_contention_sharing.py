@@ -70,7 +70,7 @@ def test_curators_line_is_ordered_by_the_numbers() -> None:
     assert (place.rank, place.is_next) == (2, False)
 
 
-@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("layout", [Layout.CURATOR, Layout.KAZOO, Layout.AIOZK])
 def test_a_downgraded_writer_keeps_its_place(layout: Layout) -> None:
     writer = layout.prefix(Role.WRITE, 5, 1) + "0000000007"
     reader = layout.downgraded(writer)
@@ -120,7 +120,7 @@ class Scene:
         self._gone(name)
 
     def downgrade(self, name: str) -> None:
-        reader = Layout.CURATOR.downgraded(name)
+        reader = name.replace("__WRIT__", "__READ__")
         self.line[self.line.index(name)] = reader
         self.waiters.pop(name)
         self.waiters[reader] = Waiter(reader, holds=True)

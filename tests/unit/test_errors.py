@@ -324,6 +324,7 @@ def samples() -> list[AioleadError]:
         ),
         Fenced("/a"),
         MixedLayoutError("/a/b", "sorts otherwise"),
+        MixedLayoutError("/a/b", "sorts otherwise", session_id=7),
         SequenceExhaustedError("/a"),
         SequenceExhaustedError("/a", last=7),
         InvalidDataError("/a", ValueError("3 bytes rather than 4"), version=7),
@@ -396,6 +397,8 @@ def test_errors_have_a_message_and_a_repr(error: AioleadError) -> None:
         ),
         (Fenced("/a"), "write refused: /a is no longer ours, so the role is not either"),
         (MixedLayoutError("/a/b", "is no contender"), "/a/b is no contender"),
+        (MixedLayoutError("/a", "is none", session_id=-1), f"/a (of session 0x{'f' * 16}) is none"),
+        (MixedLayoutError("/a", "is none", session_id=0), "/a (of no session) is none"),
         (
             QueueFullError("/jobs", 12, 10),
             "/jobs has 12 items, and may have 10: put again when some were consumed",

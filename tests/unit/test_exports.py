@@ -49,9 +49,10 @@ NOT_EXPORTED = {
     "_recipes.following": {"OVERLOADED", "PAUSE"},
     "_recipes.double_barrier.double_barrier": {"MOST_MEMBERS"},
     "_recipes.exclusive": {"PARENT_TRIES"},
-    "_recipes.layout": {"Role"},
+    "_recipes.layout": {"LAYOUTS"},
     "_recipes.names": {"MOST_NAMES", "TRIES"},
     "_recipes.sequence": {"LAST", "STAMP"},
+    "_recipes.sequence_range": {"LAST_SEQUENCE", "warn_of_the_end"},
     "_recipes.tree.cache": {"MAX_NODES"},
     "_recipes.tree.copy": {"TreeCopy"},
     "_recipes.semaphore.semaphore": {"MOST_AT_ONCE"},
@@ -79,6 +80,7 @@ MADE_BY_USERS = {
     "ExclusiveLock",
     "DownPolicy",
     "Group",
+    "Layout",
     "LeastLoaded",
     "Lock",
     "Partitioner",
@@ -106,7 +108,7 @@ PROTOCOLS = {
 
 INTERNAL = {
     # The recipes' own business.
-    "Layout": {"is_like_ours", "misfit", "neighbour", "prefix"},
+    "Layout": {"fits", "is_like_ours", "misfit", "prefix", "require"},
     # The client's tasks'.
     "SASL": {"mechanism_for"},
     # The session machine's.

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from aiolead._recipes.layout import Layout, Role
+from aiolead import ConfigurationError
+from aiolead._recipes.contention import holding, in_order, sharing
+from aiolead._recipes.kinds import Kind, kind_of
+from aiolead._recipes.layout import LAYOUTS, Layout, Role
 from aiolead.paths import sequence_of
 
 N = "0000000007"
@@ -12,29 +17,79 @@ OURS = "0123456789abcdef-1f-"
 GUID = "_c_8f2a1c0e-5a0b-4b0e-9c55-0123456789ab-"
 HEX = "0123456789abcdef0123456789abcdef"
 
+JOBS = Layout(lock="{id}-job-", read="r-{id}-job-", write="w-{id}-job-")
 
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("session_id", [1, 0x1000_0000_0000_0001, -1, -(2**63)])
-@pytest.mark.parametrize("layout", Layout)
-def test_no_name_is_given_twice(layout: Layout, session_id: int, role: Role) -> None:
-    prefixes = {layout.prefix(role, session_id, count) for count in (1, 2, 0x11, 2**40)}
-    assert len(prefixes) == 4
-    for prefix in prefixes:
-        assert not any(other != prefix and other.startswith(prefix) for other in prefixes)
-        assert prefix.startswith(f"{session_id & 2**64 - 1:016x}")
-        assert layout.is_like_ours(role, prefix + N)
-        assert sequence_of(prefix + N) == 7
+SIGNS = "0129-_ !lockxREAD.é"
+
+FORMS = [
+    (layout, role)
+    for layout, roles in (
+        (Layout.CURATOR, (Role.LOCK, Role.ELECTION, Role.READ, Role.WRITE, Role.WAIT)),
+        (Layout.KAZOO, (Role.LOCK, Role.ELECTION, Role.READ, Role.WRITE)),
+        (Layout.GO, (Role.LOCK,)),
+        (Layout.AIOZK, (Role.LOCK, Role.ELECTION, Role.READ, Role.WRITE)),
+        (Layout.WRITE_LOCK, (Role.LOCK,)),
+        (JOBS, (Role.LOCK, Role.READ, Role.WRITE)),
+    )
+    for role in roles
+]
+"""What each recipe can be laid out as."""
+
+SESSIONS = st.integers(-(2**63), 2**63 - 1)
+COUNTS = st.integers(1, 2**40)
+NUMBERS = st.integers(0, 2**31 - 2)
 
 
-def test_how_names_end() -> None:
-    ends = {role: Layout.CURATOR.prefix(role, 5, 26) for role in Role}
-    assert ends[Role.LOCK] == "0000000000000005-1a-lock-"
-    assert {role: end[20:] for role, end in ends.items()} == {role: role.value for role in Role}
-    assert Layout.KAZOO.prefix(Role.LOCK, 5, 26) == "0000000000000005000000000000001a__lock__"
+# --- what is written ---------------------------------------------------------------------------
 
 
-def test_prefixes_of_different_sessions_differ() -> None:
-    assert Layout.KAZOO.prefix(Role.LOCK, 1, 1) != Layout.KAZOO.prefix(Role.LOCK, -1, 1)
+@given(st.sampled_from(FORMS), SESSIONS, COUNTS, NUMBERS)
+def test_a_name_is_known_for_what_it_is(
+    form: tuple[Layout, Role], session_id: int, count: int, number: int
+) -> None:
+    layout, role = form
+    name = f"{layout.prefix(role, session_id, count)}{number:010d}"
+    assert sequence_of(name) == number
+    assert layout.is_like_ours(role, name)
+    assert layout.fits(role, name)
+    assert layout.is_reader(name) == (role is Role.READ)
+
+
+@given(st.sampled_from(FORMS), st.lists(st.tuples(SESSIONS, COUNTS), min_size=2, unique=True))
+def test_no_name_is_given_twice(
+    form: tuple[Layout, Role], contenders: list[tuple[int, int]]
+) -> None:
+    """Nor does any begin as another one does: a lost create is found by how its name begins."""
+    layout, role = form
+    prefixes = {layout.prefix(role, session_id, count) for session_id, count in contenders}
+    assert len(prefixes) == len(contenders)
+    assert not any(a != b and a.startswith(b) for a in prefixes for b in prefixes)
+
+
+def test_how_names_begin() -> None:
+    """As the libraries' own do, and with what they go by."""
+    begin = {(layout, role): layout.prefix(role, -5, 26) for layout, role in FORMS}
+    ours, id_ = "fffffffffffffffb-1a-", "fffffffffffffffb000000000000001a"
+    assert begin == {
+        (Layout.CURATOR, Role.LOCK): f"{ours}lock-",
+        (Layout.CURATOR, Role.ELECTION): f"{ours}latch-",
+        (Layout.CURATOR, Role.READ): f"{ours}__READ__",
+        (Layout.CURATOR, Role.WRITE): f"{ours}__WRIT__",
+        (Layout.CURATOR, Role.WAIT): f"{ours}wait-",
+        (Layout.KAZOO, Role.LOCK): f"{id_}__lock__",
+        (Layout.KAZOO, Role.ELECTION): f"{id_}__lock__",
+        (Layout.KAZOO, Role.READ): f"{id_}__rlock__",
+        (Layout.KAZOO, Role.WRITE): f"{id_}__lock__",
+        (Layout.GO, Role.LOCK): f"_c_{id_}-lock-",
+        (Layout.AIOZK, Role.LOCK): f"lock-{id_}-",
+        (Layout.AIOZK, Role.ELECTION): f"candidate-{id_}-",
+        (Layout.AIOZK, Role.READ): f"read-{id_}-",
+        (Layout.AIOZK, Role.WRITE): f"write-{id_}-",
+        (Layout.WRITE_LOCK, Role.LOCK): "x--5-26-",
+        (JOBS, Role.LOCK): f"{id_}-job-",
+        (JOBS, Role.READ): f"r-{id_}-job-",
+        (JOBS, Role.WRITE): f"w-{id_}-job-",
+    }
 
 
 @pytest.mark.parametrize(
@@ -59,50 +114,241 @@ def test_prefixes_of_different_sessions_differ() -> None:
         (Layout.KAZOO, Role.READ, f"{HEX}__rlock__{N}", True),
         (Layout.KAZOO, Role.READ, f"{HEX}__lock__{N}", False),
         (Layout.KAZOO, Role.WRITE, f"{HEX}__lock__{N}", True),
+        (Layout.WRITE_LOCK, Role.LOCK, f"x-5-1-{N}", True),
+        (Layout.WRITE_LOCK, Role.LOCK, f"x-5-{N}", False),
     ],
 )
 def test_which_names_we_could_have_given(layout: Layout, role: Role, name: str, ours: bool) -> None:
     assert layout.is_like_ours(role, name) is ours
 
 
-FITS = None
-NOT_OUR_RECIPE = "give each recipe a path of its own"
-USE_KAZOO = "use layout=Layout.KAZOO"
-USE_CURATOR = "use layout=Layout.CURATOR"
+# --- what is read ------------------------------------------------------------------------------
+
+GOLDEN = {
+    # What each library gives, as its source has it.
+    f"{GUID}lock-{N}": Kind.MUTEX,
+    f"{GUID}latch-{N}": Kind.LATCH,
+    f"{GUID}__READ__{N}": Kind.CURATOR_READER,
+    f"{GUID}__WRIT__{N}": Kind.CURATOR_WRITER,
+    f"_c_{HEX}-lock-{N}": Kind.MUTEX,  # go-zookeeper
+    "_c_8c6ddd1f6bea1eea8d3a6f7b1a4b02ee-lock--2147483648": Kind.MUTEX,
+    "da5719988c244fc793f49ec3aa29b566__lock__0000000003": Kind.KAZOO,
+    f"{HEX}__rlock__{N}": Kind.KAZOO_READER,
+    f"lock-{HEX}-{N}": Kind.AIOZK_LOCK,
+    f"my-own-{HEX}-{N}": Kind.AIOZK_LOCK,
+    f"read-{HEX}-{N}": Kind.AIOZK_READER,
+    f"write-{HEX}-{N}": Kind.AIOZK_WRITER,
+    f"candidate-{HEX}-{N}": Kind.AIOZK_CANDIDATE,
+    f"lease-{HEX}-{N}": Kind.AIOZK_LEASE,
+    f"x-72057594037927936-{N}": Kind.WRITE_LOCK,
+    f"x--5-{N}": Kind.WRITE_LOCK,
+    f"x-0123456789abcdef-{N}": Kind.WRITE_LOCK,  # in C
+    f"n_{N}": Kind.OFFER,
+    # Negative numbers do not hide what a znode is.
+    "lock--147483648": Kind.MUTEX,
+    f"{HEX}__lock__-147483648": Kind.KAZOO,
+}
+
+UNKNOWN = [f"n-{N}", N, "config", "lock-7", f"{HEX}__lock__", f"lock-{N}x", f"lock-{HEX}", ""]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_names_of_each_library(name: str) -> None:
+    assert kind_of(name) is GOLDEN[name]
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_names_of_nobody(name: str) -> None:
+    assert kind_of(name) is None
+
+
+def test_every_kind_is_tried() -> None:
+    assert set(GOLDEN.values()) == set(Kind)
+
+
+FITTING = {
+    (Layout.CURATOR, Role.LOCK): {Kind.MUTEX},
+    (Layout.CURATOR, Role.ELECTION): {Kind.LATCH},
+    (Layout.CURATOR, Role.READ): {Kind.CURATOR_READER, Kind.CURATOR_WRITER},
+    (Layout.CURATOR, Role.WRITE): {Kind.CURATOR_READER, Kind.CURATOR_WRITER},
+    (Layout.CURATOR, Role.WAIT): set[Kind](),
+    # kazoo's plain lock does not wait for readers.
+    (Layout.KAZOO, Role.LOCK): {Kind.KAZOO},
+    (Layout.KAZOO, Role.ELECTION): {Kind.KAZOO},
+    (Layout.KAZOO, Role.READ): {Kind.KAZOO, Kind.KAZOO_READER},
+    (Layout.KAZOO, Role.WRITE): {Kind.KAZOO, Kind.KAZOO_READER},
+    (Layout.GO, Role.LOCK): {Kind.MUTEX},
+    (Layout.AIOZK, Role.LOCK): {Kind.AIOZK_LOCK, Kind.WRITE_LOCK},
+    (Layout.AIOZK, Role.ELECTION): {Kind.AIOZK_CANDIDATE},
+    (Layout.AIOZK, Role.READ): {Kind.AIOZK_READER, Kind.AIOZK_WRITER},
+    (Layout.AIOZK, Role.WRITE): {Kind.AIOZK_READER, Kind.AIOZK_WRITER},
+    (Layout.WRITE_LOCK, Role.LOCK): {Kind.AIOZK_LOCK, Kind.WRITE_LOCK},
+}
+
+
+@pytest.mark.parametrize("form", FITTING, ids=lambda form: f"{form[0]!r}-{form[1].name}")
+def test_who_fits_whom(form: tuple[Layout, Role]) -> None:
+    layout, role = form
+    for name, kind in GOLDEN.items():
+        assert layout.fits(role, name) == (kind in FITTING[form]), name
+        assert (layout.misfit(role, name) is None) == layout.fits(role, name)
+    # Whatever else has a number waits its turn like everybody, and so do we for it.
+    assert layout.misfit(role, f"n-{N}") is layout.misfit(role, N) is None
+
+
+def test_who_fits_is_fitted() -> None:
+    """Two of us either both take the other one, or both refuse it, where names say who it is."""
+    names = {form: f"{form[0].prefix(form[1], 5, 1)}{N}" for form in FITTING}
+    one_sided = {
+        (a, b)
+        for a in FITTING
+        for b in FITTING
+        if a[0].fits(a[1], names[b]) and not b[0].fits(b[1], names[a])
+    }
+    # kazoo's writers are called what its locks are.
+    kazoos = {
+        ((Layout.KAZOO, Role.READ), (Layout.KAZOO, role)) for role in (Role.LOCK, Role.ELECTION)
+    }
+    # Nobody but us knows who waits for a condition, which is on a path of its own.
+    waits = {pair for pair in one_sided if pair[1] == (Layout.CURATOR, Role.WAIT)}
+    assert one_sided - waits == kazoos
 
 
 @pytest.mark.parametrize(
-    ("name", "lock", "election", "kazoo", "readers"),
+    ("layout", "role", "name", "says"),
     [
-        (f"lock-{N}", FITS, NOT_OUR_RECIPE, USE_CURATOR, NOT_OUR_RECIPE),
-        (f"{GUID}lock-{N}", FITS, NOT_OUR_RECIPE, USE_CURATOR, NOT_OUR_RECIPE),
-        (f"latch-{N}", NOT_OUR_RECIPE, FITS, USE_CURATOR, NOT_OUR_RECIPE),
-        (f"{GUID}latch-{N}", NOT_OUR_RECIPE, FITS, USE_CURATOR, NOT_OUR_RECIPE),
-        (f"{HEX}__lock__{N}", USE_KAZOO, USE_KAZOO, FITS, USE_KAZOO),
-        (f"{HEX}__rlock__{N}", USE_KAZOO, USE_KAZOO, FITS, USE_KAZOO),
-        (f"{GUID}__READ__{N}", NOT_OUR_RECIPE, NOT_OUR_RECIPE, NOT_OUR_RECIPE, FITS),
-        (f"{GUID}__WRIT__{N}", NOT_OUR_RECIPE, NOT_OUR_RECIPE, NOT_OUR_RECIPE, FITS),
-        # Whatever else has a number: it waits its turn like everybody, and so do we for it.
-        (f"n-{N}", FITS, FITS, FITS, FITS),
-        (N, FITS, FITS, FITS, FITS),
-        # Negative numbers do not hide what a znode is.
-        ("lock--147483648", FITS, NOT_OUR_RECIPE, USE_CURATOR, NOT_OUR_RECIPE),
-        (f"{HEX}__lock__-147483648", USE_KAZOO, USE_KAZOO, FITS, USE_KAZOO),
+        (Layout.CURATOR, Role.LOCK, f"{HEX}__lock__{N}", "belongs to kazoo,"),
+        (Layout.CURATOR, Role.LOCK, f"{HEX}__lock__{N}", "use layout=Layout.KAZOO"),
+        (Layout.CURATOR, Role.READ, f"{HEX}__rlock__{N}", "use layout=Layout.KAZOO"),
+        (Layout.CURATOR, Role.LOCK, f"lock-{HEX}-{N}", "use layout=Layout.AIOZK"),
+        (Layout.CURATOR, Role.LOCK, f"mine-{HEX}-{N}", "use layout=Layout.AIOZK"),
+        (Layout.CURATOR, Role.LOCK, f"x-5-{N}", "use layout=Layout.WRITE_LOCK"),
+        (Layout.CURATOR, Role.ELECTION, f"x-5-{N}", "give each recipe a path of its own"),
+        (Layout.CURATOR, Role.LOCK, f"latch-{N}", "a leader election on the same path (Curator)"),
+        (Layout.CURATOR, Role.ELECTION, f"lock-{N}", "give each recipe a path of its own"),
+        (Layout.CURATOR, Role.LOCK, f"{GUID}__READ__{N}", "contends for a read/write lock"),
+        (Layout.KAZOO, Role.LOCK, f"{GUID}lock-{N}", "use layout=Layout.CURATOR"),
+        (Layout.KAZOO, Role.LOCK, f"{HEX}__rlock__{N}", "contends for a read/write lock"),
+        (Layout.AIOZK, Role.LOCK, f"read-{HEX}-{N}", "contends for a read/write lock"),
+        (Layout.CURATOR, Role.ELECTION, f"n_{N}", "(ZooKeeper's LeaderElectionSupport)"),
+        (JOBS, Role.LOCK, f"{HEX}__lock__{N}", f"those of {JOBS!r} do not exclude each other"),
+        (JOBS, Role.LOCK, f"w-x-{N}", None),
+        (JOBS, Role.READ, f"anything-job-{N}", "contends for something else"),
     ],
 )
-def test_who_fits_whom(
-    name: str, lock: str | None, election: str | None, kazoo: str | None, readers: str | None
+def test_what_is_said_of_a_misfit(layout: Layout, role: Role, name: str, says: str | None) -> None:
+    why = layout.misfit(role, name)
+    if says is None:
+        assert why is None
+    else:
+        assert why is not None
+        assert says in why
+
+
+@given(
+    st.sampled_from(FORMS),
+    st.lists(st.one_of(st.sampled_from(UNKNOWN), st.text(SIGNS, max_size=20)), max_size=8),
+    st.lists(st.tuples(st.integers(1, 9), NUMBERS), min_size=1, unique_by=lambda entry: entry[1]),
+    st.randoms(use_true_random=False),
+)
+def test_children_without_a_number_neither_block_nor_break(
+    form: tuple[Layout, Role],
+    others: list[str],
+    contenders: list[tuple[int, int]],
+    random: st.DataObject,
 ) -> None:
-    for layout, role, expected in (
-        (Layout.CURATOR, Role.LOCK, lock),
-        (Layout.CURATOR, Role.ELECTION, election),
-        (Layout.CURATOR, Role.READ, readers),
-        (Layout.CURATOR, Role.WRITE, readers),
-        (Layout.KAZOO, Role.LOCK, kazoo),
-        (Layout.KAZOO, Role.READ, kazoo),
-        (Layout.KAZOO, Role.WRITE, kazoo),
-        (Layout.KAZOO, Role.ELECTION, kazoo),
-    ):
-        why = layout.misfit(role, name)
-        assert (why is None) == (expected is FITS), f"{layout} {role}: {why}"
-        assert expected is FITS or (why is not None and expected in why)
+    layout, role = form
+    line = [f"{layout.prefix(role, session, 1)}{n:010d}" for session, n in sorted(contenders)]
+    line.sort(key=lambda name: name[-10:])
+    names = [*line, *(other for other in others if sequence_of(other) is None)]
+    random.shuffle(names)  # type: ignore[attr-defined]
+    assert in_order("/line", names, layout, role) == line
+    if role.shares:
+        place = sharing(line, line[-1], layout, role)
+        assert place is not None
+        assert bool(place.watch) == (role is Role.WRITE and len(line) > 1)
+        assert holding(line, 1, layout, role) == (len(line) if role is Role.READ else 1)
+
+
+# --- the value ---------------------------------------------------------------------------------
+
+
+def test_a_layout_is_a_value() -> None:
+    assert [repr(layout) for layout in LAYOUTS] == [
+        "Layout.CURATOR",
+        "Layout.KAZOO",
+        "Layout.GO",
+        "Layout.AIOZK",
+        "Layout.WRITE_LOCK",
+    ]
+    assert len({*LAYOUTS, *LAYOUTS}) == 5
+    assert Layout(read="r-{id}-job-", write="w-{id}-job-", lock="{id}-job-") == JOBS
+    assert hash(JOBS) == hash(Layout(lock=JOBS.lock, read=JOBS.read, write=JOBS.write))
+    assert repr(JOBS) == "Layout(lock='{id}-job-', read='r-{id}-job-', write='w-{id}-job-')"
+    assert eval(repr(JOBS)) == JOBS
+    assert Layout(lock="{id}__lock__") != Layout.KAZOO
+    assert Layout.KAZOO.lock == "{id}__lock__"
+    with pytest.raises(AttributeError):
+        JOBS.lock = "{id}-other-"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "says"),
+    [
+        ({}, "a layout needs a pattern at least"),
+        ({"lock": "-job-"}, "lock: must be a str without a slash, with {id} once in it"),
+        ({"lock": "{id}{id}-job-"}, "lock: must be a str without a slash, with {id} once in it"),
+        ({"lock": "a/{id}-job-"}, "lock: must be a str without a slash, with {id} once in it"),
+        ({"election": b"{id}-job-"}, "election: must be a str without a slash"),
+        ({"lock": "{id}-{job}-"}, "lock: has braces"),
+        ({"lock": "{id}\0-"}, "lock: the character"),
+        ({"lock": "job-{id}"}, "lock: must end so that the number after it can be told"),
+        ({"lock": "{id}-job-7"}, "lock: must end so that the number after it can be told"),
+        ({"lock": "{id}--"}, "lock: must end so that the number after it can be told"),
+        ({"lock": "{id}__-"}, "lock: must end so that the number after it can be told"),
+        ({"read": "{id}-r-"}, "read, write: give both patterns, or none"),
+        ({"write": "{id}-w-"}, "read, write: give both patterns, or none"),
+        ({"read": "{id}-r-", "write": "{id}-r-"}, "read, write: some names would be of both"),
+        ({"read": "{id}-r-", "write": "w{id}-r-"}, "read, write: some names would be of both"),
+        ({"read": "{id}-r-", "write": "{id}r-"}, "read, write: some names would be of both"),
+    ],
+)
+def test_what_is_no_layout(patterns: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Layout(**patterns)
+    assert str(caught.value).startswith(says)
+
+
+PATTERNS = st.tuples(st.text("ab-_9.", max_size=4), st.text("ab-_9.", max_size=4))
+
+
+@given(PATTERNS, PATTERNS)
+def test_readers_and_writers_can_be_told_apart(
+    read: tuple[str, str], write: tuple[str, str]
+) -> None:
+    """Wherever a layout of one's own is taken, whatever others put in the place of `{id}`."""
+    try:
+        layout = Layout(read="{id}".join(read), write="{id}".join(write))
+    except ConfigurationError:
+        return
+    for inner in ("", "0", "a", "b", "-", "_", "9", "ab-_9.", HEX):
+        reader, writer = (f"{head}{inner}{tail}{N}" for head, tail in (read, write))
+        assert layout.is_reader(reader)
+        assert not layout.is_reader(writer)
+        assert layout.fits(Role.READ, writer)
+        assert sequence_of(reader) == sequence_of(writer) == 7
+
+
+@pytest.mark.parametrize(
+    ("layout", "roles", "says"),
+    [
+        (Layout.GO, (Role.READ, Role.WRITE), "Layout.CURATOR, Layout.KAZOO or Layout.AIOZK"),
+        (Layout.WRITE_LOCK, (Role.ELECTION,), "Layout.CURATOR, Layout.KAZOO or Layout.AIOZK"),
+        (JOBS, (Role.ELECTION,), f"layout: {JOBS!r} has no names for a Recipe"),
+    ],
+)
+def test_what_a_recipe_cannot_have(layout: Layout, roles: tuple[Role, ...], says: str) -> None:
+    layout.require("Recipe", Role.LOCK)
+    with pytest.raises(ConfigurationError) as caught:
+        layout.require("Recipe", *roles)
+    assert says in str(caught.value)

@@ -54,8 +54,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/layout.py",
-                'return f"{owner}-{count:x}-{role.value}"',
-                "return role.value",
+                'return f"{self.head}{self.identity.written(session_id, count)}{self.tail}"',
+                'return f"{self.head}{self.tail}"',
             ),
         ),
         tests=RARE,
@@ -68,8 +68,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/layout.py",
-                'return f"{owner}-{count:x}-{role.value}"',
-                'return f"{owner}-1-{role.value}"',
+                'return f"{unsigned:016x}-{count:x}"',
+                'return f"{unsigned:016x}-1"',
             ),
         ),
     ),

@@ -190,8 +190,8 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/contender.py",
-                "self._seen = self._place_among(await listing)",
-                "self._seen = self._place_among([*await listing, self.node.name])",
+                "self._seen = await self._place_among(await listing)",
+                "self._seen = await self._place_among([*await listing, self.node.name])",
             ),
         ),
     ),

@@ -40,7 +40,9 @@ class Plan:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.layout = world.rng("layout").choices(tuple(aiolead.Layout), (4, 1))[0]
+        self.layout = world.rng("layout").choices(
+            (aiolead.Layout.CURATOR, aiolead.Layout.KAZOO), (4, 1)
+        )[0]
         self.attempted: set[str] = set()
         self.acknowledged: set[str] = set()
         self.busy = 0

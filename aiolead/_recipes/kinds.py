@@ -1,0 +1,87 @@
+"""What the name of a contender's znode says of whoever has made it. Pure.
+
+Each library has a name of its own, and sees some of the others' or none. Which of them can share a
+path follows from how each one reads a name:
+
+* Curator sorts the children of a path, all of them, by the text after the last marker of its own
+  (`lock-`, `latch-`, `__READ__`, `__WRIT__`), or by the whole name where there is none. So what it
+  does not understand it passes over, or waits for, for ever.
+* go-zookeeper goes by the number after the last `lock-`, else after the last `__`. A child that has
+  none makes its `Lock()` fail.
+* kazoo looks at nothing but names that end in `__lock__` (`__rlock__`) and the number.
+* aiozk takes every child that ends in ten digits, whatever is before them. Its readers wait for
+  those whose label, before the last two dashes, is `write`.
+* ZooKeeper's own `WriteLock` goes by the number after the last dash. What has none comes last.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import final
+
+
+class Role(enum.Enum):
+    """What is contended for."""
+
+    ELECTION = "a leader election"
+    LOCK = "a lock"
+    READ = "a read/write lock, to read"
+    WRITE = "a read/write lock, to write"
+    WAIT = "a condition"
+    """Waiting for one: a line in which nobody holds."""
+
+    @property
+    def shares(self) -> bool:
+        """Whether it contends in a line of readers and writers, where readers share."""
+        return self in (Role.READ, Role.WRITE)
+
+
+NUMBER = "-?[0-9]{9,10}"
+"""What servers put at the end: ten digits, or, beyond the end of the range, a sign and nine or
+ten."""
+
+GUID = "[0-9a-f]{32}"
+
+
+@final
+class Kind(enum.Enum):
+    """Of which recipe of which library a name is. The first one that fits a name is it.
+
+    Attributes:
+        pattern: what comes before the number.
+        what: what is contended for.
+        library: who does.
+    """
+
+    CURATOR_READER = ".*__READ__", "a read/write lock", "Curator"
+    CURATOR_WRITER = ".*__WRIT__", "a read/write lock", "Curator"
+    LATCH = ".*latch-", "a leader election", "Curator"
+    MUTEX = ".*lock-", "a lock", "Curator, or go-zookeeper"
+    KAZOO_READER = ".*__rlock__", "a read/write lock", "kazoo"
+    KAZOO = ".*__lock__", "a lock, or a leader election", "kazoo"
+    AIOZK_READER = f"read-{GUID}-", "a read/write lock", "aiozk"
+    AIOZK_WRITER = f"write-{GUID}-", "a read/write lock", "aiozk"
+    AIOZK_CANDIDATE = f"candidate-{GUID}-", "a leader election", "aiozk"
+    AIOZK_LEASE = f"lease-{GUID}-", "a lease", "aiozk"
+    AIOZK_LOCK = f".+-{GUID}-", "a lock", "aiozk"
+    WRITE_LOCK = "x-(?:-?[0-9]+|[0-9a-f]{16})-(?:[0-9]+-)?", "a lock", "ZooKeeper's WriteLock"
+    OFFER = "n_", "a leader election", "ZooKeeper's LeaderElectionSupport"
+
+    def __init__(self, pattern: str, what: str, library: str) -> None:
+        self.pattern = pattern
+        self.what = what
+        self.library = library
+
+
+def matcher(*patterns: str) -> re.Pattern[str]:
+    """For `fullmatch`: names that begin as one of the patterns says, and end in a number."""
+    return re.compile(f"(?:{'|'.join(patterns)}){NUMBER}", re.ASCII)
+
+
+_MATCHERS = {kind: matcher(kind.pattern) for kind in Kind}
+
+
+def kind_of(name: str) -> Kind | None:
+    """Whose name it is; None if it is nobody's that is known here."""
+    return next((kind for kind, names in _MATCHERS.items() if names.fullmatch(name)), None)
