@@ -20,6 +20,7 @@ from aiolead import (
     Lock,
     MixedLayoutError,
     ReadWriteLock,
+    Semaphore,
 )
 
 Connect = Callable[[], aiolead.Connection]
@@ -115,6 +116,71 @@ async def test_readers_share_and_writers_exclude(
         await kazoo.do(kazoos.release)
         async with mine.try_hold() as held:
             assert held is not None
+
+
+# --- Semaphore -----------------------------------------------------------------------------------
+
+
+async def test_we_and_kazoo_share_the_permits(connect: Connect, hosts: str) -> None:
+    async with connect() as client, Kazoo(hosts) as kazoo, Kazoo(hosts) as another:
+        ours = Semaphore(client, PATH, 2, identity="python", layout=Layout.KAZOO)
+        theirs, more = (
+            each.client.Semaphore(PATH, "kazoo", max_leases=2) for each in (kazoo, another)
+        )
+        async with ours:
+            assert await kazoo.do(theirs.acquire)
+            assert sorted(await kazoo.do(theirs.lease_holders)) == ["kazoo", "python"]
+            assert sorted(who.identity for who in await ours.holders()) == ["kazoo", "python"]
+            assert not await another.do(lambda: more.acquire(blocking=False))
+            async with ours.try_hold() as none:
+                assert none is None
+            # One of theirs waits for our permit.
+            waiting = another.begin(lambda: more.acquire(timeout=15))
+            await joined(client, f"{PATH}-__lock__", 1)
+            assert not waiting.is_done
+        assert await waiting.wait()
+        # And one of ours for theirs; another one of theirs is behind us in the line.
+        holds, leave = anyio.Event(), anyio.Event()
+
+        async def hold() -> None:
+            async with ours:
+                holds.set()
+                await leave.wait()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hold)
+            await joined(client, f"{PATH}-__lock__", 1)
+            assert not holds.is_set()
+            await kazoo.do(theirs.release)
+            await holds.wait()
+            again = kazoo.begin(lambda: theirs.acquire(timeout=15))
+            await joined(client, f"{PATH}-__lock__", 1)
+            assert not again.is_done
+            leave.set()
+        assert await again.wait()
+        assert await ours.available() == 0
+
+
+async def test_the_limit_is_that_of_whoever_came_first(connect: Connect, hosts: str) -> None:
+    async with connect() as client, Kazoo(hosts) as kazoo:
+        assert await kazoo.do(kazoo.client.Semaphore(PATH, max_leases=3).acquire)
+        assert await Semaphore(client, PATH, 1, layout=Layout.KAZOO).limit() == 3
+        other = f"{PATH}-other"
+        async with Semaphore(client, other, 1, layout=Layout.KAZOO):
+            with pytest.raises(ValueError, match="Inconsistent max leases"):
+                await kazoo.do(kazoo.client.Semaphore(other, max_leases=3).acquire)
+
+
+async def test_a_path_that_we_have_made_is_still_there_for_kazoo(
+    connect: Connect, hosts: str
+) -> None:
+    """kazoo makes it once: an empty container would be gone by the time that it is needed again."""
+    async with connect() as client:
+        async with Lock(client, PATH, layout=Layout.KAZOO):
+            pass
+        stat = await client.exists(PATH)
+        assert stat is not None
+        assert stat.ephemeral_owner == 0
 
 
 # --- Counter -------------------------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import pytest
@@ -37,6 +39,7 @@ from aiolead import (
     SessionState,
     UsageError,
 )
+from aiolead._recipes.semaphore.permits import Permits
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 
@@ -226,11 +229,70 @@ async def test_what_is_no_limit(server: ServerUnderTest) -> None:
             pass
 
 
+# --- in the layout of kazoo ----------------------------------------------------------------------
+
+
 @on_embedded
-async def test_the_layout_is_curators(server: ServerUnderTest) -> None:
+async def test_the_layout_of_kazoo(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        one, other = (Semaphore(each, PATH, 2, layout=Layout.KAZOO) for each in (a, b))
+        async with one as held:
+            assert re.fullmatch(PATH + "/[0-9]{10}-[0-9a-f]{32}", held.path)
+            assert (await a.get(PATH))[0] == b"2"
+            async with other.hold(), one.try_hold() as third:
+                assert third is None
+                assert held.path in [each.path for each in await one.holders()]
+                assert await one.available() == 0
+        await eventually(_count_is(a, f"{PATH}-__lock__", 0), "nobody is left in the line")
+        await eventually(_count_is(a, PATH, 0), "no permit is left")
+        # Servers would delete an empty container, and kazoo would not look for it again.
+        assert (stat := await a.exists(f"{PATH}-__lock__")) is not None
+        assert stat.ephemeral_owner == 0
+        with pytest.raises(UsageError, match="stop"):
+            await one.set_limit(3)
+        # What is stored counts; what is no number is passed over, as kazoo does.
+        five = Semaphore(a, PATH, 5, layout=Layout.KAZOO)
+        assert await five.limit() == 2
+        for data in (b"", b"many", b"0", b"-1"):
+            await a.set(PATH, data)
+            assert await five.limit() == 5
+
+
+@on_embedded
+async def test_never_more_than_the_limit_in_the_layout_of_kazoo(server: ServerUnderTest) -> None:
+    count = Count()
+    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+        for client in (a, b):
+            semaphore = Semaphore(client, PATH, 3, layout=Layout.KAZOO)
+            for permits in (1, 2, 1, 3, 1):
+                tasks.start_soon(count.hold, semaphore, permits)
+    assert count.turns == 10
+    assert count.most == 3
+
+
+@on_embedded
+async def test_a_permit_of_kazoos_counts_only_if_it_was_made_in_front_of_the_line(
+    server: ServerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is in front now has looked before it was made, and does not look again."""
+    ask, places = Permits._ask, list[str]()
+
+    def ask_too_late(permits: Permits, *, watches: bool) -> Any:
+        assert permits._contender is not None
+        places.append(permits._contender.node.path)
+        if len(places) == 1:
+            permits._client.delete(places[0])
+        return ask(permits, watches=watches)
+
+    monkeypatch.setattr(Permits, "_ask", ask_too_late)
     async with connect(server) as a:
-        with pytest.raises(ConfigurationError, match="layout"):
-            Semaphore(a, PATH, 1, layout=Layout.KAZOO)
+        await a.create(PATH)
+        async with Semaphore(a, PATH, 1, layout=Layout.KAZOO).hold(wait=PATIENCE) as held:
+            assert await a.get_children(PATH) == [held.path.rpartition("/")[2]]
+        assert len(set(places)) == len(places) == 2
+
+
+# --- what makes no sense -------------------------------------------------------------------------
 
 
 @on_embedded

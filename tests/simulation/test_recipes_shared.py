@@ -12,7 +12,7 @@ from aiolead.testing.simulation.run import load_scenario
 pytestmark = pytest.mark.timeout(600)
 
 FOLDER = Path(__file__).parent / "recipes"
-SCENARIOS = ["permits:permits", "permits:limits", "permits:exclusive"]
+SCENARIOS = ["permits:permits", "permits:kazoos", "permits:limits", "permits:exclusive"]
 SCENARIOS += ["barriers:gate", "barriers:rounds"]
 
 

@@ -1,4 +1,7 @@
-"""How many permits there are: 4 bytes, big-endian, as Curator's `SharedCount` has it."""
+"""How many permits there are, and how that is published.
+
+4 bytes, big-endian, as Curator's `SharedCount` has it; or digits, as kazoo writes them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from ...abc import CoordinationClient, Reply, Watch
 from ...errors import InvalidDataError, NodeExistsError, NoNodeError
 from ...model import ACL, CreateMode, Stat
 from ...paths import parent
+from .arrangement import Arrangement
 
 MOST_PERMITS = 0x7FFF_FFFF
 """The greatest limit: what four bytes can say."""
@@ -27,19 +31,32 @@ def decoded(path: str, data: bytes) -> int:
     return limit
 
 
-def ask(client: CoordinationClient, path: str, watch: Watch | None = None) -> LimitReply:
+def decoded_digits(data: bytes, default: int) -> int:
+    """The limit that kazoo has written. It passes over what is no number, and so do we."""
+    try:
+        limit = int(data)
+    except ValueError:
+        return default
+    return limit if 1 <= limit <= MOST_PERMITS else default
+
+
+def ask(client: CoordinationClient, where: Arrangement, watch: Watch | None = None) -> LimitReply:
     """Asks for the published limit; what is watched is also that one is published."""
+    path = where.limit
     exists = client.exists(path, watch=watch) if watch is not None else None
-    return LimitReply(path, client.get(path), exists)
+    return LimitReply(where, client.get(path), exists)
 
 
 class LimitReply:
     """The published limit, as the answer to a request that was handed over already."""
 
     def __init__(
-        self, path: str, get: Reply[tuple[bytes, Stat]], exists: Reply[Stat | None] | None
+        self,
+        where: Arrangement,
+        get: Reply[tuple[bytes, Stat]],
+        exists: Reply[Stat | None] | None,
     ) -> None:
-        self._path = path
+        self._where = where
         self._get = get
         self._exists = exists
 
@@ -51,7 +68,9 @@ class LimitReply:
             data, _ = await self._get
         except NoNodeError:
             return default
-        return decoded(self._path, data)
+        if self._where.is_kazoos:
+            return decoded_digits(data, default)
+        return decoded(self._where.limit, data)
 
 
 async def publish(

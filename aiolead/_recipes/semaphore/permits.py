@@ -11,27 +11,26 @@ segment, and takes them back at once if it is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import anyio
 
 from ...abc import CoordinationClient, Hold, Reply, Watch
-from ...errors import LossReason, NoNodeError, UsageError
+from ...errors import LossReason, NodeExistsError, NoNodeError, UsageError
 from ...model import ACL, Created, CreateMode, WatchEvent
-from ...paths import join
+from ...paths import join, parent
 from ..attempt import Attempt
 from ..contender import Contender
-from ..layout import Layout, Role
+from ..layout import Role
 from ..line import Line, Node
 from ..own import Claims, OwnZnode, ZnodeGone
 from ..together import Together, all_of
+from .arrangement import Arrangement
 from .limit import LimitReply, ask
 
-LOCKS = "locks"
-LEASES = "leases"
 LEASE = "lease-"
-LIMIT = "limit"
 
 PARENT_TRIES = 10
 """How often the path is made anew for one try: servers reap empty containers."""
@@ -42,7 +41,7 @@ class Permits(Attempt):
 
     Args:
         client: the session.
-        path: the semaphore.
+        where: the parts of the semaphore.
         count: how many permits.
         default: the limit where none is published.
         data: what our znodes hold: our identity.
@@ -52,18 +51,15 @@ class Permits(Attempt):
     def __init__(
         self,
         client: CoordinationClient,
-        path: str,
+        where: Arrangement,
         count: int,
         default: int,
         data: bytes,
         acl: Sequence[ACL] | None,
     ) -> None:
         super().__init__(client)
-        self._path = path
-        self._leases = join(path, LEASES)
-        self._limit = join(path, LIMIT)
-        self._locks = join(path, LOCKS)
-        self._line = client.shared(self._locks, Line)
+        self._where = where
+        self._line = client.shared(where.line, Line)
         self._default = default
         self._data = data
         self._acl = acl
@@ -71,7 +67,7 @@ class Permits(Attempt):
         self._turn: Hold | None = None  # of our place in line, while we wait at its front
         self._is_turn_lost = False
         self._place: int | None = None  # our number in the line, once we are to be known by it
-        self._claims = client.shared(self._leases, Claims)
+        self._claims = client.shared(where.permits, Claims)
         self._own = [self._new_permit() for _ in range(count)]
         self._watches: dict[str, Watch] = {}
         self._is_granted = False
@@ -79,12 +75,18 @@ class Permits(Attempt):
     def _new_permit(self) -> OwnZnode:
         # Permits that wait bear the number of their place in line, for those who look on.
         mark = "" if self._place is None else f"{self._place:010d}-"
+        marker: str | None = LEASE
+        if self._where.is_kazoos:
+            # 32 hexadecimal digits, as kazoo has them, and never the same twice.
+            self._claims.created += 1
+            session_id = self._client.session_id & (1 << 64) - 1
+            mark, marker = f"{mark}{session_id:016x}{self._claims.created:016x}", None
         return OwnZnode(
             self._client,
             self._claims,
-            f"{self._leases}/{mark}",
+            join(self._where.permits, mark),
             self._data,
-            marker=LEASE,
+            marker=marker,
             acl=self._acl,
             on_gone=self._rouse,
         )
@@ -142,9 +144,14 @@ class Permits(Attempt):
         question: _Question | None = None
         if contender is None:
             contender = self._contender = Contender(
-                self._client, self._locks, Layout.CURATOR, Role.LOCK, self._data, acl=self._acl
+                self._client,
+                self._where.line,
+                self._where.layout,
+                Role.LOCK,
+                self._data,
+                acl=self._acl,
             )
-            if not self._line.was_contended:
+            if not (self._line.was_contended or self._where.is_kazoos):
                 question = self._ask(watches=False)
         if question is not None or any(znode.is_wanted for znode in self._own):
             if await contender.try_front():
@@ -191,16 +198,21 @@ class Permits(Attempt):
             if not znode.is_wanted:
                 self._own[number] = self._new_permit()
                 made.append(self._own[number].create())
-        names = client.get_children(self._leases, watch=self._watch(self._leases, watches))
-        limit = ask(client, self._limit, self._watch(self._limit, watches))
-        return _Question(made, names, limit)
+        where = self._where
+        names = client.get_children(where.permits, watch=self._watch(where.permits, watches))
+        limit = ask(client, where, self._watch(f"{where.limit} limit", watches))
+        front = None
+        if where.is_kazoos:
+            assert self._contender is not None
+            front = client.check(self._contender.node.path)
+        return _Question(made, names, limit, front)
 
     async def _is_within_limit(self, question: _Question) -> bool:
         """Whether all of ours are, which makes them valid.
 
         That is so from the moment in which a listing that was asked for after their creation shows
         at most `limit` permits: so of all holders, the one whose znode was made last has seen all
-        the others.
+        the others. In the layout of kazoo only if we were in front of the line all the time.
 
         Raises:
             UsageError: the limit is less than what is asked for.
@@ -215,18 +227,22 @@ class Permits(Attempt):
                 names = set(await question.names)
             except NoNodeError:
                 self._leave_watches()  # they were not armed
-                await self._client.ensure_path(
-                    self._leases, mode=CreateMode.CONTAINER, acl=self._acl
-                )
+                await self._make_parent()
                 question = self._ask(watches=self._turn is not None)
             else:
                 break
         else:
             raise ZnodeGone
         limit = await question.limit.value(self._default)
+        if question.front is not None:
+            try:
+                await question.front
+            except NoNodeError:
+                raise ZnodeGone from None
         if len(self._own) > limit:
             raise UsageError(
-                f"{self._path}: {len(self._own)} permits were asked for, and there are {limit}"
+                f"{self._where.path}: {len(self._own)} permits were asked for, and there are "
+                f"{limit}"
             )
         for znode in self._own:
             # Those of a create whose answer was lost are in no listing, until they are found.
@@ -234,16 +250,26 @@ class Permits(Attempt):
                 raise ZnodeGone
         return len(names) <= limit
 
-    def _watch(self, path: str, wanted: bool) -> Watch | None:
+    async def _make_parent(self) -> None:
+        """Creates the parent of the permits: with the limit, if that is its data."""
+        where = self._where
+        if not where.is_kazoos:
+            await self._client.ensure_path(where.permits, mode=CreateMode.CONTAINER, acl=self._acl)
+            return
+        await self._client.ensure_path(parent(where.permits), acl=self._acl)
+        with suppress(NodeExistsError):
+            await self._client.create(where.permits, b"%d" % self._default, acl=self._acl)
+
+    def _watch(self, what: str, wanted: bool) -> Watch | None:
         """A watch to be armed, unless one is armed already."""
-        if not wanted or path in self._watches:
+        if not wanted or what in self._watches:
             return None
-        watch = self._client.make_watch(partial(self._on_event, path))
-        self._watches[path] = watch
+        watch = self._client.make_watch(partial(self._on_event, what))
+        self._watches[what] = watch
         return watch
 
-    def _on_event(self, path: str, _event: WatchEvent) -> None:
-        self._watches.pop(path, None)
+    def _on_event(self, what: str, _event: WatchEvent) -> None:
+        self._watches.pop(what, None)
         self._wake.set()
 
     def _leave_watches(self) -> None:
@@ -284,8 +310,10 @@ class _Question:
         made: the creates of permits.
         names: all permits.
         limit: the published limit.
+        front: whether our place in line is there, where it matters.
     """
 
     made: list[Reply[Created]]
     names: Reply[list[str]]
     limit: LimitReply
+    front: Reply[None] | None

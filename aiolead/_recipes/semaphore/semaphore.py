@@ -8,18 +8,20 @@ from contextlib import suppress
 from typing import final
 
 from ...abc import CoordinationClient, Reply
-from ...errors import ConfigurationError, NoNodeError
+from ...errors import ConfigurationError, NoNodeError, UsageError
 from ...model import ACL, Participant
 from ...paths import basename, join, sequence_of
 from ..arguments import OnSuspend, checked_count
 from ..candidate import Candidate
-from ..contention import in_order
 from ..context import TenureContext, TryContext
 from ..entered import Enterable
 from ..layout import Layout, Role
+from ..line import Line
+from ..neighbours import in_line
 from ..tenure import Held
+from .arrangement import arranged
 from .limit import MOST_PERMITS, ask, publish
-from .permits import LEASES, LIMIT, LOCKS, Permits
+from .permits import Permits
 
 MOST_AT_ONCE = 1000
 """How many permits may be held as one: each is a znode, that renewals check and watches watch."""
@@ -59,8 +61,8 @@ class Semaphore(Enterable[Held]):
         path: the semaphore; what is missing is created, as containers. Nothing else should use it.
         limit: how many permits there are where nobody has used `set_limit`. All should agree.
         identity: what others see as the holder; host name and process id by default.
-        layout: whom to contend with. `Layout.CURATOR` it is: kazoo's semaphores keep their permits
-            elsewhere, so both on one path would not see each other.
+        layout: whom to contend with: Curator's `InterProcessSemaphoreV2`, or kazoo's `Semaphore`.
+            In the layout of kazoo the limit is stored as the semaphore is created, and stays.
         on_suspend: what becomes of held permits when the link is lost: `"ride-out"` keeps them
             while the lease lasts, `"surrender"` gives them up at once.
         acl: of our znodes, and of what has to be created; everybody everything by default.
@@ -82,20 +84,19 @@ class Semaphore(Enterable[Held]):
         on_suspend: OnSuspend = "ride-out",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        if layout is not Layout.CURATOR:
-            raise ConfigurationError(
-                f"layout: a semaphore has Layout.CURATOR, and no other one; not {layout!r}"
-            )
+        if not isinstance(layout, Layout):
+            raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
+        where = arranged(path, layout)
         super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
         self._default = checked_count("limit", limit, most=MOST_PERMITS)
         self._permits = 1
-        self._leases = join(path, LEASES)
-        self._limit = join(path, LIMIT)
-        self._locks = join(path, LOCKS)
+        self._where = where
+        # What is known of the line outlives one try at permits.
+        self._line = self._client.shared(where.line, Line) if where.is_kazoos else None
 
     def _candidate(self) -> Candidate:
         return Permits(
-            self._client, self._path, self._permits, self._default, self._data, self._acl
+            self._client, self._where, self._permits, self._default, self._data, self._acl
         )
 
     def _context(self) -> TenureContext[Held]:
@@ -141,9 +142,17 @@ class Semaphore(Enterable[Held]):
         publishing the same limit again does no harm.
 
         Cancellation: it may be published all the same.
+
+        Raises:
+            UsageError: it is in the layout of kazoo, whose semaphores never look at it again.
         """
         checked_count("limit", limit, most=MOST_PERMITS)
-        await publish(self._client, self._limit, limit, self._acl)
+        if self._where.is_kazoos:
+            raise UsageError(
+                f"{self._path}: kazoo's semaphores go by the limit that they have begun with: let "
+                "all programs stop, delete the path, and start them with another one"
+            )
+        await publish(self._client, self._where.limit, limit, self._acl)
 
     async def limit(self) -> int:
         """How many permits there are: what was published, else the argument. A read, as `holders`.
@@ -151,12 +160,12 @@ class Semaphore(Enterable[Held]):
         Raises:
             InvalidDataError: what is published is no limit.
         """
-        return await ask(self._client, self._limit).value(self._default)
+        return await ask(self._client, self._where).value(self._default)
 
     async def available(self) -> int:
         """How many permits are free now; 0 while somebody waits for them. A read, as `holders`."""
-        limit = ask(self._client, self._limit)
-        taken = self._client.get_children(self._leases)
+        limit = ask(self._client, self._where)
+        taken = self._client.get_children(self._where.permits)
         free = await limit.value(self._default)
         try:
             return max(0, free - len(await taken))
@@ -182,12 +191,12 @@ class Semaphore(Enterable[Held]):
         return holders + waiting
 
     async def _look(self) -> tuple[list[Participant], list[Participant]]:
-        limit = ask(self._client, self._limit)
-        leases = self._client.get_children(self._leases)
-        locks = self._client.get_children(self._locks)
+        limit = ask(self._client, self._where)
+        leases = self._client.get_children(self._where.permits)
+        locks = self._client.get_children(self._where.line)
         most = await limit.value(self._default)
-        permits = await self._found(self._leases, leases)
-        waiting = await self._found(self._locks, locks)
+        permits = await self._found(self._where.permits, leases)
+        waiting = await self._found(self._where.line, locks)
         if waiting and len(permits) > most:
             # Whoever is at the front makes its permits before there is room for them.
             front = basename(waiting[0].path)
@@ -206,11 +215,9 @@ class Semaphore(Enterable[Held]):
             names = await listing
         except NoNodeError:
             return []
-        is_line = path == self._locks
+        is_line = path == self._where.line
         if is_line:
-            names = in_order(path, names, Layout.CURATOR, Role.LOCK)
-        else:
-            names.sort(key=lambda name: sequence_of(name) or 0)
+            names = await in_line(self._client, path, names, self._where.layout, Role.LOCK)
         looks = [(join(path, name), self._client.get(join(path, name))) for name in names]
         found: list[Participant] = []
         for where, look in looks:
@@ -225,4 +232,6 @@ class Semaphore(Enterable[Held]):
                         is_holder=not is_line,
                     )
                 )
+        if not is_line:
+            found.sort(key=lambda permit: permit.token)
         return found

@@ -54,8 +54,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/semaphore/permits.py",
-                "limit = ask(client, self._limit, self._watch(self._limit, watches))",
-                "limit = ask(client, self._limit)",
+                'limit = ask(client, where, self._watch(f"{where.limit} limit", watches))',
+                "limit = ask(client, where)",
             ),
         ),
         tests=(SEMAPHORE, "-k", "limit_is_changed and trio and embedded"),

@@ -1,6 +1,7 @@
 """Semaphores and exclusive locks in a world of faults.
 
 * `permits`: processes take one or more permits of a semaphore whose limit stays.
+* `kazoos`: the same in the layout of kazoo, where permits count by another rule.
 * `limits`: the same, while somebody changes the limit.
 * `exclusive`: processes contend for a lock that is one znode.
 
@@ -12,6 +13,7 @@ many places as it has permits):
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -43,6 +45,8 @@ class Plan:
     world: World
     limit: int
     once: Callable[[Plan, Process, aiolead.Client, str], Awaitable[bool]]
+    layout: aiolead.Layout = aiolead.Layout.CURATOR
+    line: str = PERMITS
     limits: list[tuple[float, float, int]] = field(default_factory=list)
     """Which limits were in force: from when, until when at the latest, and how many."""
     holding: dict[str, tuple[aiolead.Tenure, int]] = field(default_factory=dict)
@@ -52,8 +56,19 @@ class Plan:
 async def permits(world: World) -> None:
     """Three or four processes share two to four permits."""
     rng = world.rng("permits")
-    plan = Plan(world, rng.choice((2, 3, 4)), one_of_fixed)
-    world.places[PERMITS] = plan.limit
+    start(Plan(world, rng.choice((2, 3, 4)), one_of_fixed), rng)
+
+
+async def kazoos(world: World) -> None:
+    """The same, in the layout of kazoo."""
+    rng = world.rng("permits")
+    limit = rng.choice((1, 2, 3, 4))
+    start(Plan(world, limit, one_of_fixed, layout=aiolead.Layout.KAZOO, line=SEMAPHORE), rng)
+
+
+def start(plan: Plan, rng: random.Random) -> None:
+    world = plan.world
+    world.places[plan.line] = plan.limit
     for number in range(rng.choice((3, 4))):
         world.start(f"p{number}", partial(contender, plan))
 
@@ -106,7 +121,7 @@ async def contender(plan: Plan, process: Process) -> None:
 
 async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> None:
     world, rng, who = plan.world, process.rng, process.name
-    line = LOCKED if plan.once is one_exclusive else PERMITS
+    line = LOCKED if plan.once is one_exclusive else plan.line
     while True:
         was_healed = world.is_healed
         held = False
@@ -124,8 +139,8 @@ async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> No
 async def one_of_fixed(plan: Plan, process: Process, client: aiolead.Client, who: str) -> bool:
     """A turn with some permits, told to the history."""
     world, rng = plan.world, process.rng
-    semaphore = aiolead.Semaphore(client, SEMAPHORE, plan.limit, identity=who)
-    many = rng.choice((1, 1, 1, 2, plan.limit))
+    semaphore = aiolead.Semaphore(client, SEMAPHORE, plan.limit, identity=who, layout=plan.layout)
+    many = min(rng.choice((1, 1, 1, 2, plan.limit)), plan.limit)
     # When all has healed, everybody is to be served: nobody gives up.
     weights = (3, 0, 0) if world.is_healed else (3, 1, 1)
     wait = None
@@ -138,7 +153,7 @@ async def one_of_fixed(plan: Plan, process: Process, client: aiolead.Client, who
         case _:
             wait = 0.0
             context = semaphore.try_hold(permits=many)
-    turn = Turn(world.history, PERMITS, who, context, wait=wait, permits=many)
+    turn = Turn(world.history, plan.line, who, context, wait=wait, permits=many)
     async with turn as held:
         if held is None:
             return False
