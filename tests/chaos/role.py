@@ -31,6 +31,7 @@ class Role:
         plain: the file of a `PlainSet` that it adds to while it holds; empty for none.
         tokens: the socket of a `TokenStore` that it adds to; empty for none.
         znode: the path of a znode that it adds to, fenced; empty for none.
+        layout: for aiolead, the name of one of its `Layout`; empty for the default.
     """
 
     recipe: str
@@ -43,6 +44,7 @@ class Role:
     plain: str = ""
     tokens: str = ""
     znode: str = ""
+    layout: str = ""
 
     @property
     def library(self) -> str:

@@ -53,11 +53,9 @@ class Holder:
         self._role = role
         self._diary = diary
         self._rng = role.rng
-        self._recipe = (
-            aiolead.Lock(client, role.line, identity=diary.contender)
-            if role.recipe == "aiolead-lock"
-            else aiolead.Election(client, role.line, identity=diary.contender)
-        )
+        recipe = aiolead.Lock if role.recipe == "aiolead-lock" else aiolead.Election
+        layout: aiolead.Layout = getattr(aiolead.Layout, role.layout or "CURATOR")
+        self._recipe = recipe(client, role.line, identity=diary.contender, layout=layout)
         self._plain = PlainSet(role.plain, diary.contender)
 
     async def turn(self) -> None:
