@@ -54,6 +54,7 @@ class Tenure:
         self._resigned = False
         self._released = False
         self._revocation = anyio.Event()
+        self._lost_callbacks: list[Callable[[], object]] = []
         self._take(candidate)
 
     def _take(self, candidate: Candidate) -> None:
@@ -183,6 +184,18 @@ class Tenure:
         """Waits until somebody asks for it; for ever, where nobody does."""
         await self._revocation.wait()
 
+    def add_lost_callback(self, callback: Callable[[], object]) -> None:
+        """Has the callback called, synchronously, as soon as the loss is known; at once if it is.
+
+        A body needs none: it is cancelled. This is for what passes the news on to where no
+        cancellation reaches, such as another thread. The callback runs in the client's task: it
+        must be quick and must not raise. It is not called if what is held is given up.
+        """
+        if self._loss is not None:
+            callback()
+        else:
+            self._lost_callbacks.append(callback)
+
     # --- for the recipes -----------------------------------------------------------------------
 
     def _ask_for(self) -> None:
@@ -201,6 +214,8 @@ class Tenure:
         if self._loss is None and not self._resigned:
             self._loss = reason
             self._on_lost()
+            for callback in self._lost_callbacks:
+                callback()
 
     def _settle_by_clock(self) -> LossReason | None:
         given_up = self._resigned or self._released

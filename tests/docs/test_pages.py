@@ -9,9 +9,10 @@ from typing import Any
 
 import anyio
 import pytest
-from support.docs import PATIENCE, ROOT, Block, Program, blocks, languages, links, pages
+from support.docs import MIGRATING, PATIENCE, ROOT, Block, Program, blocks, languages, links, pages
 
 import aiolead
+from aiolead import blocking
 
 PAGES = pages()
 BLOCKS = [block for page in PAGES for block in blocks(page)]
@@ -41,7 +42,21 @@ async def test_fragments_run_in_the_order_of_their_page(
                     await block.at(address).run_fragment(names)
 
 
-@pytest.mark.parametrize("block", _of_kind("program"), ids=str)
+@pytest.mark.parametrize("page", sorted({b.page for b in _of_kind("script")}), ids=_name)
+def test_scripts_run_in_the_order_of_their_page(page: Path, embedded: str, chroot: str) -> None:
+    address = embedded + chroot
+    names: dict[str, Any] = {"aiolead": aiolead, "blocking": blocking}
+    with blocking.connect(address) as client:
+        client.ensure_path("/")
+        for block in blocks(page):
+            if block.kind == "script":
+                names["client"] = client
+                block.at(address).run_script(names)
+
+
+@pytest.mark.parametrize(
+    "block", [b for b in _of_kind("program") if MIGRATING not in b.page.parents], ids=str
+)
 def test_programs_run(block: Block, embedded: str, chroot: str, tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(block.at(embedded + chroot).source)
@@ -94,9 +109,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_names_are_public(page: Path) -> None:
     named = set(re.findall(r"\baiolead\.([A-Za-z]\w+)", page.read_text()))
-    assert named <= {*aiolead.__all__, "abc", "errors", "model", "testing"}
+    assert named <= {*aiolead.__all__, "abc", "blocking", "errors", "model", "testing"}
 
 
 def test_there_is_code_of_each_kind() -> None:
-    assert {block.kind for block in BLOCKS} == {"fragment", "program", "tests"}
+    assert {block.kind for block in BLOCKS} == {"fragment", "program", "script", "tests"}
     assert {b.page.name for b in BLOCKS} >= {"README.md", "getting-started.md"}

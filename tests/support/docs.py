@@ -23,6 +23,9 @@ PATIENCE = 30.0
 """How long a program may take for its next step, in seconds. Every wait ends as soon as the step
 is done; this is for machines that are busy with other things."""
 
+MIGRATING = ROOT / "docs" / "migrating"
+"""The pages whose programs are tested together: what was before, and what comes after."""
+
 SHOWN_ADDRESS = "127.0.0.1:2181"
 """Where the server is on the pages; the tests put their own server in its place."""
 
@@ -141,13 +144,23 @@ class Program:
         return self._lines
 
 
+def _is_blocking(node: ast.AST) -> bool:
+    """Whether it names `aiolead.blocking`."""
+    match node:
+        case ast.Name("blocking") | ast.alias("blocking"):
+            return True
+    return False
+
+
 @dataclass(frozen=True)
 class Block:
     """A piece of Python on a page.
 
     A page is Markdown with fenced code. A block with test functions is a test module; one that
-    ends by running an event loop is a program; any other is a fragment, which may `await`. What
-    fragments need and readers need not see stands in a comment: `<!-- python`, lines, `-->`.
+    ends by running an event loop, or with `if __name__ == "__main__"`, is a program; one that uses
+    `aiolead.blocking` is a script, which runs without an event loop; any other is a fragment, which
+    may `await`. What they need and readers need not see stands in a comment: `<!-- python`, lines,
+    `-->`.
     """
 
     page: Path
@@ -158,8 +171,9 @@ class Block:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     @property
-    def kind(self) -> Literal["tests", "program", "fragment"]:
-        body = self._tree().body
+    def kind(self) -> Literal["tests", "program", "script", "fragment"]:
+        tree = self._tree()
+        body = tree.body
         names = [
             node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         ]
@@ -168,15 +182,21 @@ class Block:
         match body[-1]:
             case ast.Expr(ast.Call(ast.Attribute(ast.Name("asyncio" | "trio" | "anyio"), "run"))):
                 return "program"
-        return "fragment"
+            case ast.If(ast.Compare(ast.Name("__name__"))):
+                return "program"
+        return "script" if any(map(_is_blocking, ast.walk(tree))) else "fragment"
 
     def _tree(self) -> ast.Module:
         # Line numbers as on the page.
         return ast.parse("\n" * (self.line - 1) + self.source, str(self))
 
-    def at(self, address: str) -> Block:
+    def at(self, address: str, shown: str = SHOWN_ADDRESS) -> Block:
         """The same, with a server's address in the place of the one that is shown."""
-        return replace(self, source=self.source.replace(SHOWN_ADDRESS, address))
+        return replace(self, source=self.source.replace(shown, address))
+
+    def run_script(self, names: dict[str, Any]) -> None:
+        """Runs it, with and into these names."""
+        exec(compile(self._tree(), str(self), "exec"), names)
 
     async def run_fragment(self, names: dict[str, Any]) -> None:
         """Runs it, with and into these names."""

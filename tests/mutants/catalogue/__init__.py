@@ -16,6 +16,7 @@ from . import (
     session,
     shared,
     simulator,
+    threads,
     values,
     watchdog,
     watches,
@@ -37,6 +38,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *values.MUTANTS,
     *queues.MUTANTS,
     *membership.MUTANTS,
+    *threads.MUTANTS,
 )
 
 ABSENT: tuple[Absent, ...] = (

@@ -1,0 +1,280 @@
+"""Holding something from threads: whose turn it is, who waits for itself, what is given back."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+import pytest
+from support.raw import RawClient
+from support.recipes import PATIENCE, SESSION, Served
+from support.waiting import until
+
+import aiolead
+from aiolead import blocking
+from aiolead.testing import ThreadedServer
+
+Backend = Literal["asyncio", "trio"]
+
+
+def connect(server: Served, backend: Backend, **options: object) -> blocking.Connection:
+    return blocking.connect(
+        server.connect_string,
+        backend=backend,
+        **{"session_timeout": SESSION, **options},  # type: ignore[arg-type]
+    )
+
+
+def in_line(client: blocking.Client, path: str, count: int) -> None:
+    """Waits until so many are in the line."""
+
+    def are_there() -> bool:
+        client.sync(path)
+        return len(client.get_children(path)) == count
+
+    until(are_there, f"{count} in the line at {path}")
+
+
+def test_a_lock_and_an_election(
+    server: Served, backend: Backend, threads: ThreadPoolExecutor
+) -> None:
+    with connect(server, backend) as client, connect(server, backend) as other:
+        lock, same = blocking.Lock(client, "/lock"), blocking.Lock(other, "/lock", identity="ben")
+        with lock as held:
+            held.check()
+            held.verify()
+            assert held.is_held
+            assert held.remaining() > 0
+            assert held.token == client.exists(held.path).czxid  # type: ignore[union-attr]
+            with pytest.raises(aiolead.AcquireTimeout), same.hold(wait=0.05):
+                pass
+            with same.try_hold() as nothing:
+                assert nothing is None
+            with pytest.raises(aiolead.AlreadyHeldError), lock:
+                pass
+
+            def wait_for_it() -> int:
+                with same as then:
+                    return then.token
+
+            waiting = threads.submit(wait_for_it)
+            in_line(client, "/lock", 2)
+            assert [who.identity for who in lock.contenders()] == [lock.identity, "ben"]
+            assert [who.identity for who in lock.holders()] == [lock.identity]
+        assert waiting.result(PATIENCE) > held.token
+        assert not held.lost.is_set()
+        assert held.loss is None
+        assert not held.is_held
+        with pytest.raises(aiolead.UsageError, match="its body has ended"):
+            held.check()
+        with same.try_hold() as free:
+            assert free is not None
+
+        election = blocking.Election(client, "/election", identity="anna")
+        with election.leadership(wait=PATIENCE) as term:
+            assert [who.identity for who in blocking.Election(other, "/election").participants()]
+            leader = election.leader()
+            assert leader is not None
+            assert (leader.identity, leader.token) == ("anna", term.token)
+            term.fenced().create("/plan", b"1")
+            assert term.fenced().transaction().set("/plan", b"2").delete("/plan").commit()
+            term.resign()
+            with pytest.raises(aiolead.Fenced):
+                term.fenced().create("/plan", b"3")
+        assert client.exists("/plan") is None
+
+
+def test_the_other_recipes(own: ThreadedServer, threads: ThreadPoolExecutor) -> None:
+    with connect(own, "asyncio") as client:
+        again = blocking.ReentrantLock(client, "/again")
+        with again as outer, again as inner, again.hold(wait=0) as innermost:
+            assert outer is inner
+            assert outer is innermost
+        assert again.holders() == []
+
+        both = blocking.ReadWriteLock(client, "/both")
+
+        def read() -> int:
+            with both.read.hold(wait=PATIENCE):
+                return len(both.holders())
+
+        with both.write as writing:
+            reading = threads.submit(read)
+            in_line(client, "/both", 2)
+            assert not reading.done()
+            writing.downgrade()
+            assert writing.is_downgraded
+            assert reading.result(PATIENCE) == 2
+        with both.read, pytest.raises(aiolead.UpgradeError), both.write:
+            pass
+
+        permits = blocking.Semaphore(client, "/permits", 3)
+        with permits.hold(permits=2, wait=0), permits.try_hold(permits=2) as too_many:
+            assert too_many is None
+            assert permits.available() == 1
+        permits.set_limit(1)
+        assert permits.limit() == 1
+        with blocking.ExclusiveLock(client, "/one") as one:
+            assert one.path == "/one"
+        assert client.exists("/one") is None
+
+
+def test_threads_take_turns(own: ThreadedServer, backend: Backend) -> None:
+    """With one object, eight threads, and nothing else between them."""
+    tokens: list[int] = []
+    inside: list[int] = []
+
+    def work(lock: blocking.Lock) -> None:
+        for _ in range(3):
+            with lock as held:
+                inside.append(1)
+                assert len(inside) == 1
+                tokens.append(held.token)
+                held.fenced().set("/mine", b"%d" % held.token)
+                inside.pop()
+
+    with connect(own, backend) as client, ThreadPoolExecutor(8) as pool:
+        client.create("/mine")
+        lock = blocking.Lock(client, "/lock")
+        for done in [pool.submit(work, lock) for _ in range(8)]:
+            done.result(PATIENCE)
+        assert tokens == sorted(set(tokens))
+        assert len(tokens) == 24
+        assert client.get("/mine")[1].version == 24
+        assert lock.contenders() == []
+    assert own.sessions() == {}
+
+
+def test_what_the_body_raises_leaves_bare(own: ThreadedServer, backend: Backend) -> None:
+    with connect(own, backend) as client:
+        lock = blocking.Lock(client, "/lock")
+        for error in (KeyError("body"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()):
+            with pytest.raises(type(error)) as raised, lock:
+                raise error
+            assert raised.value is error
+            assert raised.value.__context__ is None
+            assert not hasattr(raised.value, "__notes__")
+        assert lock.contenders() == []
+
+
+def test_calls_of_anything(own: ThreadedServer, backend: Backend) -> None:
+    with connect(own, backend) as client:
+        assert client.call(lambda c: aiolead.Counter(c, "/count").add(2)) == 2
+        below = client.chroot("/below")
+        below.ensure_path("/a/b")
+        assert client.get_children("/below/a") == ["b"]
+        assert below.set("/a", b"data", version=0).version == 1
+        assert below.get("/a")[0] == b"data"
+        with pytest.raises(aiolead.NotEmptyError):
+            below.delete("/a")
+        assert below.delete_all("/a") == 2
+        with pytest.raises(aiolead.TransactionError):
+            client.transaction().create("/below/c").check("/nothing").commit()
+        assert client.transaction().create("/c", b"x").check("/c").commit() == ["/c", None]
+        client.delete("/c")
+        assert client.state is aiolead.SessionState.CONNECTED
+        assert client.session_id in own.sessions()
+
+
+def test_blocks_are_left_in_the_reverse_order_by_their_thread(
+    own: ThreadedServer, threads: ThreadPoolExecutor
+) -> None:
+    with connect(own, "asyncio") as client:
+        outer = blocking.Lock(client, "/outer").hold()
+        inner = blocking.Lock(client, "/inner").hold()
+        outer.__enter__()
+        inner.__enter__()
+        with pytest.raises(aiolead.UsageError, match="in the reverse order"):
+            outer.__exit__(None, None, None)
+        with pytest.raises(aiolead.UsageError, match="by the thread that has entered them"):
+            threads.submit(inner.__exit__, None, None, None).result(PATIENCE)
+        with pytest.raises(aiolead.UsageError):
+            inner.__enter__()
+        inner.__exit__(None, None, None)
+        outer.__exit__(None, None, None)
+        with pytest.raises(aiolead.UsageError):
+            outer.__exit__(None, None, None)
+        assert own.requests["DELETE"] == 2
+
+
+def test_closing_frees_who_waits_and_tells_who_holds(
+    own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
+) -> None:
+    holds, told = threading.Event(), threading.Event()
+
+    def hold(lock: blocking.Lock) -> None:
+        with lock as held:
+            holds.set()
+            told.set() if held.lost.wait(PATIENCE) else None
+            # The session is there until we have left, or the wind-down time is over.
+            assert own.sessions() != {}
+
+    with connect(own, backend) as client:
+        lock = blocking.Lock(client, "/lock")
+        holder = threads.submit(hold, lock)
+        assert holds.wait(PATIENCE)
+        waiter = threads.submit(lock.hold().__enter__)
+        in_line(client, "/lock", 2)
+    with pytest.raises(aiolead.LockLost) as lost:
+        holder.result(PATIENCE)
+    assert lost.value.reason is aiolead.LossReason.CLOSED
+    with pytest.raises(aiolead.ClientClosedError):
+        waiter.result(PATIENCE)
+    with pytest.raises(aiolead.ClientClosedError):
+        client.get("/")
+    with pytest.raises(aiolead.ClientClosedError):
+        blocking.Lock(client, "/lock")
+    assert own.sessions() == {}
+
+
+def test_a_body_that_outlives_the_client(own: ThreadedServer, threads: ThreadPoolExecutor) -> None:
+    holds, closed = threading.Event(), threading.Event()
+
+    def hold(lock: blocking.Lock) -> None:
+        with lock as held:
+            holds.set()
+            assert closed.wait(PATIENCE)
+            with pytest.raises(aiolead.LockLost):
+                held.check()
+            assert held.remaining() == 0.0
+
+    with connect(own, "asyncio", wind_down=0.05) as client:
+        holder = threads.submit(hold, blocking.Lock(client, "/lock"))
+        assert holds.wait(PATIENCE)
+    assert own.sessions() == {}
+    closed.set()
+    with pytest.raises(aiolead.LockLost) as lost:
+        holder.result(PATIENCE)
+    assert lost.value.reason is aiolead.LossReason.CLOSED
+
+
+def test_an_election_goes_on_after_a_loss(own: ThreadedServer, backend: Backend) -> None:
+    tokens: list[int] = []
+
+    def worker(term: blocking.Term) -> None:
+        tokens.append(term.token)
+        if len(tokens) == 1:
+            own.expire_session(term.session_id)
+            assert term.lost.wait(PATIENCE)
+            term.check()
+        elif len(tokens) == 3:
+            raise KeyError("enough")
+
+    with connect(own, backend) as client:
+        with pytest.raises(KeyError, match="enough"):
+            blocking.Election(client, "/election").run(worker)
+        assert tokens == sorted(set(tokens))
+        assert len(tokens) == 3
+
+
+def test_an_operator_deletes_the_znode(own: ThreadedServer, backend: Backend) -> None:
+    with connect(own, backend) as client, RawClient(own.connect_string) as operator:
+        with pytest.raises(aiolead.LockLost) as lost:
+            with blocking.Lock(client, "/lock", identity="anna") as held:
+                assert operator.get(held.path) == b"anna"
+                operator.delete(held.path)
+                with pytest.raises(aiolead.LockLost):
+                    held.verify()
+                assert held.lost.wait(PATIENCE)
+        assert lost.value.reason is aiolead.LossReason.DELETED

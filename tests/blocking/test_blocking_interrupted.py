@@ -1,0 +1,208 @@
+"""Exceptions of signal handlers: Ctrl-C, and what programs have beside it. And the hard stop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+import pytest
+from support.docs import Program
+from support.recipes import PATIENCE, SESSION
+from support.waiting import until
+
+import aiolead
+from aiolead import blocking
+from aiolead.testing import ThreadedServer
+
+Backend = Literal["asyncio", "trio"]
+
+
+class SoftLimit(Exception):
+    """What Celery and others raise out of a signal handler."""
+
+
+@pytest.fixture
+def limit() -> Iterator[None]:
+    """SIGUSR1 raises `SoftLimit`."""
+
+    def handler(_number: int, _frame: FrameType | None) -> None:
+        raise SoftLimit
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+def interrupted_when(check: object) -> threading.Thread:
+    """Interrupts this thread as soon as something is so."""
+    assert threading.current_thread() is threading.main_thread()
+    main = threading.get_ident()
+
+    def watch() -> None:
+        until(check, "it is time to interrupt")  # type: ignore[arg-type]
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+@pytest.mark.usefixtures("limit")
+def test_waiting_for_a_lock(own: ThreadedServer, backend: Backend) -> None:
+    with blocking.connect(own.connect_string, session_timeout=SESSION) as other:
+        taken = blocking.Lock(other, "/lock")
+        with (
+            taken,
+            blocking.connect(
+                own.connect_string, session_timeout=SESSION, backend=backend
+            ) as client,
+        ):
+            lock = blocking.Lock(client, "/lock")
+            with blocking.Lock(client, "/outer"):
+                for enter in (lock.hold(), lock, lock.hold(wait=PATIENCE)):
+                    in_line = interrupted_when(lambda: len(other.get_children("/lock")) == 2)
+                    with pytest.raises(SoftLimit), enter:
+                        pytest.fail("both have it")
+                    in_line.join()
+                    # It left the line by that, not by being closed.
+                    until(lambda: len(other.get_children("/lock")) == 1, "it has left the line")
+            assert other.get_children("/outer") == []
+            # All of it works as before.
+            with lock.try_hold() as held:
+                assert held is None
+
+
+@pytest.mark.usefixtures("limit")
+def test_waiting_for_an_answer_and_for_a_session(own: ThreadedServer, backend: Backend) -> None:
+    options = {"session_timeout": SESSION, "backend": backend}
+    with blocking.connect(own.connect_string, **options) as client:  # type: ignore[arg-type]
+        lock = blocking.Lock(client, "/lock")
+        asked = threading.Event()
+        ended = threading.Event()
+
+        async def wait_for_ever(_client: aiolead.Client) -> None:
+            import anyio
+
+            asked.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ended.set()
+
+        with lock as held:
+            thread = interrupted_when(asked.is_set)
+            with pytest.raises(SoftLimit):
+                client.call(wait_for_ever)
+            thread.join()
+            assert ended.wait(PATIENCE), "what was asked for goes on"
+            held.verify()
+        assert lock.contenders() == []
+        own.pause()
+        try:
+            connections = own.connections
+            thread = interrupted_when(lambda: own.connections > connections)
+            with pytest.raises(SoftLimit):
+                blocking.connect(own.connect_string, **options).__enter__()  # type: ignore[arg-type]
+            thread.join()
+        finally:
+            own.resume()
+
+
+SCRIPT = """
+import sys
+import aiolead
+from aiolead import blocking
+
+with blocking.connect(sys.argv[1]) as client:
+    lock = blocking.Lock(client, "/lock")
+    with blocking.Lock(client, "/mine"):
+        try:
+            print("waits", flush=True)
+            with lock:
+                pass
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        with lock:
+            pass
+"""
+
+
+def test_ctrl_c(own: ThreadedServer, tmp_path: Path) -> None:
+    """Once, and it goes on; twice, and it has ended with nothing left."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    with blocking.connect(own.connect_string) as other:
+
+        def line(path: str) -> int:
+            return len(other.get_children(path))
+
+        with blocking.Lock(other, "/lock"):
+            with Program(str(tmp_path / "script.py"), own.connect_string) as program:
+                program.wait_for("waits")
+                until(lambda: line("/lock") == 2, "it waits")
+                first = set(other.get_children("/lock"))
+                program.interrupt()
+                program.wait_for("interrupted")
+                until(
+                    lambda: line("/lock") == 2 and set(other.get_children("/lock")) != first,
+                    "it waits again, with another znode",
+                )
+                program.interrupt()
+                assert program.finish() == -signal.SIGINT
+                assert len(own.sessions()) == 1
+                assert line("/lock") == 1
+                assert line("/mine") == 0
+
+
+STUBBORN = """
+import sys, time
+import aiolead
+from aiolead import blocking
+
+with blocking.connect(sys.argv[1], session_timeout=1.5, watchdog=True) as client:
+    with blocking.Lock(client, "/lock") as held:
+        print("holds", client.session_id, flush=True)
+        time.sleep(60)
+"""
+
+
+def test_a_hard_stop_ends_a_body_that_does_not_notice(own: ThreadedServer, tmp_path: Path) -> None:
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    with Program(str(tmp_path / "stubborn.py"), own.connect_string) as program:
+        session = int(program.wait_for(r"holds (\d+)")[1])
+        own.expire_session(session)
+        program.wait_for("aiolead: held for too long: /lock/.*although the session expired")
+        assert program.finish() == 70
+
+
+ON_LOST = """
+import atexit, contextlib, signal, sys, threading, time
+import aiolead
+from aiolead import blocking
+
+def interrupt(lost):
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+until_exit = contextlib.ExitStack()
+atexit.register(until_exit.close)
+client = until_exit.enter_context(blocking.connect(sys.argv[1]))
+try:
+    with blocking.Lock(client, "/lock").hold(on_lost=interrupt):
+        print("holds", client.session_id, flush=True)
+        time.sleep(60)
+except KeyboardInterrupt as interrupted:
+    print(interrupted.__notes__, flush=True)
+"""
+
+
+def test_a_loss_can_interrupt_the_main_thread(own: ThreadedServer, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(ON_LOST)
+    with Program(str(tmp_path / "script.py"), own.connect_string) as program:
+        own.expire_session(int(program.wait_for(r"holds (\d+)")[1]))
+        program.wait_for(r"lock of /lock lost .*: the session expired")
+        assert program.finish() == 0
+        assert "Traceback" not in "".join(program.lines)
+    assert own.sessions() == {}, "closed as the program ends"

@@ -1,0 +1,208 @@
+"""Where it may be used: not in an event loop, not in a forked child; and the public names."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+from support.cli import environment
+
+import aiolead
+from aiolead import blocking
+from aiolead.testing import EmbeddedServer, ThreadedServer
+
+# --- event loops ---------------------------------------------------------------------------------
+
+
+def _asked(server: ThreadedServer) -> int:
+    """How much was asked of it that the client does not ask by itself."""
+    requests = server.requests
+    return sum(requests[name] for name in ("CONNECT", "CREATE2", "DELETE"))
+
+
+async def test_in_a_thread_that_runs_an_event_loop(own: ThreadedServer) -> None:
+    there = blocking.connect(own.connect_string)
+
+    def elsewhere() -> None:
+        with there as client:
+            lock = blocking.Lock(client, "/lock")
+            with lock as held:
+                anyio.from_thread.run(here, client, lock, held)
+
+    async def here(client: blocking.Client, lock: blocking.Lock, held: blocking.Held) -> None:
+        sent = _asked(own)
+        for use in (
+            blocking.connect(own.connect_string).__enter__,
+            lambda: client.create("/a"),
+            lambda: client.call(lambda c: c.create("/a")),
+            lambda: blocking.Lock(client, "/lock"),
+            lock.__enter__,
+            held.verify,
+            held.resign,
+        ):
+            with pytest.raises(aiolead.UsageError, match="in a thread that runs an event loop"):
+                use()
+        assert _asked(own) == sent
+        held.check()  # waits for nobody
+        assert held.is_held
+
+    await anyio.to_thread.run_sync(elsewhere)
+
+
+def test_in_its_own_event_loop(own: ThreadedServer) -> None:
+    with blocking.connect(own.connect_string) as client:
+
+        async def call_back(_client: aiolead.Client) -> None:
+            client.get("/")
+
+        with pytest.raises(aiolead.UsageError, match="in a thread that runs an event loop"):
+            client.call(call_back)
+        assert client.get_children("/") == ["zookeeper"]
+
+
+def test_what_is_called_may_fail_in_any_way(own: ThreadedServer) -> None:
+    """The event loop is not the worse for it."""
+    with blocking.connect(own.connect_string) as client:
+        for error in (
+            SystemExit(1),
+            KeyboardInterrupt(),
+            GeneratorExit(),
+            asyncio.CancelledError(),
+        ):
+
+            async def fail(_client: aiolead.Client, error: BaseException = error) -> None:
+                raise error
+
+            with pytest.raises((type(error), aiolead.ClientClosedError)):
+                client.call(fail)
+        assert client.get_children("/") == ["zookeeper"]
+
+
+# --- fork ----------------------------------------------------------------------------------------
+
+PARENT = """
+import os, sys
+import aiolead
+from aiolead import blocking
+
+def child(client, lock, held):
+    refused = 0
+    for use in (
+        lambda: client.get("/"),
+        lambda: blocking.Lock(client, "/other"),
+        lock.__enter__,
+        lock.holders,
+        held.check,
+        held.verify,
+        held.resign,
+        lambda: held.fenced().set("/", b""),
+        client.transaction().set("/", b"").commit,
+    ):
+        try:
+            use()
+        except aiolead.UsageError as error:
+            assert f"of which this one, {os.getpid()}, was forked" in str(error), error
+            refused += 1
+    assert not held.is_held and held.remaining() == 0.0
+    with blocking.connect(sys.argv[1], session_timeout=2) as own:
+        assert own.exists(held.path).ephemeral_owner == held.session_id
+        assert own.session_id != held.session_id
+    print("refused:", refused, flush=True)
+
+pid = -1
+with blocking.connect(sys.argv[1], session_timeout=2, backend=sys.argv[2]) as client:
+    lock = blocking.Lock(client, "/lock")
+    try:
+        with lock as held:
+            pid = os.fork()
+            if pid == 0:
+                child(client, lock, held)
+            else:
+                assert os.waitpid(pid, 0)[1] == 0
+                held.verify()
+    except aiolead.UsageError as error:
+        print("left:", error, flush=True)
+if pid:
+    print("parent: done", flush=True)
+"""
+
+
+def test_a_forked_child_is_told_and_does_no_harm(backend: str, tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    with EmbeddedServer.in_thread() as server:
+        done = subprocess.run(
+            [sys.executable, str(script), server.connect_string, backend],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=environment(),
+        )
+        assert done.returncode == 0, done.stderr
+        refused, left, parent = done.stdout.splitlines()
+        assert refused == "refused: 9"
+        assert left.startswith("left: the client belongs to process ")
+        assert parent == "parent: done"
+        assert done.stderr == ""
+        assert server.requests["CLOSE_SESSION"] == 2  # the child's own, and the parent's
+        assert server.sessions() == {}
+
+
+# --- public names --------------------------------------------------------------------------------
+
+
+def test_connect_takes_the_options_of_aiolead() -> None:
+    theirs = inspect.signature(aiolead.connect).parameters
+    options = set(blocking.ConnectOptions.__annotations__)
+    assert options == set(theirs) - {"hosts"}
+    hints = typing.get_type_hints(blocking.ConnectOptions)
+    wanted = typing.get_type_hints(aiolead.connect)
+    assert {name for name in options - {"dial"} if hints[name] != wanted[name]} == set()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Election", "ExclusiveLock", "Lock", "ReadWriteLock", "ReentrantLock", "Semaphore"],
+)
+def test_recipes_take_the_arguments_of_aioleads(name: str) -> None:
+    def parameters(module: object) -> dict[str, tuple[object, object]]:
+        made = inspect.signature(getattr(module, name)).parameters.values()
+        return {p.name: (p.kind, p.default) for p in made}
+
+    assert parameters(blocking) == parameters(aiolead)
+
+
+def test_names_are_sorted_and_documented() -> None:
+    assert sorted(blocking.__all__) == blocking.__all__
+    for name in blocking.__all__:
+        thing = getattr(blocking, name)
+        assert thing.__doc__, name
+        if inspect.isclass(thing):
+            for method, function in inspect.getmembers(thing):
+                if not method.startswith("_") and (
+                    inspect.isfunction(function) or isinstance(function, property)
+                ):
+                    assert inspect.getdoc(function) or method == "path", f"{name}.{method}"
+
+
+@pytest.mark.parametrize("backend", ["uvloop", None])
+def test_no_such_event_loop(backend: object) -> None:
+    with pytest.raises(aiolead.ConfigurationError, match="backend"):
+        blocking.connect("127.0.0.1:1", backend=backend)  # type: ignore[arg-type]
+
+
+def test_nobody_there(backend: typing.Literal["asyncio", "trio"]) -> None:
+    connection = blocking.connect("127.0.0.1:1", connect_timeout=0.2, backend=backend)
+    with pytest.raises(aiolead.ConnectFailed) as failed, connection:
+        pass
+    assert failed.value.attempts
+    with pytest.raises(aiolead.UsageError, match="entered already"):
+        connection.__enter__()

@@ -1,0 +1,81 @@
+"""Bugs of `aiolead.blocking`. The simulation has no threads: tests have to see these."""
+
+from __future__ import annotations
+
+from ..model import Change, Mutant
+
+HOLDING = "tests/blocking/test_blocking_holding.py"
+LOSSES = "tests/blocking/test_blocking_losses.py"
+INTERRUPTED = "tests/blocking/test_blocking_interrupted.py"
+PLACES = "tests/blocking/test_blocking_places.py"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        number="301",
+        name="threads-are-released-when-lost",
+        wrong="What a thread holds is released as it is lost, while its body goes on.",
+        changes=(
+            Change("blocking/_deputy.py", "anyio.CancelScope(shield=True)", "anyio.CancelScope()"),
+        ),
+        tests=(f"{LOSSES}::test_the_znode_stays_until_the_body_has_been_left",),
+        simulated=False,
+    ),
+    Mutant(
+        number="302",
+        name="lost-bodies-go-on-writing",
+        wrong="What a thread asks for in a body that is lost is sent, and then refused.",
+        changes=(
+            Change("blocking/_deputy.py", "await anyio.lowlevel.checkpoint_if_cancelled()", "pass"),
+        ),
+        tests=(f"{LOSSES}::test_the_znode_stays_until_the_body_has_been_left",),
+        simulated=False,
+    ),
+    Mutant(
+        number="303",
+        name="interrupted-threads-stay-in-line",
+        wrong="A thread that is interrupted while it waits for a lock leaves its znode there.",
+        changes=(Change("blocking/_loop.py", "self._post(deputy.abandon, job)", "pass"),),
+        tests=(INTERRUPTED,),
+        simulated=False,
+    ),
+    Mutant(
+        number="304",
+        name="closed-clients-wait-for-bodies",
+        wrong="A client that is closed waits for threads that do not leave their bodies.",
+        changes=(Change("blocking/_loop.py", "deputy.dismiss()", "pass"),),
+        tests=(f"{HOLDING}::test_a_body_that_outlives_the_client",),
+        simulated=False,
+    ),
+    Mutant(
+        number="305",
+        name="children-wait-for-ever",
+        wrong="A forked child asks an event loop that it does not have.",
+        changes=(Change("blocking/_loop.py", "return os.getpid() != self._pid", "return False"),),
+        tests=(f"{PLACES}::test_a_forked_child_is_told_and_does_no_harm",),
+        simulated=False,
+    ),
+    Mutant(
+        number="306",
+        name="each-call-has-a-task-of-its-own",
+        wrong="What a thread does within a block is another task's: it waits for itself.",
+        changes=(Change("blocking/_loop.py", "mine.deputy = deputy", "pass"),),
+        tests=(f"{HOLDING}::test_a_lock_and_an_election",),
+        simulated=False,
+    ),
+    Mutant(
+        number="307",
+        name="nobody-tells-threads",
+        wrong="The event that tells a thread of the loss is not set.",
+        changes=(Change("blocking/_tenure.py", "tenure.add_lost_callback(self.lost.set)", "pass"),),
+        tests=(f"{LOSSES}::test_by_expiry",),
+        simulated=False,
+    ),
+    Mutant(
+        number="308",
+        name="threads-stop-event-loops",
+        wrong="It can be called in a thread that runs an event loop, which stands still then.",
+        changes=(Change("blocking/_loop.py", "if _runs_event_loop():", "if False:"),),
+        tests=(f"{PLACES}::test_in_its_own_event_loop",),
+        simulated=False,
+    ),
+)
