@@ -18,6 +18,7 @@ from support.docs import PATIENCE, ROOT, Program
 from support.raw import RawClient
 
 import aiolead
+from aiolead import blocking
 from aiolead.testing import EmbeddedServer, ThreadedServer, simulation
 from aiolead.testing.launch import free_ports
 
@@ -237,6 +238,45 @@ def test_one_of_the_web_workers_runs_the_scheduler(impatient: ThreadedServer) ->
     assert impatient.sessions() == {}, "a worker that stops in good order closes its session"
 
 
+@pytest.mark.parametrize("more", ["--worker-class sync", "--worker-class gthread --preload"])
+def test_one_of_the_gunicorn_workers_runs_the_job(impatient: ThreadedServer, more: str) -> None:
+    hosts, path = impatient.connect_string, "/examples/gunicorn/scheduler"
+    options = f"--workers 3 --bind 127.0.0.1:0 --no-control-socket {more}"
+    config = "examples/gunicorn_once/gunicorn.conf.py"
+    command = ("-m", "gunicorn", "-c", config, *options.split(), "app:app")
+    with Program(sys.executable, *command, hosts=hosts) as server:
+        url = server.wait_for(r"Listening at: (http://\S+)")[1]
+        first = int(server.wait_for(r"worker (\d+) runs the job")[1])
+        server.wait_for(f"worker {first}: run 2")
+        _wait_for_participants(hosts, path, 3)
+        assert _leader(url) == first
+
+        os.kill(first, signal.SIGKILL)
+        second = int(server.wait_for(r"worker (\d+) runs the job")[1])
+        assert second != first
+        server.wait_for(rf"worker {second}: run \d+")
+        # gunicorn starts a worker in the place of the dead one; it contends, and does not lead.
+        _wait_for_participants(hosts, path, 3)
+        assert _leader(url) == second
+        server.terminate()
+        assert server.finish() == 0
+        assert not any("Traceback" in line for line in server.lines), server.lines
+        runs = [
+            (int(match[1]), int(match[2]))
+            for line in server.lines
+            if (match := re.fullmatch(r"worker (\d+): run (\d+)", line))
+        ]
+    workers, numbers = zip(*runs, strict=True)
+    # Each run once, one after the other; none of the killed one's after the first of the next one.
+    # (A run that it was killed in may have been counted and not been told.)
+    assert list(numbers) == sorted(set(numbers))
+    assert numbers[-1] - len(numbers) in (0, 1)
+    assert [worker for worker in workers if worker == first] == list(
+        workers[: workers.count(first)]
+    )
+    assert impatient.sessions() == {}, "a worker that stops in good order closes its session"
+
+
 def test_a_service_follows_its_configuration() -> None:
     with EmbeddedServer.in_thread() as server:
         _follow(server)
@@ -327,7 +367,9 @@ def test_examples_import_public_names_only() -> None:
         for node in ast.walk(ast.parse(script.read_text())):
             if isinstance(node, ast.ImportFrom):
                 module = node.module or ""
-                assert not module.startswith("aiolead") or module == "aiolead.testing", script
+                assert not module.startswith("aiolead.") or module == "aiolead.testing", script
+                if module == "aiolead":
+                    assert {alias.name for alias in node.names} == {"blocking"}, script
                 if module == "aiolead.testing":
                     assert {alias.name for alias in node.names} == {"simulation"}, script
             elif isinstance(node, ast.Import):
@@ -336,6 +378,8 @@ def test_examples_import_public_names_only() -> None:
             match node:
                 case ast.Attribute(ast.Name("aiolead"), name):
                     assert name in aiolead.__all__, f"{script}: aiolead.{name}"
+                case ast.Attribute(ast.Name("blocking"), name):
+                    assert name in blocking.__all__, f"{script}: blocking.{name}"
                 case ast.Attribute(ast.Name("simulation"), name):
                     assert name in simulation.__all__, f"{script}: simulation.{name}"
 
