@@ -1,0 +1,96 @@
+"""The worked examples of the migration guides: what comes after does what was before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.docs import MIGRATING, Block, blocks
+from support.raw import RawClient
+from support.waiting import until
+
+from aiolead.testing.launch import free_ports
+
+PAGES = sorted(MIGRATING.glob("*.md"))
+WITH_BEFORE = {"aiozk", "kazoo", "redis-py"}
+"""Those whose other side is in Python, too."""
+
+
+@pytest.fixture(scope="module")
+def redis_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis of our own."""
+    server = shutil.which("redis-server")
+    if server is None:
+        if os.environ.get("AIOLEAD_REQUIRE_REDIS") == "1":
+            pytest.fail("AIOLEAD_REQUIRE_REDIS=1, but there is no redis-server", pytrace=False)
+        pytest.skip("needs redis-server")
+    import redis
+
+    (port,) = free_ports(1)
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    process = subprocess.Popen(
+        [server, *options],
+        cwd=tmp_path_factory.mktemp("redis"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with redis.Redis(port=port) as client:
+
+            def answers() -> bool:
+                try:
+                    return bool(client.ping())
+                except redis.ConnectionError:
+                    return False
+
+            until(answers, "Redis answers")
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_before_and_after_do_the_same(
+    page: Path,
+    embedded: str,
+    chroot: str,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with RawClient(embedded) as client:
+        client.create(chroot)
+    programs = [block for block in blocks(page) if block.kind == "program"]
+    assert len(programs) >= (2 if page.stem in WITH_BEFORE else 1)
+    said = []
+    for block in programs:
+        _placed(block, embedded + chroot, request).run_script({"__name__": "__main__"})
+        said.append(capsys.readouterr().out.splitlines())
+    assert all(lines == said[0] for lines in said), said
+    assert said[0][1:] == ["writes a", "writes b"]
+
+
+def _placed(block: Block, address: str, request: pytest.FixtureRequest) -> Block:
+    if "127.0.0.1:6379" in block.source:
+        return block.at(request.getfixturevalue("redis_address"), shown="127.0.0.1:6379")
+    return block.at(address)
+
+
+def test_a_lock_of_redis_that_took_too_long(redis_address: str) -> None:
+    """As the page says: somebody else has it, the body goes on, and leaving raises."""
+    import redis
+
+    url = f"redis://{redis_address}"
+    with redis.Redis.from_url(url) as one, redis.Redis.from_url(url) as other:
+        first, second = one.lock("pages", timeout=0.1), other.lock("pages", blocking_timeout=10)
+        went_on = threading.Event()
+        with pytest.raises(redis.exceptions.LockNotOwnedError), first:
+            with second:
+                assert not first.owned()
+                went_on.set()
+        assert went_on.is_set()
