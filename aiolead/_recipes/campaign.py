@@ -122,7 +122,9 @@ class Campaign(Background[CampaignState]):
             await self._follow(term)
         finally:
             unsubscribe()
-            if not term.is_resigned:
+            if term.is_resigned:
+                await term._confirmed()
+            else:
                 await term._release()
         return not term.is_resigned
 

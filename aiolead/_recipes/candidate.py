@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ..abc import Hold, Reply
+from ..abc import Hold
 from ..errors import LossReason
+from .deletion import Departure
 from .line import Node
 
 
@@ -45,10 +46,10 @@ class Candidate(Protocol):
         """
         ...
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         """Gives it up, held or not. Synchronous: the rest is the client's work.
 
         Returns:
-            The answer to the delete of our znode, to wait for; None if there is none to delete.
+            That our znode goes, to wait for; None if there is none to delete.
         """
         ...

@@ -9,7 +9,7 @@ from typing import final
 
 import anyio
 
-from ..abc import CoordinationClient, Reply
+from ..abc import CoordinationClient
 from ..errors import (
     ConnectionLossError,
     LossReason,
@@ -24,6 +24,7 @@ from ..paths import join
 from .arguments import OnSuspend, checked_count, checked_path, checked_wait
 from .candidate import Candidate
 from .context import TenureContext, TryContext, _Context
+from .deletion import Departure
 from .layout import Layout, Role
 from .locking import Locking
 from .revocation import participant
@@ -94,13 +95,13 @@ class ConditionHeld(Held):
     def _let_go(self) -> None:
         """Releases the lock, by what is left of this step."""
         self._waits = self._released = True
-        delete = self._candidate.discard()
+        gone = self._candidate.discard()
         self._hold.release()
-        if delete is not None:
-            delete.add_done_callback(lambda: self._released_it(delete))
+        if gone is not None:
+            gone.add_done_callback(lambda: self._released_it(gone))
 
-    def _released_it(self, delete: Reply[None]) -> None:
-        if isinstance(delete.error(), NoNodeError) and self._loss is None:
+    def _released_it(self, gone: Departure) -> None:
+        if isinstance(gone.error(), NoNodeError) and self._loss is None:
             # It had been lost before.
             self._loss = LossReason.DELETED
             self._on_lost()

@@ -27,6 +27,7 @@ from ..errors import (
 from ..model import ACL, Created, EventType, SessionState, Stat, WatchEvent
 from ..paths import join
 from .contention import Standing, sharing, standing
+from .deletion import Departure
 from .layout import Layout, Role
 from .line import Node
 from .neighbours import in_line
@@ -387,11 +388,11 @@ class Contender(Place):
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         """Gives up the place in line, or the hold. Synchronous: the rest is the client's work.
 
         Returns:
-            The answer to the delete of our znode, to wait for; None if there is none to delete.
+            That our znode goes, to wait for; None if there is none to delete.
         """
         self._leave_watches()
         return super().discard()

@@ -80,7 +80,9 @@ class _Context(Generic[T]):
             # What is left of a group once our own cancellation is taken out of it.
             left = rest
         try:
-            if not tenure.is_resigned:
+            if tenure.is_resigned:
+                await tenure._confirmed()  # where another task has just resigned it
+            else:
                 await tenure._release()
         finally:
             self._task = None
@@ -113,8 +115,10 @@ class TenureContext(_Context[T]):
         TenureLost: it was lost (`LeadershipLost`, `LockLost`), and the body, which was cancelled
             then and awaited, raised nothing else.
 
-    Cancellation: leaves the line at once, without waiting for the servers. Leaving the body waits
-    for their confirmation, for a third of the session timeout at most, also when it is cancelled.
+    Cancellation, and the end of the time limit: leaves the line at once, without waiting for the
+    servers, so that others may see us there for a moment. Leaving the body waits for their
+    confirmation, for a third of the session timeout at most, also when it is cancelled, and over a
+    lost link.
     """
 
     def __init__(self, recipe: HoldingRecipe[T], wait: float | None) -> None:

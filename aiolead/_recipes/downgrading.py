@@ -30,7 +30,8 @@ from ..errors import (
 from ..model import CreateMode, EventType, Stat, WatchEvent
 from ..paths import basename, join
 from .contender import Contender
-from .line import Line, Node
+from .deletion import Deletion, Departure, whichever_there_is
+from .line import Node
 
 
 class Mode(enum.Enum):
@@ -237,7 +238,7 @@ class Writer(Contender):
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         node = self._node
         if not self._is_between or node is None:
             return super().discard()
@@ -245,43 +246,30 @@ class Writer(Contender):
         path, session_id = self._reader_path, node.session_id
         self._close_own_watch()
         self._close_writer_watch()
-        super().discard()
-        if session_id == self._client.session_id:
-            delete = self._client.delete(path)
-            job = partial(_delete_reader, self._client, self._line, path, session_id)
-
-            def deleted() -> None:
-                if isinstance(delete.error(), ConnectionLossError):
-                    self._client.spawn(job)
-                else:
-                    self._line.forget(basename(path))
-
-            delete.add_done_callback(deleted)
-        else:
-            self._line.forget(basename(path))
-        return None
+        writer = super().discard()
+        client, forget = self._client, partial(self._line.forget, basename(path))
+        if session_id != client.session_id:
+            forget()
+            return writer
+        debt = partial(_delete_reader, client, path, session_id)
+        return whichever_there_is(writer, Deletion(client, client.delete(path), debt, forget))
 
 
-async def _delete_reader(
-    client: CoordinationClient, line: Line, path: str, session_id: int
-) -> None:
+async def _delete_reader(client: CoordinationClient, path: str, session_id: int) -> None:
     """Pays a debt, as `delete_until_gone` does, for a znode whose czxid is not known."""
-    try:
-        while True:
-            try:
-                await client.ready()
-                if client.session_id != session_id:
-                    return
-                # Through the quorum: this server may not have seen yet what the last one applied.
-                await client.sync(path)
-                stat = await client.exists(path)
-                if stat is None or stat.ephemeral_owner != session_id:
-                    return
-                await client.delete(path)
-            except ConnectionLossError:
-                continue
-            except (NoNodeError, SessionError):
+    while True:
+        try:
+            await client.ready()
+            if client.session_id != session_id:
                 return
+            # Through the quorum: this server may not have seen yet what the last one applied.
+            await client.sync(path)
+            stat = await client.exists(path)
+            if stat is None or stat.ephemeral_owner != session_id:
+                return
+            await client.delete(path)
+        except ConnectionLossError:
+            continue
+        except (NoNodeError, SessionError):
             return
-    finally:
-        line.forget(basename(path))
+        return

@@ -7,12 +7,13 @@ from typing import final
 
 import anyio
 
-from ..abc import CoordinationClient, Hold, Reply, Watch
+from ..abc import CoordinationClient, Hold, Watch
 from ..errors import LossReason, NodeExistsError, NoNodeError
 from ..model import ACL, Created, CreateMode, Participant
 from ..paths import parent
 from .arguments import OnSuspend
 from .attempt import Attempt
+from .deletion import Departure
 from .entered import HeldRecipe
 from .line import Node
 from .own import Claims, OwnZnode
@@ -166,6 +167,6 @@ class _OneZnode(Attempt):
     def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
         return self._own.hold(lost, urgent=urgent, surrender=surrender)
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         self._leave_watches()
         return self._own.discard()

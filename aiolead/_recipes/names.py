@@ -7,13 +7,14 @@ from typing import final
 
 import anyio
 
-from ..abc import CoordinationClient, Hold, Reply, Watch
+from ..abc import CoordinationClient, Hold, Watch
 from ..errors import ConfigurationError, InvalidPathError, LossReason, NodeExistsError, NoNodeError
 from ..model import ACL, CreateMode, Participant
 from ..paths import basename, join, validate
 from .arguments import OnSuspend, checked_count
 from .attempt import Attempt
 from .context import TenureContext, TryContext
+from .deletion import Departure
 from .holding import HoldingRecipe, TaskGuard
 from .line import Node
 from .own import Claims, OwnZnode
@@ -275,6 +276,6 @@ class _Claim(Attempt):
     def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
         return self._znodes()[0].hold(lost, urgent=urgent, surrender=surrender)
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         self._leave_watches()
         return None if self._own is None else self._own.discard()

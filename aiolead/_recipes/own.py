@@ -24,6 +24,7 @@ from ..errors import (
 )
 from ..model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
 from ..paths import basename, join, parent, sequence_of
+from .deletion import Deletion, Departure
 from .line import Node
 
 AT_ONCE = 100
@@ -299,16 +300,16 @@ class OwnZnode:
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         """Gives it up. Synchronous: the rest is the client's work; see `Candidate.discard`."""
         self._lose = None
         return self.withdraw()
 
-    def withdraw(self) -> Reply[None] | None:
+    def withdraw(self) -> Departure | None:
         """Gives it up, whether or not it was created by now; another one may be made.
 
         Returns:
-            The answer to the delete; None if there is nothing to delete yet.
+            That it goes; None if there is nothing to delete yet.
         """
         create, self._creating = self._creating, None
         if create is not None and create.is_done:
@@ -326,19 +327,14 @@ class OwnZnode:
             return None
         return self._delete(node, watch)
 
-    def _delete(self, node: Node, watch: Watch | None) -> Reply[None]:
-        delete = self._client.delete(node.path)
-        delete.add_done_callback(partial(self._deleted, node, delete, watch))
-        return delete
-
-    def _deleted(self, node: Node, delete: Reply[None], watch: Watch | None) -> None:
-        # The watch fires with the delete; only a failed one leaves it behind.
+    def _delete(self, node: Node, watch: Watch | None) -> Departure:
+        client = self._client
+        delete = client.delete(node.path)
         if watch is not None:
-            watch.close()
-        if isinstance(delete.error(), ConnectionLossError):
-            self._client.spawn(partial(_pay, self._client, self._claims, node))
-        else:
-            self._claims.tokens.discard(node.token)
+            # It fires with the delete; only a failed one leaves it behind.
+            delete.add_done_callback(watch.close)
+        debt = partial(_delete_if_ours, client, node)
+        return Deletion(client, delete, debt, partial(self._claims.tokens.discard, node.token))
 
     def unwatch(self) -> None:
         watch, self._watch = self._watch, None

@@ -28,6 +28,7 @@ from ..errors import (
 )
 from ..model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
 from ..paths import join
+from .deletion import Deletion, Departure
 from .layout import Layout, Role
 from .line import Line, Node, delete_lost, delete_until_gone
 from .revocation import is_request
@@ -222,11 +223,11 @@ class Place:
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         """Gives the znode up. Synchronous: the rest is the client's work.
 
         Returns:
-            The answer to the delete of our znode, to wait for; None if there is none to delete.
+            That our znode goes, to wait for; None if there is none to delete.
         """
         self._discarded = True
         self._on_own_gone = self._on_asked_for = None
@@ -248,7 +249,7 @@ class Place:
         if watch is not None:
             watch.close()
 
-    def _drop_node(self) -> Reply[None] | None:
+    def _drop_node(self) -> Departure | None:
         node, self._node = self._node, None
         if node is None:
             return None
@@ -258,18 +259,13 @@ class Place:
             if own_watch is not None:
                 own_watch.close()
             return None
-        delete = self._client.delete(node.path)
-        delete.add_done_callback(partial(self._deleted, node, delete, own_watch))
-        return delete
-
-    def _deleted(self, node: Node, delete: Reply[None], own_watch: Watch | None) -> None:
-        # The watch on our own znode fires with the delete; only a failed one leaves it behind.
+        client = self._client
+        delete = client.delete(node.path)
         if own_watch is not None:
-            own_watch.close()
-        if isinstance(delete.error(), ConnectionLossError):
-            self._client.spawn(partial(pay, self._client, self._line, node))
-        else:
-            self._line.forget(node.name)
+            # It fires with the delete; only a failed one leaves it behind.
+            delete.add_done_callback(own_watch.close)
+        debt = partial(delete_until_gone, client, node)
+        return Deletion(client, delete, debt, partial(self._line.forget, node.name))
 
     def _owe_lost_create(self, *, already_looked: bool = False) -> None:
         self._creating = None

@@ -24,6 +24,7 @@ from ..errors import (
     UsageError,
 )
 from .candidate import Candidate
+from .deletion import Departure
 
 
 class Tenure:
@@ -53,6 +54,7 @@ class Tenure:
         self._loss: LossReason | None = None
         self._resigned = False
         self._released = False
+        self._gone: Departure | None = None
         self._revocation = anyio.Event()
         self._lost_callbacks: list[Callable[[], object]] = []
         self._take(candidate)
@@ -236,15 +238,23 @@ class Tenure:
         lost = self._settle_by_clock() is not None
         self._released = True
         # From here on it is the client's work, whatever happens to this task.
-        delete = self._candidate.discard()
+        gone = self._candidate.discard()
         self._hold.release()
-        if delete is None or lost:
+        if not lost:
+            self._gone = gone
+            await self._confirmed()
+
+    async def _confirmed(self) -> None:
+        """Waits until the servers have confirmed what `_release` has begun; see there."""
+        gone = self._gone
+        if gone is None:
             return
         with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
-            answered = anyio.Event()
-            delete.add_done_callback(answered.set)
-            await answered.wait()
-            if isinstance(delete.error(), NoNodeError):
+            if not gone.is_done:
+                answered = anyio.Event()
+                gone.add_done_callback(answered.set)
+                await answered.wait()
+            if isinstance(gone.error(), NoNodeError):
                 self._loss = LossReason.DELETED
 
 

@@ -35,6 +35,7 @@ from ..errors import (
 from ..model import ACL, CreateMode, WatchEvent
 from ..paths import join
 from .contention import in_order
+from .deletion import Departure
 from .layout import Layout, Role
 from .line import Node
 from .place import OwnGone, Place
@@ -227,7 +228,7 @@ class Waiter(Place):
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         """Waits no more. If it has a signal, that goes to the next one. Synchronous."""
         self._leave_watches()
         return super().discard()

@@ -21,7 +21,7 @@ from functools import partial
 
 import anyio
 
-from ...abc import CoordinationClient, Hold, Reply, Watch
+from ...abc import CoordinationClient, Hold, Watch
 from ...errors import (
     ConnectionLossError,
     LossReason,
@@ -33,6 +33,7 @@ from ...errors import (
 from ...model import ACL, CreateMode, Stat
 from ...paths import join
 from ..attempt import Attempt
+from ..deletion import Departure
 from ..line import Node
 from ..own import Claims, OwnZnode, ZnodeGone
 from .ready import READY, remove_ready, tidy
@@ -223,7 +224,7 @@ class Membership(Attempt):
 
     # --- leaving -------------------------------------------------------------------------------
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         self._leave_watches()
         delete = self._own.discard()
         inside = self._round is not None or self._may_leave_ready

@@ -97,6 +97,8 @@ class Keeper:
         self._discarded = False
         self._is_creating = False
         """Whether the answer to a create is awaited: the znode may be there before we know."""
+        self._ends = 0
+        """How many deletes, and searches for lost creates, have not ended yet."""
         self._lost_in = 0
         """The session in which the answer to a create was lost."""
         self._is_overwritten = False
@@ -376,8 +378,9 @@ class Keeper:
         node, self.node = self.node, None
         if node is None or node.owner not in (0, self._client.session_id):
             self._watch.close()
-            self.gone.set()
+            self._check_gone()
             return
+        self._ends += 1
         self._claims.going.add(node.czxid)
         self.deletion = delete = self._client.delete(node.path, version=node.version)
         delete.add_done_callback(partial(self._deleted, node, delete))
@@ -398,11 +401,20 @@ class Keeper:
 
     def _settled(self, node: Kept) -> None:
         self._claims.going.discard(node.czxid)
-        self.gone.set()
+        self._one_end()
         if self._is_ephemeral and self._lost_in == node.owner:
             self._owe_lost_create()
 
+    def _one_end(self) -> None:
+        self._ends -= 1
+        self._check_gone()
+
+    def _check_gone(self) -> None:
+        if not (self._is_creating or self._ends):
+            self.gone.set()
+
     def _owe_lost_create(self) -> None:
+        self._ends += 1
         self._client.spawn(
             partial(
                 delete_lost,
@@ -412,6 +424,7 @@ class Keeper:
                 is_sequential=self._is_sequential,
                 owner=self._lost_in if self._is_ephemeral else 0,
                 data=self.wanted,
+                looked=self._one_end,
             )
         )
 

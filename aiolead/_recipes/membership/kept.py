@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
@@ -132,27 +133,37 @@ async def delete_lost(
     is_sequential: bool,
     owner: int,
     data: bytes,
+    looked: Callable[[], object],
 ) -> None:
     """Pays the debt of a create whose answer was lost, and whose znode nobody wants any more.
 
-    There is a second look, when the session timeout has passed: a create that was on its way over a
-    connection that we gave up may be applied after the first one.
+    The znode is looked for as by `find_unclaimed`. When it was not there, or is deleted, `looked`
+    is called. There is a second look, when the session timeout has passed: a create that was on its
+    way over a connection that we gave up may be applied after the first one.
     """
-    for is_last in (False, True):
-        if is_last:
-            await anyio.sleep(client.session_timeout)
+
+    async def look() -> bool:
+        """Says whether it may still come."""
         while True:
             try:
                 await client.ready()
                 if owner not in (0, client.session_id):
-                    return
+                    return False
                 node = await find_unclaimed(
                     client, claims, path, is_sequential=is_sequential, owner=owner, data=data
                 )
             except ConnectionLossError:
                 continue
             except SessionError:
-                return
-            break
-        if node is not None:
-            await delete_kept(client, claims, node)
+                return False
+            if node is not None:
+                await delete_kept(client, claims, node)
+            return True
+
+    try:
+        may_come = await look()
+    finally:
+        looked()
+    if may_come:
+        await anyio.sleep(client.session_timeout)
+        await look()

@@ -32,7 +32,8 @@ from ...errors import (
     TransactionError,
 )
 from ...model import CreateMode, EventType, SessionState, Stat, WatchEvent
-from ...paths import join
+from ...paths import basename, join
+from ..deletion import Deletion, Departure
 from ..line import Node
 from .backlog import PATH_TRIES, Backlog
 
@@ -357,11 +358,11 @@ class Claim:
         if name is not None:
             self.backlog.vanished(name)
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         """Gives the item back, if it is ours. Synchronous: the rest is the client's work.
 
         Returns:
-            The answer to the delete of our znode, to wait for; None if there is none to delete.
+            That our znode goes, to wait for; None if there is none to delete.
         """
         if not self._discarded:
             self._discarded = True
@@ -369,7 +370,7 @@ class Claim:
             self.backlog.leave()
         return self._drop()
 
-    def _drop(self) -> Reply[None] | None:
+    def _drop(self) -> Departure | None:
         name, node = self._name, self._node
         if name is None:
             return None
@@ -377,31 +378,21 @@ class Claim:
         if creating is not None and not creating.is_done:
             return None  # `_asked` goes on with it
         path, client, backlog = self._path, self._client, self.backlog
-        is_over = self._session_id != client.session_id
+        session_id = self._session_id
+        is_over = session_id != client.session_id
         in_doubt = creating is not None or self._is_doubtful
         is_ours = self._is_ours
         self._reset()
         if is_over or (node is not None and self._own_gone):
             backlog.free(name)
         elif is_ours:
-            delete = client.delete(path)
-            delete.add_done_callback(partial(self._deleted, name, delete))
-            return delete
+            debt = partial(_delete_if_ours, client, backlog, path, session_id, may_come=False)
+            return Deletion(client, client.delete(path), debt, partial(backlog.free, name))
         elif in_doubt:
-            self._owe(name, may_come=True)
+            client.spawn(partial(_pay, client, backlog, path, session_id))
         else:
             backlog.free(name)
         return None
-
-    def _deleted(self, name: str, delete: Reply[None]) -> None:
-        if isinstance(delete.error(), ConnectionLossError):
-            self._owe(name, may_come=False)
-        else:
-            self.backlog.free(name)
-
-    def _owe(self, name: str, *, may_come: bool) -> None:
-        job = partial(_pay, self._client, self.backlog, name, self._session_id, may_come=may_come)
-        self._client.spawn(job)
 
     def _forget(self) -> None:
         """The session is over, or our claim was deleted: nothing is left to delete."""
@@ -426,40 +417,44 @@ def _is_parent_missing(error: TransactionError) -> bool:
     return error.index == 1 and isinstance(error.cause, NoNodeError)
 
 
-async def _pay(
-    client: CoordinationClient, backlog: Backlog, name: str, session_id: int, *, may_come: bool
+async def _pay(client: CoordinationClient, backlog: Backlog, path: str, session_id: int) -> None:
+    """Pays the debt of a claim whose create is in doubt, and that nobody wants."""
+    try:
+        await _delete_if_ours(client, backlog, path, session_id, may_come=True)
+    finally:
+        backlog.free(basename(path))
+
+
+async def _delete_if_ours(
+    client: CoordinationClient, backlog: Backlog, path: str, session_id: int, *, may_come: bool
 ) -> None:
-    """Pays a debt: deletes a claim of ours that nobody wants, while it can be ours.
+    """Deletes a claim, over as many connections as it takes, while it can be ours.
 
     Args:
         client: whose session it is.
         backlog: where it belongs.
-        name: of the claim.
+        path: of the claim.
         session_id: the session; once it is over there is no debt.
         may_come: whether the claim may not be there yet: that the answer to its create was lost. A
             request may be applied long after we gave up its connection, so there are two looks, a
             session timeout apart.
     """
-    path = join(backlog.claims, name)
-    try:
-        while True:
-            try:
-                await client.ready()
-                if client.session_id != session_id:
-                    return
-                caught_up, look = client.sync(backlog.items), client.exists(path)
-                await caught_up
-                stat = await look
-                if stat is not None and stat.ephemeral_owner == session_id:
-                    await client.delete(path)
-                    return
-            except ConnectionLossError:
-                continue
-            except (NoNodeError, SessionError):
+    while True:
+        try:
+            await client.ready()
+            if client.session_id != session_id:
                 return
-            if not may_come:
+            caught_up, look = client.sync(backlog.items), client.exists(path)
+            await caught_up
+            stat = await look
+            if stat is not None and stat.ephemeral_owner == session_id:
+                await client.delete(path)
                 return
-            may_come = False
-            await anyio.sleep(client.session_timeout)
-    finally:
-        backlog.free(name)
+        except ConnectionLossError:
+            continue
+        except (NoNodeError, SessionError):
+            return
+        if not may_come:
+            return
+        may_come = False
+        await anyio.sleep(client.session_timeout)

@@ -171,8 +171,8 @@ class Claimed(Tenure):
             if not self._is_done:
                 super()._lose(LossReason.DELETED)
 
-    async def _release(self) -> None:
-        await super()._release()
+    async def _confirmed(self) -> None:
+        await super()._confirmed()
         if self._is_done and self._loss is LossReason.DELETED:
             self._loss = None  # our own doing: the answer came as the body had ended
 

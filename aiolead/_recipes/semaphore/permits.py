@@ -23,10 +23,11 @@ from ...model import ACL, Created, CreateMode, WatchEvent
 from ...paths import join, parent
 from ..attempt import Attempt
 from ..contender import Contender
+from ..deletion import Departure, all_of
 from ..layout import Role
 from ..line import Line, Node
 from ..own import Claims, OwnZnode, ZnodeGone
-from ..together import Together, all_of
+from ..together import Together
 from .arrangement import Arrangement
 from .limit import LimitReply, ask
 
@@ -294,7 +295,7 @@ class Permits(Attempt):
             [znode.hold(lost, urgent=urgent, surrender=surrender) for znode in self._own]
         )
 
-    def discard(self) -> Reply[None] | None:
+    def discard(self) -> Departure | None:
         self._leave_watches()
         deletes = [znode.discard() for znode in self._own]
         # Behind the permits: whoever is next looks at those.

@@ -95,9 +95,9 @@ MUTANTS = (
         seen_in="CURATOR-678; kazoo #732",
         changes=(
             Change(
-                "_recipes/place.py",
-                "if isinstance(delete.error(), ConnectionLossError):",
-                "if delete is None:",
+                "_recipes/deletion.py",
+                "if isinstance(error, ConnectionLossError):",
+                "if self.is_done:",
             ),
         ),
     ),

@@ -108,7 +108,7 @@ MUTANTS = (
                 "_recipes/queues/claim.py",
                 """
                 elif in_doubt:
-                    self._owe(name, may_come=True)
+                    client.spawn(partial(_pay, client, backlog, path, session_id))
                 """,
                 """
                 elif in_doubt:

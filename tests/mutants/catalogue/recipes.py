@@ -363,8 +363,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/tenure.py",
-                "if isinstance(delete.error(), NoNodeError):",
-                "if delete is None:",
+                "if isinstance(gone.error(), NoNodeError):",
+                "if gone is None:",
             ),
         ),
         tests=("tests/recipes/test_lock.py", *ASYNCIO),

@@ -93,11 +93,11 @@ MUTANTS = (
                 "_recipes/tenure.py",
                 """
                 # From here on it is the client's work, whatever happens to this task.
-                delete = self._candidate.discard()
+                gone = self._candidate.discard()
                 """,
                 """
                 await anyio.lowlevel.checkpoint()
-                delete = self._candidate.discard()
+                gone = self._candidate.discard()
                 """,
             ),
         ),
@@ -113,17 +113,17 @@ MUTANTS = (
                 "_recipes/tenure.py",
                 """
                 with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
-                    answered = anyio.Event()
+                    if not gone.is_done:
                 """,
                 """
                 with anyio.CancelScope(shield=True):
-                    answered = anyio.Event()
+                    if not gone.is_done:
                 """,
             ),
         ),
         tests=RARE,
-        note="The delete it waits for fails by itself when the link dies or its patience ends, so "
-        "it only takes too long.",
+        note="What it waits for ends by itself when a server answers again or the session is over, "
+        "so it only takes too long.",
     ),
     Mutant(
         number="54",
@@ -269,16 +269,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/place.py",
-                """
-                if isinstance(delete.error(), ConnectionLossError):
-                    self._client.spawn(partial(pay, self._client, self._line, node))
-                else:
-                    self._line.forget(node.name)
-                """,
-                """
-                if isinstance(delete.error(), ConnectionLossError):
-                    self._client.spawn(partial(pay, self._client, self._line, node))
-                """,
+                "return Deletion(client, delete, debt, partial(self._line.forget, node.name))",
+                "return Deletion(client, delete, debt, partial(repr, node.name))",
             ),
         ),
         tests=("tests/recipes/test_claims.py", *ASYNCIO),

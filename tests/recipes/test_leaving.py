@@ -1,0 +1,183 @@
+"""What is left is gone: leaving a block waits also for what a lost link has left open.
+
+On virtual time: an answer is lost, and the next connection is there a moment later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import anyio
+import pytest
+from support.recipes import contenders_left
+from support.virtual import Link, connect, on_virtual_time, passes, settled
+
+from aiolead import (
+    Client,
+    CreateMode,
+    DoubleBarrier,
+    Election,
+    ExclusiveLock,
+    Lock,
+    LockLost,
+    PersistentNode,
+    Queue,
+    ReadWriteLock,
+    Semaphore,
+    UniqueNames,
+)
+from aiolead.testing import EmbeddedServer, OpCode
+from aiolead.testing.simulation import Backend
+
+pytestmark = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+
+PATH = "/left/thing"
+
+Enter = Callable[[Client], AbstractAsyncContextManager[object]]
+
+HELD: dict[str, Enter] = {
+    "Lock": lambda client: Lock(client, PATH),
+    "Election": lambda client: Election(client, PATH).leadership(),
+    "Election.campaign": lambda client: Election(client, PATH).campaign(),
+    "ReadWriteLock.read": lambda client: ReadWriteLock(client, PATH).read,
+    "ExclusiveLock": lambda client: ExclusiveLock(client, PATH),
+    "Semaphore": lambda client: Semaphore(client, PATH, 3).hold(permits=2),
+    "DoubleBarrier": lambda client: DoubleBarrier(client, PATH, 1),
+    "UniqueNames": lambda client: UniqueNames(client, PATH).claim("name"),
+    "Queue": lambda client: Queue(client, f"{PATH}-items", claims=PATH).get(),
+    "PersistentNode": lambda client: PersistentNode(client, PATH),
+}
+
+answers = pytest.mark.parametrize(
+    "drop",
+    [EmbeddedServer.drop_request, EmbeddedServer.drop_reply],
+    ids=["request lost", "answer lost"],
+)
+
+
+def ours(server: EmbeddedServer, client: Client) -> list[str]:
+    """The znodes that live by a client's session."""
+    return sorted(server._running.core.processor.tree.ephemerals(client.session_id))
+
+
+@answers
+@pytest.mark.parametrize("enter", HELD.values(), ids=HELD.keys())
+def test_the_link_is_lost_as_it_is_left(
+    backend: Backend, enter: Enter, drop: Callable[[EmbeddedServer, OpCode], None]
+) -> None:
+    """The delete may have been applied or not: leaving waits until that is known, and it is."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as client:
+            await Queue(client, f"{PATH}-items").put(b"x")
+            async with enter(client):
+                await passes(1.0)
+                assert ours(server, client)
+                drop(server, OpCode.DELETE)
+            assert ours(server, client) == []
+
+    on_virtual_time(backend, play)
+
+
+@answers
+def test_a_writer_is_left_as_it_becomes_a_reader(
+    backend: Backend, drop: Callable[[EmbeddedServer, OpCode], None]
+) -> None:
+    """There is one znode or the other; whichever it is, it is gone."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as client, anyio.create_task_group() as tasks:
+
+            async def reconnect() -> None:
+                await passes(1.0)
+                link.restore()
+
+            async with ReadWriteLock(client, PATH).write as held:
+                await passes(1.0)
+                link.room = 0
+                drop(server, OpCode.MULTI)
+                with anyio.move_on_after(0.5):
+                    await held.downgrade()
+                assert len(ours(server, client)) == 1
+                tasks.start_soon(reconnect)
+            assert ours(server, client) == []
+
+    on_virtual_time(backend, play)
+
+
+def test_a_writer_is_taken_away_as_it_becomes_a_reader(backend: Backend) -> None:
+    """By an operator, and left before that was known: it had been lost."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as client, connect(server) as operator:
+            with pytest.raises(LockLost):
+                async with ReadWriteLock(client, PATH).write as held:
+                    await passes(1.0)
+                    link.hold()
+                    with anyio.move_on_after(0.1):
+                        await held.downgrade()
+                    (reader,) = contenders_left(server, PATH)
+                    assert "__READ__" in reader
+                    await operator.delete(reader)
+                    link.release()
+
+    on_virtual_time(backend, play)
+
+
+def test_left_while_another_task_resigns(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as client, anyio.create_task_group() as tasks:
+
+            async def release() -> None:
+                await passes(1.0)
+                link.release()
+
+            async with Lock(client, PATH) as held:
+                link.hold()
+                tasks.start_soon(held.resign)
+                tasks.start_soon(release)
+                await settled()
+                began = anyio.current_time()
+            assert anyio.current_time() - began > 0.9
+
+    on_virtual_time(backend, play)
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mode", [CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT]
+)
+def test_a_kept_znode_is_left_with_its_repair_in_doubt(backend: Backend, mode: CreateMode) -> None:
+    """The answer to the create was lost, so nobody knows of the znode: it is looked for."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with (
+            link.connect() as client,
+            connect(server) as operator,
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def reconnect() -> None:
+                await passes(1.0)
+                link.restore()
+
+            async with PersistentNode(client, PATH, b"x", mode=mode) as node:
+                await passes(1.0)
+                path = node.path
+                link.room = 0
+                server.drop_reply(OpCode.CREATE2)
+                await operator.delete(path)
+                await passes(1.0)
+                assert path in server.znodes()
+                assert not node.is_present
+                tasks.start_soon(reconnect)
+            assert path not in server.znodes()
+
+    on_virtual_time(backend, play)
