@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import anyio
 import pytest
 from support.recipes import contenders_left
-from support.virtual import Link, connect, on_virtual_time, passes, settled
+from support.virtual import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import (
     Client,
@@ -26,6 +27,7 @@ from aiolead import (
     ReadWriteLock,
     Semaphore,
     UniqueNames,
+    UsageError,
 )
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
@@ -179,5 +181,31 @@ def test_a_kept_znode_is_left_with_its_repair_in_doubt(backend: Backend, mode: C
                 assert not node.is_present
                 tasks.start_soon(reconnect)
             assert path not in server.znodes()
+
+    on_virtual_time(backend, play)
+
+
+def test_a_kept_znode_is_left_while_it_is_set(backend: Backend) -> None:
+    """Whoever waits for what nobody looks after any more is told."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        refused: list[Any] = []
+        async with link.connect() as client, anyio.create_task_group() as tasks:
+
+            async def set_it(node: PersistentNode) -> None:
+                with pytest.raises(UsageError) as error:
+                    await node.set(b"y")
+                refused.append(error.value)
+
+            async with PersistentNode(client, PATH, b"x") as node:
+                link.lose()
+                tasks.start_soon(set_it, node)
+                await settled()
+                assert not refused
+            link.restore()
+            await passes(2 * SESSION)
+            assert len(refused) == 1
+            tasks.cancel_scope.cancel()
 
     on_virtual_time(backend, play)

@@ -211,7 +211,7 @@ class KeptNode(AsyncIterable[NodeState]):
         while keeper is not None and keeper.written < generation:
             if self._error is not None:
                 raise self._error
-            if keeper.gone.is_set():
+            if not self._is_inside:
                 raise UsageError(f"{self!r} was left meanwhile")
             await self._news.wait()
 
