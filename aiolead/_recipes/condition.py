@@ -173,19 +173,25 @@ class ConditionHeld(Held):
     async def _notify(self, count: int | None) -> int:
         self.check()
         left = sys.maxsize if count is None else checked_count("count", count, most=sys.maxsize)
-        done = 0
+        done = signals = 0
         chosen: list[str] = []
         is_unknown = False
         while done < left:
             try:
+                if is_unknown:
+                    # This server may not have seen yet what the last one applied.
+                    await self._client.sync(self._condition.path)
                 seen = await self._look()
-                if is_unknown and not set(chosen).intersection(seen.unsignalled):
-                    done += len(chosen)  # all of them at once, or none
+                # All of them at once, or none. Who has a signal and is gone has passed it on, and
+                # nobody comes back to take one while we hold the lock.
+                if is_unknown and seen.signals > signals:
+                    done += len(chosen)
                 is_unknown = False
                 self.check()
                 chosen = seen.unsignalled[: min(left - done, _AT_ONCE)]
                 if not chosen:
                     break
+                signals = seen.signals
                 if await self._signal(chosen):
                     done += len(chosen)
             except ConnectionLossError as error:

@@ -57,6 +57,11 @@ class Waiters:
     orphans: list[str]
     unsignalled: list[str]
 
+    @property
+    def signals(self) -> int:
+        """How many signals nobody has taken yet."""
+        return len(self.orphans) + len(self.waiting) - len(self.unsignalled)
+
 
 def sort_out(path: str, signals: Sequence[str], waiters: Sequence[str]) -> Waiters:
     """Who waits, from a listing of the signals and a later one of the waiters. Pure."""

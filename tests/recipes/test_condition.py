@@ -354,6 +354,59 @@ def test_the_link_is_lost_while_notifying(backend: Backend, what: str) -> None:
 
 
 @backends
+@pytest.mark.parametrize("what", ["request", "reply"])
+def test_the_one_to_be_notified_leaves_while_the_answer_is_lost(
+    backend: Backend, what: str
+) -> None:
+    """Whether it had been notified or not: the next one is."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        woken: list[str] = []
+        async with (
+            link.connect() as a,
+            connect_virtually(server) as b,
+            connect_virtually(server) as c,
+            anyio.create_task_group() as tasks,
+        ):
+            leaves = anyio.CancelScope()
+
+            async def wait(client: Client, name: str, scope: anyio.CancelScope) -> None:
+                with scope:
+                    async with Condition(client, PATH) as held:
+                        await held.wait()
+                        woken.append(name)
+
+            tasks.start_soon(wait, c, "zeroth", anyio.CancelScope())
+            await passes(1.0)
+            tasks.start_soon(wait, b, "first", leaves)
+            await passes(1.0)
+            tasks.start_soon(wait, c, "second", anyio.CancelScope())
+            await passes(1.0)
+            async with Condition(a, PATH) as held:
+                await held.notify()  # makes the parent of the signals
+            await passes(1.0)
+            async with Condition(a, PATH) as held:
+                await passes(1.0)
+                (server.drop_request if what == "request" else server.drop_reply)(OpCode.MULTI)
+                link.room = 0
+                async with anyio.create_task_group() as within:
+
+                    async def notify() -> None:
+                        assert await held.notify() == 1
+
+                    within.start_soon(notify)
+                    await settled()
+                    leaves.cancel()
+                    await passes(1.0)
+                    link.restore()
+            await passes(1.0)
+            assert woken == ["zeroth", "second"]
+
+    on_virtual_time(backend, play)
+
+
+@backends
 def test_a_waiter_survives_a_lost_link(backend: Backend) -> None:
     async def play(server: EmbeddedServer) -> None:
         link = Link(server)
