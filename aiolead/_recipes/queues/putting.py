@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ...abc import CoordinationClient, Reply
 from ...errors import (
@@ -68,8 +69,9 @@ class Putter:
                 # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
                 raise SequenceExhaustedError(self._path) from None
             if not all(0 <= (sequence_of(name) or 0) < LAST_SEQUENCE for name in names):
-                for name in names:
-                    self._client.delete(join(self._path, name))
+                for delete in [self._client.delete(join(self._path, name)) for name in names]:
+                    with suppress(NoNodeError):
+                        await delete
                 raise SequenceExhaustedError(self._path)
             return names
         raise ConnectionLossError(
