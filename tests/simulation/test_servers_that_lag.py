@@ -8,8 +8,9 @@ import anyio
 import pytest
 from support.ensemble_model import Stage
 
-from aiolead import Lock
+from aiolead import BadVersionError, Config, Lock, NoNodeError, TaskBoard
 from aiolead.testing.simulation import Backend, Process, run_virtual
+from aiolead.testing.simulation.ensemble import Server
 
 pytestmark = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
@@ -37,6 +38,13 @@ def in_a_process(
             process.start(program)
 
     run_virtual(main, backend=backend, timeline=stage.timeline, limit=100)
+
+
+def hears_late(stage: Stage, server: Server) -> None:
+    """From now on a server hears of everything later than the others do."""
+    leader = stage.ensemble.leader()
+    assert leader is not None
+    stage.network.path(leader.host, server.host).range = (SLOW, SLOW)
 
 
 def test_a_lost_create_that_is_not_committed_yet_is_found_at_another_server(
@@ -77,3 +85,67 @@ def test_a_lost_create_that_is_not_committed_yet_is_found_at_another_server(
     in_a_process(backend, stage, f"{first.address},{second.address}", program)
     (path,) = created()
     assert path.endswith("-lock-0000000000")
+
+
+def test_a_task_that_another_server_has_not_heard_of_yet(backend: Backend) -> None:
+    """Its result is waited for all the same; that there is no such task is said in the end."""
+    stage = Stage()
+    stage.start()
+    first, second = stage.followers()
+    results: list[bytes] = []
+
+    async def program(process: Process) -> None:
+        async with (
+            process.connect(first.address, session_timeout=4.0) as a,
+            process.connect(second.address, session_timeout=4.0) as b,
+        ):
+            board, others = TaskBoard(a, PATH), TaskBoard(b, PATH)
+            await board.announce(b"makes the paths")
+            async with board.work() as task:
+                await task.finish()
+            await b.sync()
+            hears_late(stage, second)
+            name = await board.announce(b"known to the others later")
+            async with anyio.create_task_group() as tasks:
+
+                async def wait() -> None:
+                    results.append((await others.result(name)).data)
+
+                tasks.start_soon(wait)
+                await anyio.sleep(4 * SLOW)
+                async with board.work() as task:
+                    await task.finish(b"done")
+            with pytest.raises(NoNodeError):
+                await others.result("task-0000000007")
+
+    in_a_process(backend, stage, first.address, program)
+    assert results == [b"done"]
+
+
+def test_a_version_that_another_server_has_not_heard_of_yet(backend: Backend) -> None:
+    """It is built upon, and gone back to, all the same."""
+    stage = Stage()
+    stage.start()
+    first, second = stage.followers()
+
+    async def program(process: Process) -> None:
+        async with (
+            process.connect(first.address, session_timeout=4.0) as a,
+            process.connect(second.address, session_timeout=4.0) as b,
+        ):
+            config, others = Config(a, PATH), Config(b, PATH)
+            await config.publish({"k": b"1"})
+            await b.sync()
+            hears_late(stage, second)
+            assert await config.publish({"k": b"2"}) == 2
+            assert await others.publish({"k": b"3"}, version=2) == 3
+            assert await config.publish({"k": b"4"}) == 4
+            assert await others.rollback(4) == 5
+            with pytest.raises(BadVersionError):
+                await others.publish({"k": b"5"}, version=4)
+            with pytest.raises(BadVersionError):
+                await others.publish({"k": b"5"}, version=9)
+            with pytest.raises(NoNodeError):
+                await others.rollback(9)
+
+    in_a_process(backend, stage, first.address, program)

@@ -51,6 +51,7 @@ class Results:
             InvalidDataError: the result makes no sense.
         """
         client, path = self._client, join(self.path, task)
+        has_caught_up = False
         while True:
             try:
                 return await self._read(task, path)
@@ -67,9 +68,14 @@ class Results:
                 is_there = client.exists(task_path)
                 again = client.exists(path)
                 if await result is None and await again is None:
-                    if await is_there is None:
+                    if await is_there is not None:
+                        await changed.wait()
+                    elif has_caught_up:
                         raise NoNodeError(task_path)
-                    await changed.wait()
+                    else:
+                        # This server may know less than that over which it was announced.
+                        await client.sync(path)
+                        has_caught_up = True
             except (ConnectionLossError, SessionExpiredError):
                 await client.ready()
             finally:

@@ -220,7 +220,13 @@ class Config(Generic[T]):
         """
         checked_count("version", version, least=1, most=1 << 62)
         path = self._entry(version)
-        old, _ = decode_entry(path, version, *await self._client.get(path))
+        try:
+            found = await self._client.get(path)
+        except NoNodeError:
+            # This server may know less than that over which it was published.
+            await self._client.sync(path)
+            found = await self._client.get(path)
+        old, _ = decode_entry(path, version, *found)
         return await self._publish(lambda _keys: dict(old.keys), None)
 
     async def history(self) -> list[ConfigVersion]:
@@ -259,6 +265,7 @@ class Config(Generic[T]):
         author = f"{client.session_id & (1 << 64) - 1:016x}-{self._calls.count}"
         doubt: ConnectionLossError | SessionExpiredError | None = None
         attempted = failures = 0
+        has_caught_up = False
         while True:
             is_sent = False
             try:
@@ -278,7 +285,12 @@ class Config(Generic[T]):
                 # Else nobody has published meanwhile. Sent again under the same condition: should
                 # the first one be only late, one of the two fails.
                 if version is not None and snapshot.version != version:
-                    raise BadVersionError(self._path)
+                    if snapshot.version > version or has_caught_up:
+                        raise BadVersionError(self._path)
+                    # This server knows less than that over which it was published.
+                    await client.sync(self._path)
+                    has_caught_up = True
+                    continue
                 if snapshot.stat is None:
                     await self._make_room()
                     continue
