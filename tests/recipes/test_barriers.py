@@ -76,6 +76,7 @@ async def test_it_outlives_who_closed_it(server: ServerUnderTest) -> None:
     async with connect(server) as b:
         async with connect(server) as a:
             await Barrier(a, PATH).close()
+        await b.sync(PATH)
         assert not await Barrier(b, PATH).is_open()
 
 

@@ -124,6 +124,7 @@ async def test_many_publish_at_once(server: Served) -> None:
             for number in range(8):
                 tasks.start_soon(publish, number)
         assert torn == []
+        await a.sync()
         assert (await configs[0].get()).version == 8
 
 

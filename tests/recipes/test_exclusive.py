@@ -96,15 +96,29 @@ async def test_waiting_ends_in_time(server: ServerUnderTest, wait: float) -> Non
 
 async def test_an_operator_takes_it_away(server: ServerUnderTest) -> None:
     """Its holder is told, and leaves what is at the path by then to whom it belongs."""
-    async with connect(server) as a, connect(server) as b:
+    others: list[Held] = []
+    leaves = anyio.Event()
+
+    async def take() -> None:
+        async with ExclusiveLock(b, PATH) as other:
+            others.append(other)
+            await leaves.wait()
+            await other.verify()
+
+    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
         with pytest.raises(LockLost) as caught:
             async with ExclusiveLock(a, PATH) as held:
                 await held.verify()
                 await b.delete(PATH)
-                async with ExclusiveLock(b, PATH) as other:
+                tasks.start_soon(take)
+                try:
                     await anyio.sleep_forever()
+                finally:
+                    with anyio.move_on_after(PATIENCE, shield=True):
+                        await eventually(lambda: others != [], "somebody else holds it")
         assert caught.value.reason is LossReason.DELETED
-        assert other.token > held.token
+        assert others[0].token > held.token
+        leaves.set()
 
 
 # --- whose znode ---------------------------------------------------------------------------------

@@ -161,8 +161,8 @@ async def test_its_end_is_waited_for(server: Served) -> None:
 
         async with PersistentNode(b, PATH, b"theirs") as theirs:
             await a.sync()
-            for limit in (0, 0.05):
-                with pytest.raises(AcquireTimeout, match="somebody else's is there"):
+            for limit, why in ((0, "somebody else's is there"), (0.05, "not ours within")):
+                with pytest.raises(AcquireTimeout, match=why):
                     async with PersistentNode(a, PATH, b"ours", wait=limit):
                         pytest.fail("it is not ours")
             tasks.start_soon(wait)

@@ -152,8 +152,16 @@ async def test_the_limit_is_changed_while_people_wait(server: ServerUnderTest) -
     count = Count()
     async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
         ours, theirs = Semaphore(a, PATH, 1), Semaphore(b, PATH, 1)
+        leaves = anyio.Event()
+
+        async def hold_until_told() -> None:
+            async with theirs:
+                count.now += 1
+                await leaves.wait()
+                count.now -= 1
+
         async with ours:
-            tasks.start_soon(count.hold, theirs, 1, "", 0.2)
+            tasks.start_soon(hold_until_told)
             await eventually(_count_is(a, LEASES, 2), "it waits at the front")
             await ours.set_limit(2)
             await eventually(lambda: count.now == 1, "it is let in at once")
@@ -162,6 +170,7 @@ async def test_the_limit_is_changed_while_people_wait(server: ServerUnderTest) -
             assert count.now == 1  # nothing is taken away
             async with theirs.try_hold() as more:
                 assert more is None
+        leaves.set()
         await eventually(lambda: count.now == 0, "it has left")
         async with theirs.hold(wait=PATIENCE):
             assert await theirs.available() == 0

@@ -115,6 +115,7 @@ async def test_a_tree_is_copied_and_kept(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         await b.ensure_path(f"{TOP}/a/b")
         await b.set(f"{TOP}/a", b"1")
+        await a.sync()
         async with TreeCache(a, TOP) as cache:
             assert cache.is_live
             assert list(cache) == [TOP, f"{TOP}/a", f"{TOP}/a/b"]

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from support.recipes import PATIENCE, Served, connect, eventually, in_memory
+from support.recipes import PATIENCE, Served, connect, eventually, in_memory, names
 
 from aiolead import (
     Client,
@@ -227,7 +227,7 @@ async def test_many_count_at_once(server: Served, promote_after: int) -> None:
 
 
 async def _no_children(client: Client, path: str) -> bool:
-    return not await client.get_children(path)
+    return not await names(client, path)
 
 
 async def test_a_counter_is_no_container() -> None:
