@@ -31,11 +31,15 @@ import org.apache.curator.framework.recipes.atomic.DistributedAtomicLong;
 import org.apache.curator.framework.recipes.atomic.PromotedToLock;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.curator.framework.recipes.cache.CuratorCache;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
 import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessMultiLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
@@ -50,6 +54,7 @@ import org.apache.curator.framework.recipes.queue.QueueBase;
 import org.apache.curator.framework.recipes.queue.QueueBuilder;
 import org.apache.curator.framework.recipes.queue.QueueConsumer;
 import org.apache.curator.framework.recipes.queue.QueueSerializer;
+import org.apache.curator.framework.recipes.queue.SimpleDistributedQueue;
 import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.framework.recipes.shared.SharedValue;
 import org.apache.curator.framework.recipes.shared.VersionedValue;
@@ -113,6 +118,7 @@ public final class Peer {
         queues();
         counts();
         values();
+        caches();
         atomics();
         groups();
         persistentNodes();
@@ -257,6 +263,39 @@ public final class Peer {
                                 .map(Participant::getId)
                                 .collect(Collectors.joining(",")));
         commands.put("latch.close", w -> done(() -> closeLatch(latch(w[0]))));
+        commands.put("selector.start", w -> startSelector(w[0]));
+        commands.put(
+                "selector.leads",
+                w -> turns(w[0]).tryAcquire(number(w[1]), TimeUnit.MILLISECONDS));
+        commands.put(
+                "selector.interrupt",
+                w -> {
+                    LeaderSelector selector = known("selector " + w[0]);
+                    selector.interruptLeadership();
+                    return null;
+                });
+    }
+
+    /** One permit for each time that it has come to lead. */
+    private Semaphore turns(String path) throws Exception {
+        return thing("turns " + path, () -> new Semaphore(0));
+    }
+
+    private Object startSelector(String path) throws Exception {
+        Semaphore turns = turns(path);
+        LeaderSelectorListenerAdapter leader =
+                new LeaderSelectorListenerAdapter() {
+                    @Override
+                    public void takeLeadership(CuratorFramework client) throws Exception {
+                        turns.release();
+                        new Semaphore(0).acquire();
+                    }
+                };
+        LeaderSelector selector = new LeaderSelector(client, path, leader);
+        things.put("selector " + path, selector);
+        toClose.push(selector);
+        selector.start();
+        return null;
     }
 
     private static void closeLatch(LeaderLatch latch) throws IOException {
@@ -267,7 +306,15 @@ public final class Peer {
 
     // --- semaphores --------------------------------------------------------------------------
 
+    private InterProcessSemaphoreMutex semaphoreMutex(String path) throws Exception {
+        return thing("smutex " + path, () -> new InterProcessSemaphoreMutex(client, path));
+    }
+
     private void semaphores() {
+        commands.put(
+                "smutex.acquire",
+                w -> semaphoreMutex(w[0]).acquire(number(w[1]), TimeUnit.MILLISECONDS));
+        commands.put("smutex.release", w -> done(() -> semaphoreMutex(w[0]).release()));
         commands.put("semaphore.acquire", w -> permits(w));
         commands.put(
                 "semaphore.release",
@@ -373,6 +420,9 @@ public final class Peer {
                 "queue.refuse",
                 w -> done(() -> consumer(w[0]).refusals.release(Integer.parseInt(w[1]))));
         commands.put(
+                "queue.offer-simple",
+                w -> new SimpleDistributedQueue(client, w[0]).offer(bytes(w[1])));
+        commands.put(
                 "queue.take",
                 w -> {
                     long wait = number(w[1]);
@@ -477,6 +527,35 @@ public final class Peer {
         commands.put(
                 "shared.await",
                 w -> awaited(() -> hex(shared(w[0], "").getValue()), w[1], number(w[2])));
+    }
+
+    private CuratorCache cache(String top) throws Exception {
+        return thing(
+                "cache " + top,
+                () -> {
+                    CuratorCache cache = CuratorCache.build(client, top);
+                    cache.start();
+                    toClose.push(cache);
+                    return cache;
+                });
+    }
+
+    private void caches() {
+        // Top, path, data.
+        commands.put(
+                "cache.await",
+                w ->
+                        awaited(
+                                () ->
+                                        cache(w[0])
+                                                .get(w[1])
+                                                .map(found -> hex(found.getData()))
+                                                .orElse("nothing"),
+                                w[2],
+                                number(w[3])));
+        commands.put(
+                "create",
+                w -> client.create().creatingParentsIfNeeded().forPath(w[0], bytes(w[1])));
     }
 
     private DistributedAtomicLong atomic(String path) throws Exception {

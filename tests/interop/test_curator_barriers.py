@@ -55,6 +55,21 @@ async def test_we_and_curator_share_the_permits(connect: Connect, curator: NewCu
         assert [each.identity for each in await semaphore.holders()] == ["curator"]
 
 
+async def test_a_semaphore_of_one_is_curators_semaphore_mutex(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client, curator() as java:
+        semaphore = Semaphore(client, PATH, 1)
+        async with semaphore:
+            assert not await java.is_so("smutex.acquire", PATH, SHORT)
+        assert await java.is_so("smutex.acquire", PATH, LONG)
+        async with semaphore.try_hold() as held:
+            assert held is None
+        await java("smutex.release", PATH)
+        async with semaphore.hold(wait=LONG / 1000) as held:
+            await held.verify()
+
+
 async def test_permits_are_given_in_the_order_of_arrival(
     connect: Connect, curator: NewCurator
 ) -> None:

@@ -218,6 +218,26 @@ async def test_an_election_with_names_of_mutexes_shares_their_path(
         assert led.is_set()
 
 
+async def test_a_selector_takes_turns_with_a_lock_and_is_refused_by_an_election(
+    connect: Connect, curator: NewCurator
+) -> None:
+    """`LeaderSelector` names its znodes as mutexes do."""
+    async with connect() as client, curator() as java:
+        lock = Lock(client, PATH)
+        async with lock:
+            await java("selector.start", PATH)
+            assert not await java.is_so("selector.leads", PATH, SHORT)
+        assert await java.is_so("selector.leads", PATH, LONG)
+        async with lock.try_hold() as held:
+            assert held is None
+        with pytest.raises(MixedLayoutError):
+            async with Election(client, PATH).leadership():
+                pass
+        await java("selector.interrupt", PATH)
+        async with lock.hold(wait=LONG / 1000) as held:
+            await held.verify()
+
+
 async def test_a_latch_is_refused_where_a_lock_is(connect: Connect, curator: NewCurator) -> None:
     async with connect() as client, curator() as java:
         await java("latch.start", PATH, "java")

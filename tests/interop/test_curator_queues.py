@@ -139,6 +139,19 @@ async def test_items_with_ids_of_curators_are_passed_over(
             assert item is None
 
 
+async def test_items_of_curators_simple_queue_are_passed_over(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client, curator() as java:
+        assert await java.is_so("queue.offer-simple", PATH, b"x")
+        queue = Queue(client, PATH, claims=CLAIMS)
+        async with queue.try_get() as item:
+            assert item is None
+        await queue.put(b"ours")
+        async with queue.get() as item:
+            assert item.data == b"ours"
+
+
 # --- priorities ----------------------------------------------------------------------------------
 
 PRIORITIES = [5, 0, -1, 2**31 - 1, -(2**31), 5, 1]

@@ -17,6 +17,7 @@ from aiolead import (
     InvalidDataError,
     SequenceAllocator,
     SharedValue,
+    TreeCache,
 )
 
 NewCurator = Callable[[], Curator]
@@ -192,3 +193,30 @@ async def test_no_number_is_given_out_twice(connect: Connect, curator: NewCurato
             while len(numbers) < 60:
                 numbers.append(await ours.next())
         assert len(set(numbers)) == len(numbers)
+
+
+# --- TreeCache and CuratorCache ------------------------------------------------------------------
+
+
+async def test_our_cache_and_curators_have_the_same_tree(
+    connect: Connect, curator: NewCurator
+) -> None:
+    """They have no layout: what either writes, both follow."""
+    async with connect() as client, curator() as java, TreeCache(client, "/tree") as cache:
+        await java("create", "/tree/java/below", b"theirs")
+        await client.create("/tree/python", b"ours")
+        for path, data in (("/tree/java/below", b"theirs"), ("/tree/python", b"ours")):
+            assert await java("cache.await", "/tree", path, data, LONG) == data.hex()
+            await eventually(
+                lambda path=path, data=data: (
+                    (node := cache.get(path)) is not None  # type: ignore[misc]
+                    and node.data == data
+                ),
+                f"we have {path}",
+            )
+        await client.set("/tree/java/below", b"changed")
+        await client.delete("/tree/python")
+        changed = ("/tree", "/tree/java/below", b"changed", LONG)
+        assert await java("cache.await", *changed) == b"changed".hex()
+        assert await java("cache.await", "/tree", "/tree/python", "nothing", LONG) == "nothing"
+        await eventually(lambda: "/tree/python" not in cache, "it is gone")
