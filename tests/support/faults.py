@@ -92,6 +92,25 @@ async def eventually(condition: Callable[[], object], what: str, within: float =
         await anyio.sleep(GLANCE)
 
 
+async def end_session(hosts: str, client: aiolead.Client) -> None:
+    """Has the servers end a client's session, as an operator can who knows its password.
+
+    Args:
+        hosts: the servers, without a chroot.
+        client: whose session it is.
+    """
+    machine = client._core.machine
+    session = (machine.session_id, machine._password)
+
+    def close() -> bool:
+        # The client, which is thrown out by this, comes back and throws this out.
+        with suppress(EOFError, OSError), RawClient(hosts, session=session) as raw:
+            return raw.session.session_id == 0
+        return False
+
+    await eventually(lambda: anyio.to_thread.run_sync(close), f"the session of {client!r} is over")
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How it was when the body of a tenure had ended.
@@ -415,19 +434,8 @@ class Arena:
 
     async def end_session(self, contender: Contender) -> None:
         """Has the servers end a contender's session, as an operator can who knows its password."""
-        machine = contender.machine
-        session = (machine.session_id, machine._password)
         self.history.revoked(contender.line, contender.who)
-
-        def close() -> bool:
-            # The contender's client, which is thrown out by this, comes back and throws this out.
-            with suppress(EOFError, OSError), RawClient(self.hosts, session=session) as raw:
-                return raw.session.session_id == 0
-            return False
-
-        await eventually(
-            lambda: anyio.to_thread.run_sync(close), f"the session of {contender!r} is over"
-        )
+        await end_session(self.hosts, contender.client)
 
     # --- the end -------------------------------------------------------------------------------
 

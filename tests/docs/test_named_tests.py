@@ -1,0 +1,63 @@
+"""The tests that the pages name exist; and no recipe is left out where all are to be."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.docs import ROOT
+from support.every_recipe import DONE, FOLLOWED, HELD, KEPT
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+NAMED = re.compile(r"`[\w/.:]*?\b(test_\w+(?:\.py)?)`")
+
+
+@pytest.fixture(scope="module")
+def tests() -> dict[str, set[str]]:
+    """Where each test is, by its name; also the files by theirs, with where they are."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        where = str(path.relative_to(ROOT / "tests"))
+        found.setdefault(path.name, set()).add(where)
+        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE):
+            found.setdefault(name, set()).add(where)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tests_that_a_page_names_exist(page: Path, tests: dict[str, set[str]]) -> None:
+    assert set(NAMED.findall(page.read_text())) <= tests.keys()
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """The cells of the tables below a heading, but for their heads: of rows that begin with a
+    name."""
+    text = (ROOT / "docs" / page).read_text().split(f"\n## {heading}\n", 1)[1]
+    section = text.split("\n## ", 1)[0]
+    lines = [line for line in section.splitlines() if line.startswith(("| `", "| [`"))]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def recipes_in(cell: str) -> set[str]:
+    return set(re.findall(r"`([A-Z]\w+)`", cell))
+
+
+def test_every_recipe_says_what_shows_how_it_breaks() -> None:
+    table = rows("recipes.md", "When something breaks")
+    shown = set().union(*(recipes_in(cells[0]) for cells in table))
+    every = set().union(*(recipes_in(cells[0]) for cells in rows("recipes.md", "What there is")))
+    assert shown == every
+    played = {name.partition(".")[0] for name in (*HELD, *KEPT, *FOLLOWED, *DONE)}
+    assert played | {"Barrier"} == every
+    assert all(len(cells) == 6 and all(cells) for cells in table)
+
+
+def test_what_is_said_of_curator_is_shown_with_the_real_one(tests: dict[str, set[str]]) -> None:
+    table = [cells for cells in rows("interop.md", "Curator") if len(cells) == 4]
+    assert len(table) > 20
+    for ours, theirs, _, names in table:
+        shown = NAMED.findall(names)
+        assert shown, f"{ours} and {theirs}"
+        for name in shown:
+            assert any(where.startswith("interop/test_curator") for where in tests[name]), name
