@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
 from support.recipes import Served, Wire, connect, eventually, in_memory
 
 from aiolead import (
@@ -21,6 +22,7 @@ from aiolead import (
     Outcome,
     Permission,
     Published,
+    SessionState,
 )
 from aiolead._wire.codes import OpCode
 from aiolead.testing import EmbeddedServer
@@ -225,44 +227,56 @@ async def test_the_answer_is_lost(is_applied: bool) -> None:
         assert [entry.version for entry in await Config(b, PATH).history()] == [4, 3, 2, 1]
 
 
+async def while_it_is_away(
+    wire: Wire,
+    a: Client,
+    rival: Config[dict[str, bytes]],
+    *,
+    task_status: TaskStatus[None],
+) -> None:
+    """Publishes when a client has lost its connection, and before it comes back to look."""
+    lost = anyio.Event()
+
+    def on_state(state: SessionState, _session_id: int) -> None:
+        if state is SessionState.SUSPENDED and not lost.is_set():
+            wire.hold()
+            lost.set()
+
+    a.subscribe(on_state)
+    task_status.started()
+    await lost.wait()
+    await rival.publish({"b": b"1"})
+    wire.release()
+
+
 async def test_somebody_else_was_quicker_while_the_answer_was_lost() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        config, rival = Config(a, PATH), Config(b, PATH, keep=1)
-        await config.publish({"a": b"0"})
-        server.drop_request(OpCode.MULTI)
-        async with anyio.create_task_group() as tasks:
-
-            async def be_quicker() -> None:
-                await eventually(lambda: server.connections < 2, "the connection is lost")
-                await rival.publish({"b": b"1"})
-
-            tasks.start_soon(be_quicker)
-            published = await config.publish({"a": b"1"})
-        assert published in (2, 3)
-        assert (await config.get()).value == {"a": b"1", "b": b"1"}
-        assert (await config.get()).version == 3
+    async with EmbeddedServer() as server, in_memory(server) as b:
+        wire = Wire(server)
+        async with wire.connect() as a:
+            config, rival = Config(a, PATH), Config(b, PATH, keep=1)
+            await config.publish({"a": b"0"})
+            server.drop_request(OpCode.MULTI)
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(while_it_is_away, wire, a, rival)
+                assert await config.publish({"a": b"1"}) == 3
+            there = await config.get()
+            assert (there.value, there.version) == ({"a": b"1", "b": b"1"}, 3)
 
 
 async def test_the_history_does_not_say_it_any_more() -> None:
     """Ours was published, and so much after it that nobody knows."""
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        config, rival = Config(a, PATH, keep=1), Config(b, PATH, keep=1)
-        await config.publish({"a": b"0"})
-        errors: list[ConnectionLossError] = []
-
-        async def publish() -> None:
-            try:
-                await config.publish({"a": b"1"})
-            except ConnectionLossError as error:
-                errors.append(error)
-
-        async with anyio.create_task_group() as tasks:
+    async with EmbeddedServer() as server, in_memory(server) as b:
+        wire = Wire(server)
+        async with wire.connect() as a:
+            config, rival = Config(a, PATH, keep=1), Config(b, PATH, keep=1)
+            await config.publish({"a": b"0"})
             server.drop_reply(OpCode.MULTI)
             server.drop_reply(OpCode.SYNC, 2)
-            tasks.start_soon(publish)
-            await eventually(lambda: server.requests["MULTI"] == 2, "it is published")
-            await rival.publish({"b": b"1"})
-        assert [error.outcome for error in errors] == [Outcome.UNKNOWN]
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(while_it_is_away, wire, a, rival)
+                with pytest.raises(ConnectionLossError) as caught:
+                    await config.publish({"a": b"1"})
+            assert caught.value.outcome is Outcome.UNKNOWN
 
 
 async def test_what_may_not_be_written_is_said() -> None:
