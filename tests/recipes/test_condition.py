@@ -483,8 +483,15 @@ async def test_a_scope_around_a_wait_ends_the_block(server: ServerUnderTest) -> 
     async with connect(server) as a:
         condition = Condition(a, PATH)
         with pytest.raises(UsageError, match="limit="):
-            async with condition as held:
-                with anyio.move_on_after(0.05):
+            async with condition as held, anyio.create_task_group() as tasks:
+                scope = anyio.CancelScope()
+
+                async def cut_short() -> None:
+                    await eventually(lambda: not held.is_held, "it waits")
+                    scope.cancel()
+
+                tasks.start_soon(cut_short)
+                with scope:
                     await held.wait()
                 assert not held.is_held
                 await anyio.lowlevel.checkpoint()
