@@ -263,6 +263,11 @@ class Connection:
         self._read_only = read_only
         self._entered = False
 
+    @property
+    def core(self) -> Core:
+        """What the client is made of: for adapters."""
+        return self._core
+
     async def __aenter__(self) -> Client:
         if self._entered:
             raise UsageError("the connection was entered already: call connect() again")
@@ -300,7 +305,7 @@ class Connection:
         # Whatever the body raised leaves bare: the task group never sees it.
         try:
             if not self._core.is_forked:  # or else the session is another process's
-                await self._close_session()
+                await self.close_session()
         finally:
             await self._stop()
 
@@ -314,7 +319,8 @@ class Connection:
     def _attempts_to_find(self) -> list[tuple[str, Exception]]:
         return [] if self._discovery is None else self._discovery.attempts()
 
-    async def _close_session(self) -> None:
+    async def close_session(self) -> None:
+        """Ends what is held, then the session; leaves the client's tasks to the exit."""
         core, machine = self._core, self._core.machine
         machine.leases.close()
         with anyio.move_on_after(machine.timing.wind_down, shield=True):

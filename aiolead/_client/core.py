@@ -55,6 +55,8 @@ class Core:
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
         self._holders_gone = anyio.Event()
         self._jobs: set[anyio.CancelScope] = set()
+        self.spawned = 0
+        """How many jobs of `spawn` have not ended."""
         self._home: Home | None = None
         self.check_home: Callable[[], None] = _ignore
         """Raises `UsageError` unless called from where the client belongs; see `Home.check`."""
@@ -157,10 +159,13 @@ class Core:
         self.check_home()
 
         async def log_failure() -> None:
+            self.spawned += 1
             try:
                 await job()
             except AioleadError as error:
                 logger.warning("a background job of the client failed: %s", error)
+            finally:
+                self.spawned -= 1
 
         self.start(log_failure)
 

@@ -140,6 +140,11 @@ class Reader:
                 f"a string that is not UTF-8: {error.reason}", offset=pos
             ) from None
 
+    def rest(self) -> bytes:
+        """All that is left."""
+        pos, self._pos = self._pos, self._end
+        return self._data[pos:]
+
     def texts(self) -> list[str]:
         return self.vector(4, Reader.text)
 

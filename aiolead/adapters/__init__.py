@@ -1,0 +1,1 @@
+"""The recipes on the clients of other libraries."""

@@ -1,0 +1,69 @@
+"""The recipes on an application's aiozk client; see docs/aiozk.md.
+
+Importing this imports nothing of aiozk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .gate import check_version
+
+if TYPE_CHECKING:
+    from ..._client.watchdog import Watchdog
+    from .adaptation import Adaptation
+
+__all__ = ["adapt"]
+
+
+def adapt(
+    zk: Any,
+    *,
+    connect_timeout: float | None = None,
+    wind_down: float | None = None,
+    tick_time: float | None = None,
+    watchdog: Watchdog | bool | None = None,
+) -> Adaptation:
+    """A client on the session of an `aiozk.ZKClient`: `async with adapt(zk) as client:`.
+
+    While the block is open, the session lives on a connection of aiolead's, and aiozk's own
+    requests travel on it, too: `zk.get` and all the others go on working. Every recipe runs on
+    `client`, with the same guarantees as on `aiolead.connect`.
+
+    Leaving ends what is held and gives the session back to aiozk, with its ephemeral znodes. If
+    something of ours is left in it all the same, a task that still waits for its turn say, the
+    session is closed instead, since aiozk would keep a place in line alive that nobody owns; aiozk
+    then opens a new one. One adaptation for the life of the program is best.
+
+    Args:
+        zk: the client, started, on this event loop.
+        connect_timeout: how long entering may take, in seconds; as long as the session timeout
+            unless given.
+        wind_down: as for `aiolead.connect`.
+        tick_time: as for `aiolead.connect`.
+        watchdog: as for `aiolead.connect`.
+
+    Raises (at the call):
+        ConfigurationError: it is no `aiozk.ZKClient`, or one of a version that is not known.
+
+    Raises (on entering):
+        UsageError: the client is not started, or closed, belongs to another event loop, or is
+            adapted already; or this is trio. Nothing was sent.
+        ConfigurationError: one of the times makes no sense.
+        ConnectFailed: no server was reached in time. The client is aiozk's again.
+
+    Cancellation: entering and leaving are bounded, and may be cancelled; the client is aiozk's
+    again then.
+    """
+    check_version(zk)
+    from .adaptation import Adaptation  # which needs aiozk, of a version that is known
+
+    return Adaptation(
+        zk,
+        {
+            "connect_timeout": connect_timeout,
+            "wind_down": wind_down,
+            "tick_time": tick_time,
+            "watchdog": watchdog,
+        },
+    )

@@ -1,0 +1,166 @@
+"""The context manager: takes an aiozk session over, and gives it back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, final
+
+import anyio
+from aiozk.session import Session
+from aiozk.states import States
+
+from ..._client.client import Client
+from ..._client.connect import Connection, connect
+from ..._client.core import Core
+from ...errors import ConnectionLossError, SessionError, SessionExpiredError, UsageError
+from ...model import SessionCredentials, SessionState
+from .bridge import Bridge, BridgedConnection
+from .gate import check_ready
+from .session import (
+    OLDEST,
+    AdaptedSession,
+    connect_string,
+    credentials_of,
+    give_back,
+    move,
+    take_over,
+)
+
+LOOK_AGAIN = 0.01
+"""How long between two looks whether something of ours is left, in seconds."""
+
+
+@final
+class Adaptation:
+    """The context manager that `adapt` returns; it can be entered once."""
+
+    def __init__(self, zk: Any, options: dict[str, Any]) -> None:
+        self._zk = zk
+        self._session = zk.session
+        self._options = options
+        self._entered = False
+        self._is_leaving = False
+
+    async def __aenter__(self) -> Client:
+        if self._entered:
+            raise UsageError("the adaptation was entered already: call adapt() again")
+        session = self._session
+        check_ready(session, Session, AdaptedSession)
+        credentials = credentials_of(session)
+        self._prepare(credentials)
+        self._entered = True
+        try:
+            await take_over(session, self._bridge, self._end)
+            try:
+                self._client = await self._connection.__aenter__()
+            except SessionExpiredError:
+                # aiozk would have found that out, too, and have begun another one.
+                self._forget_session()
+                self._prepare(None)
+                session.bridge = self._bridge
+                self._client = await self._connection.__aenter__()
+        except BaseException:
+            if type(session) is AdaptedSession:
+                give_back(session, last_zxid=session.last_zxid or 0)
+            raise
+        version = None if session.conn is None else session.conn.version_info
+        session.conn = BridgedConnection(self._bridge, version or OLDEST)
+        self._client.subscribe(self._on_state)
+        self._on_state(self._client.state, self._client.session_id)
+        chroot = self._zk.chroot
+        return self._client.chroot(chroot) if chroot and chroot != "/" else self._client
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if await self._is_left_clean():
+                with suppress(UsageError):  # between two sessions there is nothing to keep
+                    self._client.detach()
+            else:
+                self._forget_session()
+            await self._connection.__aexit__(exc_type, exc, traceback)
+        finally:
+            give_back(self._session, last_zxid=self._core.machine.last_zxid)
+
+    def _prepare(self, credentials: SessionCredentials | None) -> None:
+        """Makes the client and the bridge; nothing is done by that, but the arguments checked."""
+        self._connection: Connection = connect(
+            connect_string(self._session),
+            session_timeout=self._session.timeout,
+            resume=credentials,
+            **self._options,
+        )
+        self._bridge = Bridge(self._session, self._core)
+        if credentials is not None:
+            self._bridge.take_watches()
+
+    @property
+    def _core(self) -> Core:
+        return self._connection.core
+
+    # --- the session as aiozk sees it ----------------------------------------------------------
+
+    def _on_state(self, state: SessionState, _session_id: int) -> None:
+        session = self._session
+        match state:
+            case SessionState.CONNECTED:
+                credentials = self._core.machine.credentials
+                if credentials is not None:
+                    session.session_id = credentials.session_id
+                    session.password = credentials.password
+                    session.timeout = credentials.timeout
+                if not self._is_leaving:
+                    session.is_bridged.set()
+                move(session, States.CONNECTED)
+            case SessionState.SUSPENDED:
+                move(session, States.SUSPENDED)
+            case SessionState.EXPIRED:
+                self._forget_session()
+            case SessionState.CLOSED if session.is_over:
+                move(session, States.LOST)
+            case SessionState.CLOSED:
+                session.is_bridged.clear()  # until it is aiozk's own again
+                move(session, States.SUSPENDED)
+            case _:
+                pass  # a new session follows: aiozk has no word for that
+
+    def _forget_session(self) -> None:
+        self._session.session_id = None
+        self._session.password = b"\x00"
+        move(self._session, States.LOST)
+
+    async def _end(self) -> None:
+        """The application closes its client: see `AdaptedSession.close`."""
+        await self._connection.close_session()
+        self._core.machine.closed()
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    async def _is_left_clean(self) -> bool:
+        """Ends what is held; whether nothing of ours is left in the session then.
+
+        Whoever waits in a line has watches, or requests under way, or a job that pays its debts. A
+        request's time is given to those that are just between one and the next.
+        """
+        machine = self._core.machine
+        machine.leases.close()
+        with anyio.move_on_after(machine.timing.wind_down, shield=True):
+            await self._core.holders_gone()
+            self._is_leaving = True
+            self._session.is_bridged.clear()  # what aiozk is asked for from now on, it does itself
+            while not machine.state.is_final:
+                with suppress(ConnectionLossError, SessionError):
+                    await self._client.unlimited().exists("/")
+                    if not (
+                        machine.awaits_answers
+                        or self._core.spawned
+                        or len(machine.watches) > self._bridge.watching
+                    ):
+                        return True
+                await anyio.sleep(LOOK_AGAIN)
+        return False

@@ -1,0 +1,234 @@
+"""aiozk's own requests, over a connection of ours.
+
+Encoding and decoding stay aiozk's; what becomes of a request is decided as for our own ones. What
+its callers are told is what aiozk would tell them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from functools import partial
+from typing import Any
+
+from aiozk import exc, protocol
+
+from ..._client.core import Core
+from ..._client.watch import ClientWatch
+from ..._session.depot import Call
+from ..._session.watches import Arming, Kind, WatchSlot
+from ..._wire.codes import OpCode
+from ..._wire.jute import Reader
+from ...errors import (
+    AioleadError,
+    ClientClosedError,
+    ConnectionLossError,
+    NoNodeError,
+    RemoteWireError,
+    ServerError,
+    SessionError,
+    UsageError,
+)
+from ...model import EventType, WatchEvent
+
+READS = frozenset(
+    {
+        OpCode.EXISTS,
+        OpCode.GET_DATA,
+        OpCode.GET_ACL,
+        OpCode.GET_CHILDREN,
+        OpCode.GET_CHILDREN2,
+        OpCode.SYNC,
+    }
+)
+"""What may be sent again over the next connection."""
+
+OURS = frozenset({OpCode.PING, OpCode.AUTH, OpCode.SET_WATCHES, OpCode.SASL, OpCode.CLOSE_SESSION})
+"""What concerns the connection or the session, which aiozk has no say in while it is adapted."""
+
+KINDS = {
+    protocol.WatchEvent.CREATED: Kind.EXIST,
+    protocol.WatchEvent.DELETED: Kind.DATA,
+    protocol.WatchEvent.DATA_CHANGED: Kind.DATA,
+    protocol.WatchEvent.CHILDREN_CHANGED: Kind.CHILD,
+}
+"""As what a callback for an event has to be watched. aiozk itself forgets the deletions."""
+
+MISSING = object()
+"""The answer to `exists` where there is nothing: an error to aiozk, but its watch is set."""
+
+
+class Bridge:
+    """Serves the requests and the watches of an aiozk session.
+
+    Args:
+        session: aiozk's.
+        core: our client.
+    """
+
+    def __init__(self, session: Any, core: Core) -> None:
+        self._session = session
+        self._core = core
+        self._watches: dict[tuple[str, Kind], ClientWatch] = {}
+        self._loop = asyncio.get_running_loop()
+
+    async def ask(self, request: Any) -> Any:
+        """The answer to a request, or raises aiozk's error for it.
+
+        Waits for a server, for ever, as aiozk does.
+        """
+        try:
+            await self._core.ready()
+        except SessionError as error:
+            raise self._translated(error) from None
+        _, response = await self.submit(request)
+        return response
+
+    def submit(self, request: Any) -> asyncio.Future[tuple[int, Any]]:
+        """Hands a request over; the future gets the transaction id and aiozk's response.
+
+        Raises:
+            UsageError: a request about the connection or the session.
+            LocalWireError: it is longer than servers accept.
+        """
+        call = self._call(request)
+        self._core.submit(call, limited=False)
+        future: asyncio.Future[tuple[int, Any]] = self._loop.create_future()
+
+        def settle() -> None:
+            if future.done():
+                return  # its caller was cancelled
+            error = call.error()
+            if error is not None:
+                future.set_exception(self._translated(error))
+            elif call.result() is MISSING:
+                future.set_exception(exc.NoNode())
+            else:
+                future.set_result((self._core.machine.last_zxid, call.result()))
+
+        call.add_done_callback(settle)
+        return future
+
+    def _call(self, request: Any) -> Call[Any]:
+        op: int = request.opcode
+        if op in OURS:
+            raise UsageError(f"aiozk: {request} is the adapter's business while it is open")
+        # What stands before the body is the operation, which goes into the header.
+        body: bytes = request.serialize()[4:]
+        key = _watched(request)
+        watch = None if key is None else self._begin(*key)
+
+        def parse(r: Reader) -> Any:
+            try:
+                return protocol.response_xref[op].deserialize(r.rest())
+            except (struct.error, LookupError, TypeError, ValueError) as error:
+                raise RemoteWireError(f"no answer that aiozk can read: {error}") from error
+
+        def on_error(error: AioleadError) -> Any:
+            is_missing = op == OpCode.EXISTS and isinstance(error, NoNodeError)
+            return MISSING if is_missing else error
+
+        # That a transaction of aiozk's was answered proves nothing: a failed one is, too.
+        call = Call(op, body, parse, is_write=op not in READS, arming=watch, on_error=on_error)
+        if key is not None:
+            call.add_done_callback(partial(self._forget_idle, *key))
+        return call
+
+    def _translated(self, error: AioleadError) -> Exception:
+        """What aiozk's callers are told."""
+        found: Exception = error
+        if isinstance(error, ServerError):
+            found = exc.get_response_error(error.code)
+        elif isinstance(error, ClientClosedError) and not getattr(self._session, "is_over", False):
+            found = _unconnected()  # the session is about to be aiozk's again
+        elif isinstance(error, SessionError):
+            found = exc.SessionLost(str(error))
+        elif isinstance(error, (ConnectionLossError, RemoteWireError)):
+            found = _unconnected()
+        return found
+
+    # --- watches -------------------------------------------------------------------------------
+
+    @property
+    def watching(self) -> int:
+        """How many of the session's watches are aiozk's."""
+        return sum(self._slot(*key).kind is not None for key in self._watches)
+
+    def take_watches(self) -> None:
+        """Watches what aiozk has callbacks for. Before the connection is opened.
+
+        The handshake then has them set again, relative to what aiozk has seen.
+        """
+        for (type_, path), callbacks in self._session.watch_callbacks.items():
+            kind = KINDS.get(type_)
+            if callbacks and kind is not None and (path, kind) not in self._watches:
+                self._begin(path, kind).armed()
+
+    def _begin(self, path: str, kind: Kind) -> Arming:
+        registry = self._core.machine.watches
+        if (path, kind) not in self._watches:
+            fired = partial(self._fired, path, kind)
+            self._watches[path, kind] = ClientWatch(registry, fired)
+        return registry.begin(self._slot(path, kind), path, path, kind)
+
+    def _slot(self, path: str, kind: Kind) -> WatchSlot:
+        slot = self._watches[path, kind].slot_in(self._core.machine.watches)
+        assert slot is not None
+        return slot
+
+    def _fired(self, path: str, kind: Kind, event: WatchEvent) -> None:
+        self._forget_idle(path, kind)
+        if event.type is EventType.NONE:
+            return  # the session is over: aiozk says that by its state
+        state = protocol.WatchEvent.CONNECTED
+        self._session.event_dispatch(
+            protocol.WatchEvent(type=int(event.type), state=state, path=event.path)
+        )
+
+    def _forget_idle(self, path: str, kind: Kind) -> None:
+        """Lets go of a watch that is neither armed nor about to be."""
+        if (path, kind) in self._watches:
+            slot = self._slot(path, kind)
+            if slot.kind is None and not slot.pending:
+                del self._watches[path, kind]
+
+
+def _watched(request: Any) -> tuple[str, Kind] | None:
+    """What a request is to have watched, if anything."""
+    if not getattr(request, "watch", False):
+        return None
+    is_listing = request.opcode in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
+    return request.path, Kind.CHILD if is_listing else Kind.DATA
+
+
+def _unconnected() -> Exception:
+    """To be tried again, or not: as the application's own `RetryPolicy` says."""
+    error: Exception = exc.ConnectError(BridgedConnection.host, BridgedConnection.port)
+    return error
+
+
+class BridgedConnection:
+    """What aiozk takes for its connection, for as long as it is adapted.
+
+    Args:
+        bridge: what serves its requests.
+        version: of the servers, as aiozk has read it.
+    """
+
+    start_read_only = False
+    read_loop_task = None
+    host, port = "aiolead", 0
+
+    def __init__(self, bridge: Bridge, version: tuple[int, ...]) -> None:
+        self._bridge = bridge
+        self.version_info = version
+
+    def send(self, request: Any, xid: int | None = None) -> asyncio.Future[tuple[int, Any]]:
+        """See aiozk's `Connection.send`; the number of the request is ours to choose."""
+        return self._bridge.submit(request)
+
+    async def close(self, timeout: float) -> None:
+        """Does nothing: its connection is not this one's to close."""
+
+    def abort(self, exception: Any = None) -> None:
+        """Does nothing: every request is answered, or fails, by itself."""

@@ -1,0 +1,63 @@
+"""Which clients can be adapted. All of it is asked before anything is touched."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+from typing import Any
+
+from ...errors import ConfigurationError, UsageError
+
+KNOWN = re.compile(r"0\.32\.\d+")
+"""The versions whose private attributes are known to be what the adapter takes them for."""
+
+
+def check_version(zk: object) -> None:
+    """Raises unless this is a client of an aiozk that is known.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    try:
+        aiozk: Any = importlib.import_module("aiozk")
+    except ImportError as error:
+        raise ConfigurationError(f"zk: needs aiolead[aiozk]: {error}") from None
+    version = getattr(aiozk, "__version__", None)
+    if not isinstance(version, str) or not KNOWN.fullmatch(version):
+        raise ConfigurationError(
+            f"zk: aiozk {version} is not known to the adapter, which needs private parts of it: "
+            "install aiozk 0.32, or a newer aiolead"
+        )
+    if not isinstance(zk, aiozk.ZKClient):
+        raise ConfigurationError(f"zk: must be an aiozk.ZKClient, not {type(zk).__name__}")
+
+
+def check_ready(session: Any, plain: type, adapted: type) -> None:
+    """Raises unless the session can be taken over here and now.
+
+    Args:
+        session: aiozk's.
+        plain: the class that it has while nobody has changed anything.
+        adapted: the class that it has while it is adapted.
+
+    Raises:
+        UsageError: it is not started, closed, adapted, or of another event loop.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise UsageError(
+            "zk: aiozk lives on asyncio, and this runs on another event loop: use aiolead.connect"
+        ) from None
+    if type(session) is adapted:
+        raise UsageError("zk: the client is adapted already: share the client that this has given")
+    if type(session) is not plain:
+        raise UsageError(f"zk: its session is a {type(session).__name__}, and not aiozk's own")
+    task = session.repair_loop_task
+    if session.closing or (task is not None and not session.started):
+        raise UsageError("zk: the client was closed: make another one, and start it")
+    if task is None:
+        raise UsageError("zk: the client was not started: await zk.start() first")
+    if task.get_loop() is not loop:
+        raise UsageError("zk: the client belongs to another event loop: adapt it there")

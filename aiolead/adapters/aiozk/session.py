@@ -1,0 +1,154 @@
+"""An aiozk session while it is adapted: who takes it over, what it is meanwhile, who gets it back.
+
+What aiozk does by itself, connecting, repairing and pinging, rests for that time. The object stays
+the same, since the application and aiozk's recipes have it; only its class is another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiozk import exc
+from aiozk.session import Session
+from aiozk.states import States
+
+from ...model import SessionCredentials
+from ...paths import format_host
+from .bridge import Bridge
+
+OLDEST = (3, 5, 1)
+"""The version of servers that aiolead needs, for an aiozk that has never seen one."""
+
+DRAIN = 1 / 8
+"""How long the answers that aiozk's own connection owes are waited for, in session timeouts."""
+
+LEAST_WAIT = 0.1
+"""What a task that was cancelled has to end, at least, in seconds."""
+
+
+class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
+    """An aiozk session whose requests are served by a bridge.
+
+    Attributes:
+        bridge: what serves them.
+        is_bridged: set while the bridge may be used, and once it is not needed any more.
+        end: closes the session.
+        is_over: whether it was closed, by the application.
+    """
+
+    bridge: Bridge
+    is_bridged: asyncio.Event
+    end: Callable[[], Awaitable[None]]
+    is_over: bool
+
+    async def send(self, request: Any) -> Any:
+        """Sends a request, as often as the application's own `RetryPolicy` says."""
+        try:
+            while True:
+                await self.retry_policy.enforce(request)
+                if type(self) is AdaptedSession:
+                    await self.is_bridged.wait()
+                if type(self) is not AdaptedSession:  # but aiozk's own again
+                    self.retry_policy.clear(request)
+                    return await self.send(request)
+                try:
+                    return await self.bridge.ask(request)
+                except exc.ConnectError:
+                    continue
+        finally:
+            # aiozk keeps it where a policy gives up, and goes by it when the memory is used again.
+            self.retry_policy.clear(request)
+
+    async def close(self) -> None:
+        """Closes the session: what is held on it is lost first."""
+        if self.is_over:
+            return
+        self.is_over = True
+        await self.end()
+        self.started = False
+
+    def set_heartbeat(self) -> None:
+        """Does nothing: pings are not aiozk's business now."""
+
+    def create_heartbeat(self) -> None:
+        """Does nothing, like `set_heartbeat`."""
+
+    async def set_existing_watches(self) -> None:
+        """Does nothing: watches are set again with the connection."""
+
+
+def credentials_of(session: Any) -> SessionCredentials | None:
+    """What it takes to go on with the session; None if it has none at the moment."""
+    if not session.session_id:
+        return None
+    return SessionCredentials(
+        session.session_id, session.password, session.timeout, session.last_zxid or 0
+    )
+
+
+def connect_string(session: Any) -> str:
+    """The servers that aiozk was given."""
+    return ",".join(format_host(host, int(port)) for host, port in session.hosts)
+
+
+async def take_over(session: Any, bridge: Bridge, end: Callable[[], Awaitable[None]]) -> None:
+    """Stops what aiozk does by itself. From now on requests wait for the bridge.
+
+    Cancellation: all the same it has stopped then.
+    """
+    repairs = session.repair_loop_task
+    repairs.remove_done_callback(session._on_repair_loop_done)  # which calls it an error
+    repairs.cancel()
+    session.__class__ = AdaptedSession
+    session.bridge, session.is_bridged = bridge, asyncio.Event()
+    session.end, session.is_over = end, False
+    if session.heartbeat_handle is not None:
+        session.heartbeat_handle.cancel()
+    if session.heartbeat_task is not None:
+        session.heartbeat_task.cancel()
+    move(session, States.SUSPENDED)
+    if session.conn is not None:
+        await _hang_up(session.conn, session.timeout * DRAIN)
+    await asyncio.wait([repairs], timeout=max(LEAST_WAIT, session.timeout * DRAIN))
+
+
+def give_back(session: Any, *, last_zxid: int) -> None:
+    """Has aiozk go on by itself, unless the application has closed its client."""
+    session.__class__ = Session
+    is_over, is_bridged = session.is_over, session.is_bridged
+    del session.bridge, session.is_bridged, session.end, session.is_over
+    is_bridged.set()
+    if is_over:
+        return
+    session.last_zxid = last_zxid
+    session.repair_loop_task = asyncio.create_task(session.repair_loop())
+    session.repair_loop_task.add_done_callback(session._on_repair_loop_done)
+    session.set_heartbeat()
+
+
+def move(session: Any, state: str) -> None:
+    """Has the application know of a state, where that is news."""
+    states = session.state
+    if (states.current_state, state) in states.valid_transitions:
+        states.transition_to(state)
+
+
+async def _hang_up(conn: Any, patience: float) -> None:
+    """Ends aiozk's connection, and with it nothing else, once it owes no answers."""
+    groups = [conn.pending.values(), *conn.pending_specials.values()]
+    waiting = [future for group in groups for future in group if not future.done()]
+    try:
+        if waiting:
+            await asyncio.wait(waiting, timeout=patience)
+    finally:
+        conn.closing = True
+        if conn.pending_count():
+            conn.abort()  # each is told that its connection was lost
+        if conn.writer is not None:
+            conn.writer.transport.abort()
+        if conn.read_loop_task is not None:
+            conn.read_loop_task.cancel()
+    if conn.read_loop_task is not None:
+        await asyncio.wait([conn.read_loop_task], timeout=max(LEAST_WAIT, patience))
