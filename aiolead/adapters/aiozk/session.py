@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiozk import exc
+from aiozk.connection import Connection
 from aiozk.session import Session
 from aiozk.states import States
 
@@ -109,7 +110,7 @@ async def take_over(session: Any, bridge: Bridge, end: Callable[[], Awaitable[No
     if session.heartbeat_task is not None:
         session.heartbeat_task.cancel()
     move(session, States.SUSPENDED)
-    if session.conn is not None:
+    if isinstance(session.conn, Connection):  # and not one of ours, from the last time
         await _hang_up(session.conn, session.timeout * DRAIN)
     await asyncio.wait([repairs], timeout=max(LEAST_WAIT, session.timeout * DRAIN))
 
