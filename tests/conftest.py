@@ -21,7 +21,9 @@ import pytest
 import trio
 import uvloop
 from support.margins import report_margins
+from support.over_aiozk import choose
 from support.raw import RawClient
+from support.recipes import OVER_AIOZK
 
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
@@ -54,6 +56,8 @@ if sys.version_info >= (3, 12):
     _BACKENDS.insert(
         2, pytest.param(("asyncio", {"loop_factory": _eager_loop}), id="asyncio+eager")
     )
+if OVER_AIOZK:
+    del _BACKENDS[1:]
 
 
 @pytest.fixture(scope="session", params=_BACKENDS)
@@ -177,7 +181,7 @@ def chroot() -> str:
         "embedded",
         pytest.param("standalone", marks=pytest.mark.real),
         pytest.param("ensemble", marks=pytest.mark.real),
-    ]
+    ][: 1 if OVER_AIOZK else None]
 )
 def server(request: pytest.FixtureRequest, chroot: str) -> ServerUnderTest:
     """A server of each kind in turn, with an empty chroot of the test's own."""
@@ -194,7 +198,10 @@ def server(request: pytest.FixtureRequest, chroot: str) -> ServerUnderTest:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if OVER_AIOZK:
+        others = choose(items)
+        config.hook.pytest_deselected(items=others)
     for item in items:
         if any(name in getattr(item, "fixturenames", ()) for name in _REAL):
             item.add_marker(pytest.mark.real)

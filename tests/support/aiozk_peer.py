@@ -13,7 +13,6 @@ import anyio
 from aiozk.states import States
 
 import aiolead
-from aiolead.adapters.aiozk import adapt
 from aiolead.adapters.aiozk.adaptation import Adaptation
 from aiolead.paths import parse_connect_string
 
@@ -61,7 +60,13 @@ async def end(zk: Any) -> None:
 
 
 class Adapted:
-    """A client that is an adapted aiozk client's, as a context manager like `aiolead.connect`."""
+    """A client on the session of an aiozk client, as a context manager like `aiolead.connect`.
+
+    Args:
+        hosts: a connect string.
+        session_timeout: that aiozk asks for.
+        **options: for `aiolead.connect`.
+    """
 
     def __init__(self, hosts: str, session_timeout: float, **options: Any) -> None:
         self._started = started(hosts, session_timeout=session_timeout)
@@ -70,7 +75,8 @@ class Adapted:
     async def __aenter__(self) -> aiolead.Client:
         self.zk = await self._started.__aenter__()
         try:
-            self._adaptation: Adaptation = adapt(self.zk, **self._options)
+            # Clocks and the like are not for users of the adapter, but for tests.
+            self._adaptation = Adaptation(self.zk, self._options)
             return await self._adaptation.__aenter__()
         except BaseException:
             await end(self.zk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ import aiolead
 from aiolead._client.clock import lease_clock
 from aiolead.errors import NoNodeError
 from aiolead.testing import EmbeddedServer
+from support.aiozk_peer import Adapted
 from support.raw import RawClient
 
 PATIENCE = 20.0
@@ -31,9 +33,16 @@ class Served(Protocol):
     def connect_string(self) -> str: ...
 
 
-def connect(server: Served, **options: Any) -> aiolead.Connection:
+OVER_AIOZK = os.environ.get("AIOLEAD_CLIENT") == "aiozk"
+"""Whether the clients of these tests are aiozk's, adapted. On asyncio and the embedded server."""
+
+
+def connect(server: Served, **options: Any) -> aiolead.Connection | Adapted:
     """A client of a server over TCP."""
-    return aiolead.connect(server.connect_string, **{"session_timeout": SESSION, **options})
+    options = {"session_timeout": SESSION, **options}
+    if OVER_AIOZK and "resume" not in options:
+        return Adapted(server.connect_string, **options)
+    return aiolead.connect(server.connect_string, **options)
 
 
 def raw(server: Served) -> RawClient:
@@ -186,9 +195,9 @@ class _WireStream(ByteStream):
         await self._inner.aclose()
 
 
-def in_memory(server: EmbeddedServer, **options: Any) -> aiolead.Connection:
-    """A client of an embedded server, in memory."""
-    return Wire(server).connect(**options)
+def in_memory(server: EmbeddedServer, **options: Any) -> aiolead.Connection | Adapted:
+    """A client of an embedded server, in memory where it can be."""
+    return connect(server, **options) if OVER_AIOZK else Wire(server).connect(**options)
 
 
 def contenders_left(server: EmbeddedServer, path: str) -> list[str]:
