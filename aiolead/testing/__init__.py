@@ -1,6 +1,8 @@
 """What tests, demos and development need: servers to talk to, real ones and an embedded one."""
 
 from .._wire.codes import OpCode as OpCode
+from .checking import check_client as check_client
+from .checking.stage import BrokenPromises as BrokenPromises
 from .embedded import EmbeddedServer as EmbeddedServer
 from .embedded import SessionInfo as SessionInfo
 from .ensemble import BlockingEnsemble as BlockingEnsemble
@@ -19,6 +21,7 @@ from .threaded import ThreadedServer as ThreadedServer
 __all__ = [
     "BlockingEnsemble",
     "BlockingServer",
+    "BrokenPromises",
     "EmbeddedServer",
     "Ensemble",
     "EnsembleSandbox",
@@ -32,4 +35,5 @@ __all__ = [
     "ThreadedServer",
     "ZooKeeperNotFoundError",
     "ZooKeeperServer",
+    "check_client",
 ]

@@ -17,6 +17,7 @@ from . import recipes
 IN_MEMORY = "holds back, or counts, the bytes of a client in memory, which no adapted one is"
 
 DIFFERENT = {
+    "test_counts": IN_MEMORY,
     "test_campaign::test_campaigns_of_one_election_object_contend_with_each_other": IN_MEMORY,
     "test_cancellation::test_cancelled_while_the_create_is_unanswered": IN_MEMORY,
     "test_cancellation::test_cancelled_while_the_delete_is_unanswered": IN_MEMORY,
@@ -31,7 +32,7 @@ DIFFERENT = {
     "test_tree_cache::test_what_is_created_below_a_znode_that_is_being_read": IN_MEMORY,
     "test_values_faults::test_what_became_of_a_write": IN_MEMORY,
 }
-"""The tests that say nothing about an adapted client, each with the reason."""
+"""The tests, or whole modules, that say nothing about an adapted client, and the reason."""
 
 
 def choose(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -39,7 +40,7 @@ def choose(items: list[pytest.Item]) -> list[pytest.Item]:
     others = [item for item in items if not _is_meant(item)]
     items[:] = [item for item in items if _is_meant(item)]
     for item in items:
-        reason = IN_MEMORY if "test_counts" in item.nodeid else DIFFERENT.get(_name(item))
+        reason = DIFFERENT.get(_name(item)) or DIFFERENT.get(item.path.stem)
         if reason is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
     return others

@@ -1,0 +1,211 @@
+"""Promises about the lease: what nobody may hold for longer than it is proven."""
+
+from __future__ import annotations
+
+import anyio
+
+from ..._wire.codes import OpCode
+from ...abc import Hold
+from ...errors import LossReason
+from ...model import CreateMode, SessionState
+from .stage import Stage, promise, same, true
+
+HELD = "/held"
+
+
+def _renewals(stage: Stage) -> int:
+    return stage.server.requests["MULTI"]
+
+
+async def _renewed(stage: Stage) -> None:
+    """Waits until one more renewal was sent, and the lease has become longer."""
+    lease = stage.client.lease
+    before, deadline = _renewals(stage), lease.deadline
+    await stage.eventually(lambda: _renewals(stage) > before, "a renewal")
+    await stage.eventually(lambda: lease.deadline > deadline, "a longer lease")
+
+
+@promise
+async def a_hold_is_renewed_through_the_quorum(stage: Stage) -> None:
+    """While something is held, transactions are sent, and the lease goes on."""
+    lease = stage.client.lease
+    await stage.held(HELD)
+    lost: list[LossReason] = []
+    hold = lease.hold(HELD, lost.append, urgent=True)
+    for _ in range(3):
+        await _renewed(stage)
+    hold.release()
+    same(lost, [], "what the holder was told")
+
+
+@promise
+async def a_lease_is_read_off_a_clock(stage: Stage) -> None:
+    """`remaining` falls by itself, never below 0, never above the session timeout."""
+    lease, timeout = stage.client.lease, stage.client.session_timeout
+    await stage.held(HELD)
+    deadline, first = lease.deadline, lease.remaining()
+    true(0 < first <= timeout, "there is some left, and no more than the session timeout")
+    await anyio.sleep(0.01)
+    if lease.deadline == deadline:
+        true(lease.remaining() < first, "some of it has passed")
+
+
+@promise
+async def a_lease_never_shrinks_but_with_its_session(stage: Stage) -> None:
+    """`deadline` does not fall while the session lives, whatever becomes of its links."""
+    lease = stage.client.lease
+    await stage.held(HELD)
+    lost: list[LossReason] = []
+    hold = lease.hold(HELD, lost.append, urgent=True)
+    deadlines = [lease.deadline]
+    for _ in range(3):
+        before = _renewals(stage)
+        stage.proxy.reset()
+        while _renewals(stage) == before:
+            deadlines.append(lease.deadline)
+            await anyio.sleep(0.002)
+    same(deadlines, sorted(deadlines), "the deadlines, one after the other")
+    same(lost, [], "what the holder was told")
+    hold.release()
+
+
+@promise
+async def reads_and_pings_prove_nothing(stage: Stage) -> None:
+    """Where no write is confirmed, the lease ends, whatever else is answered."""
+    client = stage.client
+    lost: list[LossReason] = []
+    await stage.held(HELD)
+    hold = client.lease.hold(HELD, lost.append, urgent=True)
+    # As by a server that is cut off from the others: it answers reads, and commits nothing.
+    before = _renewals(stage)
+    stage.server.throttle(OpCode.MULTI, count=1_000_000)
+    await stage.eventually(lambda: _renewals(stage) > before, "a renewal that is refused")
+    deadline = client.lease.deadline
+    while not lost:
+        await client.exists("/")
+        true(client.lease.deadline <= deadline, "nothing was proven meanwhile")
+        await anyio.sleep(0.01)
+    same(lost, [LossReason.UNCONFIRMED], "what the holder was told")
+    hold.release()
+
+
+@promise
+async def a_hold_ends_before_its_session(stage: Stage) -> None:
+    """With no server to be heard, it is lost in time: the session lives when that is told."""
+    client = stage.client
+    await stage.held(HELD)
+    lost: list[tuple[LossReason, bool]] = []
+    session_id = client.session_id
+
+    def on_lost(reason: LossReason) -> None:
+        lost.append((reason, session_id in stage.server.sessions()))
+
+    hold = client.lease.hold(HELD, on_lost, urgent=True)
+    stage.proxy.blackhole()
+    await stage.eventually(lambda: lost, "the hold is lost")
+    same(lost, [(LossReason.UNCONFIRMED, True)], "why, and whether the session still lived")
+    same(client.lease.remaining(), 0.0, "what remains of the lease")
+    true(not client.lease.is_enough(), "it is not enough to begin with")
+    hold.release()
+
+
+@promise
+async def a_hold_outlives_a_link(stage: Stage) -> None:
+    """A lost link alone ends no hold, unless it was to be surrendered with it."""
+    client = stage.client
+    await stage.held(HELD)
+    told: list[str] = []
+    client.subscribe(lambda state, _session_id: told.append(state.value))
+    kept = client.lease.hold(HELD, lambda reason: told.append(f"kept: {reason.name}"), urgent=True)
+    given = client.lease.hold(
+        HELD, lambda reason: told.append(f"given: {reason.name}"), urgent=True, surrender=True
+    )
+    stage.proxy.reset()
+    await stage.eventually(lambda: SessionState.CONNECTED.value in told, "the next connection")
+    true("given: UNCONFIRMED" in told, "the one that was to be surrendered is lost")
+    true(
+        told.index("given: UNCONFIRMED") < told.index(SessionState.CONNECTED.value),
+        "it is lost before there is another link",
+    )
+    before = _renewals(stage)
+    await stage.eventually(lambda: _renewals(stage) > before, "the other one is renewed")
+    true(not any(what.startswith("kept") for what in told), "the other one is held")
+    kept.release()
+    given.release()
+
+
+@promise
+async def a_deleted_znode_is_not_held(stage: Stage) -> None:
+    """If somebody deletes it, the next renewal finds that out."""
+    lost: list[LossReason] = []
+    await stage.held(HELD)
+    hold = stage.client.lease.hold(HELD, lost.append, urgent=True)
+    await stage.operator.delete(HELD)
+    await stage.eventually(lambda: lost, "the hold is lost")
+    same(lost, [LossReason.DELETED], "what the holder was told")
+    hold.release()
+
+
+@promise
+async def nothing_is_held_without_its_session(stage: Stage) -> None:
+    """The end of the session ends its holds; who has released hears nothing of it."""
+    lost: list[str] = []
+    await stage.held(HELD)
+    lease = stage.client.lease
+    hold = lease.hold(HELD, lambda reason: lost.append(f"held: {reason.name}"), urgent=True)
+    released = lease.hold(HELD, lambda reason: lost.append(f"released: {reason.name}"))
+    released.release()
+    await stage.expire()
+    same(lost, ["held: EXPIRED"], "who was told what")
+    hold.release()
+
+
+@promise
+async def a_hold_settles_once(stage: Stage) -> None:
+    """`settled` is called once, before the first renewal; not for what was let go of before."""
+    told: list[str] = []
+    await stage.held(HELD)
+    lease = stage.client.lease
+    short = lease.hold(HELD, lambda _: told.append("lost"), settled=lambda: told.append("short"))
+    short.release()
+    hold = lease.hold(HELD, lambda _: told.append("lost"), settled=lambda: told.append("settled"))
+    before = _renewals(stage)
+    await stage.eventually(lambda: _renewals(stage) > before + 1, "two renewals")
+    same(told, ["settled"], "what was called")
+    hold.release()
+
+
+@promise
+async def a_hold_is_lost_by_its_holders_word(stage: Stage) -> None:
+    """`lose` calls `lost` with its reason, at once, and once."""
+    lost: list[LossReason] = []
+    await stage.held(HELD)
+    hold = stage.client.lease.hold(HELD, lost.append)
+    hold.lose(LossReason.DELETED)
+    same(lost, [LossReason.DELETED], "what it was told, when `lose` returns")
+    hold.lose(LossReason.EXPIRED)
+    hold.release()
+    same(lost, [LossReason.DELETED], "what it was told after that")
+
+
+@promise
+async def closing_waits_for_its_holders(stage: Stage) -> None:
+    """What is held is lost first (`CLOSED`); the session lives until that was let go of."""
+    told: list[str] = []
+    is_lost = anyio.Event()
+
+    def on_lost(reason: LossReason) -> None:
+        told.append(reason.name)
+        is_lost.set()
+
+    async def let_go(hold: Hold) -> None:
+        await is_lost.wait()
+        await anyio.sleep(0.02)
+        told.append("lives" if HELD in stage.server.znodes() else "is over")
+        hold.release()
+
+    async with anyio.create_task_group() as tasks, stage.another() as client:
+        await client.create(HELD, mode=CreateMode.EPHEMERAL)
+        tasks.start_soon(let_go, client.lease.hold(HELD, on_lost))
+    same(told, ["CLOSED", "lives"], "what came about, in this order")
+    same(stage.server.znodes(), [], "the tree")

@@ -1,0 +1,225 @@
+"""Promises about the session, and what lives and ends with it."""
+
+from __future__ import annotations
+
+import anyio
+
+from ...errors import (
+    AioleadError,
+    ClientClosedError,
+    ConnectionLossError,
+    NoNodeError,
+    SessionError,
+)
+from ...model import CreateMode, SessionState
+from .stage import CREATES, Stage, fails, promise, same, true
+
+
+@promise
+async def a_client_knows_its_session(stage: Stage) -> None:
+    """Its id, its timeout as the server has granted it, its state."""
+    client = stage.client
+    info = stage.server.sessions().get(client.session_id)
+    true(info is not None, "the server knows the session")
+    assert info is not None
+    same(client.session_timeout, info.timeout, "the timeout")
+    same(client.state, SessionState.CONNECTED, "the state")
+    await client.ready()
+
+
+@promise
+async def states_are_told_in_order(stage: Stage) -> None:
+    """A lost link is told as `SUSPENDED`, then `CONNECTED`, of the same session."""
+    client = stage.client
+    told: list[tuple[SessionState, int]] = []
+    agreed: list[bool] = []
+
+    def note(state: SessionState, session_id: int) -> None:
+        told.append((state, session_id))
+        agreed.append(client.state is state)
+
+    unsubscribe = client.subscribe(note)
+    mine = client.session_id
+    await stage.cut_off()
+    stage.proxy.heal()
+    await client.ready()
+    same(told, [(SessionState.SUSPENDED, mine), (SessionState.CONNECTED, mine)], "what was told")
+    true(all(agreed), "`state` says the same, at that moment")
+    unsubscribe()
+    await stage.cut_off()
+    stage.proxy.heal()
+    await client.ready()
+    same(len(told), 2, "how often who has unsubscribed is told")
+
+
+@promise
+async def an_expired_session_is_told_before_the_next(stage: Stage) -> None:
+    """`EXPIRED`, with the old id, comes before anything of the next session."""
+    client = stage.client
+    told: list[tuple[SessionState, int]] = []
+    client.subscribe(lambda state, session_id: told.append((state, session_id)))
+    old = await stage.expire()
+    new = client.session_id
+    true((SessionState.EXPIRED, old) in told, "the end of the old session is told")
+    true((SessionState.CONNECTED, new) in told, "the new session is told")
+    ended = told.index((SessionState.EXPIRED, old))
+    true(all(session_id != old for _, session_id in told[ended + 1 :]), "the old one is over")
+    true(all(session_id != new for _, session_id in told[:ended]), "the new one comes later")
+    true(await client.exists("/") is not None, "requests are answered in the new session")
+
+
+@promise
+async def what_is_in_flight_ends_with_its_session(stage: Stage) -> None:
+    """A write fails with the session that it was sent in, and is not sent in the next one."""
+    client = stage.client
+    await client.create("/a")
+    held = stage.proxy.hold_reply(CREATES)
+    created = client.create("/a/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
+    await held.wait()
+    old = client.session_id
+    stage.server.expire_session(old)
+    held.cut()
+    try:
+        await created
+    except (SessionError, ConnectionLossError):
+        pass
+    else:
+        raise AssertionError("it was answered, whose answer was lost")
+    await stage.eventually(lambda: client.session_id not in (0, old), "a new session")
+    await client.ready()
+    same(await client.get_children("/a"), [], "the children")
+
+
+@promise
+async def ready_waits_for_the_connection(stage: Stage) -> None:
+    """`ready` returns once there is one, and not before."""
+    client = stage.client
+    await stage.cut_off()
+    is_ready = anyio.Event()
+
+    async def wait() -> None:
+        await client.ready()
+        is_ready.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await anyio.sleep(0.02)
+        true(not is_ready.is_set(), "it waits while the link is down")
+        stage.proxy.heal()
+        await is_ready.wait()
+    same(client.state, SessionState.CONNECTED, "the state")
+
+
+@promise
+async def closing_ends_the_session(stage: Stage) -> None:
+    """Its ephemeral znodes are gone once it is closed; nobody is left waiting."""
+    failures: list[AioleadError] = []
+
+    async def wait(reply: object) -> None:
+        try:
+            await reply  # type: ignore[misc]
+        except AioleadError as error:
+            failures.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        async with stage.another() as client:
+            await client.create("/a", mode=CreateMode.EPHEMERAL)
+            session_id = client.session_id
+            true(session_id in stage.server.sessions(), "it has a session of its own")
+            held = stage.proxy.hold_reply(CREATES)
+            unanswered = client.create("/b", mode=CreateMode.EPHEMERAL)
+            await held.wait()
+            tasks.start_soon(wait, unanswered)
+            held.release()
+        true(session_id not in stage.server.sessions(), "the session is closed")
+    same(stage.server.znodes(), [], "the tree")
+    same(client.state, SessionState.CLOSED, "the state")
+    await fails(client.exists("/"), ClientClosedError)
+    await fails(client.ready(), SessionError)
+
+
+@promise
+async def closing_without_a_link_is_bounded(stage: Stage) -> None:
+    """A client that cannot reach a server is closed all the same, and its requests fail."""
+    async with stage.another() as client:
+        await stage.cut_off(client)
+        waiting = client.create("/a")
+    await fails(waiting, AioleadError)
+    stage.proxy.heal()
+
+
+@promise
+async def a_job_outlives_its_caller(stage: Stage) -> None:
+    """What is spawned runs on when its caller is cancelled, and ends with the client."""
+    told: list[str] = []
+    begun, may_go_on = anyio.Event(), anyio.Event()
+
+    async def job() -> None:
+        begun.set()
+        await may_go_on.wait()
+        told.append("went on")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            told.append("ended")
+
+    async with stage.another() as client:
+        with anyio.CancelScope() as scope:
+            client.spawn(job)
+            scope.cancel()
+            await anyio.sleep_forever()
+        await begun.wait()
+        may_go_on.set()
+        await stage.eventually(lambda: told == ["went on"], "the job goes on")
+    same(told, ["went on", "ended"], "what has become of it when the client is closed")
+
+
+@promise
+async def a_job_that_fails_harms_nobody(stage: Stage) -> None:
+    """An `AioleadError` of a job is logged; the client and other jobs go on."""
+    done = anyio.Event()
+
+    async def failing() -> None:
+        await stage.client.delete("/none")
+        raise AssertionError("there is no such znode")
+
+    async def working() -> None:
+        await fails(stage.client.delete("/none"), NoNodeError)
+        await stage.client.exists("/")
+        done.set()
+
+    stage.client.spawn(failing)
+    stage.client.spawn(working)
+    await done.wait()
+    await stage.client.exists("/")
+
+
+class _Common:
+    """Something that is shared."""
+
+
+@promise
+async def what_is_shared_is_one_object(stage: Stage) -> None:
+    """Everybody on a session gets the same one for a path and a kind, and other ones for others."""
+
+    class Other(_Common):
+        """Another kind."""
+
+    client = stage.client
+    mine = client.shared("/a", _Common)
+    true(client.shared("/a", _Common) is mine, "the same again")
+    true(client.unlimited().shared("/a", _Common) is mine, "the same for the unlimited client")
+    true(client.shared("/b", _Common) is not mine, "another one for another path")
+    true(client.shared("/a", Other) is not mine, "another one for another kind")
+
+
+@promise
+async def the_unlimited_client_is_the_same(stage: Stage) -> None:
+    """It has the same session, and what is asked of both goes out in the order of the calls."""
+    client = stage.client
+    unlimited = client.unlimited()
+    same(unlimited.session_id, client.session_id, "its session")
+    created, there, deleted = client.create("/a"), unlimited.exists("/a"), client.delete("/a")
+    true(await there is not None, "in the order of the calls")
+    await created
+    await deleted
