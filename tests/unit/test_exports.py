@@ -111,6 +111,8 @@ INTERNAL = {
     "Layout": {"fits", "is_like_ours", "misfit", "prefix", "require"},
     # The client's tasks'.
     "SASL": {"mechanism_for"},
+    # The adapters'.
+    "Connection": {"close_session", "core"},
     # The session machine's.
     "ClientWatch": {"slot_in"},
     "PendingReply": {"fail", "read", "settle", "succeed"},
@@ -261,7 +263,7 @@ def test_signatures_name_public_classes_only(name: str) -> None:
 # --- what importing it costs -------------------------------------------------------------------
 
 
-FACES = ("aiolead.blocking", "aiolead.cli", "aiolead.testing")
+FACES = ("aiolead.adapters", "aiolead.blocking", "aiolead.cli", "aiolead.testing")
 
 
 def test_importing_it_imports_no_extra() -> None:
