@@ -291,6 +291,11 @@ class SessionMachine:
         """Whether requests were sent that are not answered yet."""
         return self._depot.inflight > 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was asked is answered."""
+        return not (self._depot.inflight or self._depot.has_queued)
+
     def give_up_session(self) -> None:
         """Every server refuses to resume the session: it is taken for expired.
 

@@ -157,6 +157,26 @@ async def test_a_place_in_line_that_is_left_behind_ends_the_session(scene: Scene
     assert states[2:] == [States.LOST, States.CONNECTED]
 
 
+async def test_a_create_that_is_unanswered_at_the_end_leaves_no_ghost(scene: Scene) -> None:
+    await scene.zk.create(PATH)
+    held = scene.proxy.hold_reply(OpCode.CREATE2)
+    async with adapt(scene.zk) as client:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+
+                async def cancel() -> None:
+                    await held.wait()
+                    scope.cancel()
+
+                tasks.start_soon(cancel)
+                async with aiolead.Lock(client, PATH):
+                    raise AssertionError("the answer to its create is held back")
+        assert len(scene.server.znodes()) == 2
+        held.cut()
+    await eventually(lambda: scene.server.znodes() == [PATH], "its znode is gone")
+    assert await scene.zk.get_children(PATH) == []
+
+
 # --- aiozk's own requests ----------------------------------------------------------------------
 
 
@@ -374,6 +394,8 @@ async def test_closing_aiozks_client_ends_what_is_held(scene: Scene) -> None:
         with pytest.raises(exc.SessionLost), anyio.fail_after(PATIENCE):
             await zk.exists("/")
         await zk.close()
+        with pytest.raises(exc.SessionLost):
+            await zk.start()
     assert scene.session.state == States.LOST
     assert not scene.session.started
 
@@ -445,6 +467,7 @@ async def test_a_client_that_is_adapted_already(scene: Scene) -> None:
             async with adapt(scene.zk):
                 raise AssertionError("it was refused")
         assert type(scene.session) is AdaptedSession
+        await scene.zk.start()  # as it is started, this only waits
         assert await client.exists("/")
     adaptation = adapt(scene.zk)
     async with adaptation:

@@ -78,10 +78,7 @@ class Adaptation:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            if await self._is_left_clean():
-                with suppress(UsageError):  # between two sessions there is nothing to keep
-                    self._client.detach()
-            else:
+            if not await self._let_go():
                 self._forget_session()
             await self._connection.__aexit__(exc_type, exc, traceback)
         finally:
@@ -141,11 +138,13 @@ class Adaptation:
 
     # --- leaving -------------------------------------------------------------------------------
 
-    async def _is_left_clean(self) -> bool:
-        """Ends what is held; whether nothing of ours is left in the session then.
+    async def _let_go(self) -> bool:
+        """Ends what is held, and then the client, without its session; whether that could be done.
 
-        Whoever waits in a line has watches, or requests under way, or a job that pays its debts. A
-        request's time is given to those that are just between one and the next.
+        Not while something of ours is left in the session. Whoever waits in a line has watches, or
+        requests under way, or a job that pays its debts. One who is just between a request and the
+        next has made that by the time that one of ours is answered. And between the look and the
+        end of the client nobody else has a turn.
         """
         machine = self._core.machine
         machine.leases.close()
@@ -156,11 +155,9 @@ class Adaptation:
             while not machine.state.is_final:
                 with suppress(ConnectionLossError, SessionError):
                     await self._client.unlimited().exists("/")
-                    if not (
-                        machine.awaits_answers
-                        or self._core.spawned
-                        or len(machine.watches) > self._bridge.watching
-                    ):
+                    is_used = self._core.spawned or len(machine.watches) > self._bridge.watching
+                    if machine.is_idle and not is_used:
+                        machine.closed()
                         return True
                 await anyio.sleep(LOOK_AGAIN)
         return False

@@ -50,10 +50,11 @@ def check_ready(session: Any, plain: type, adapted: type) -> None:
         raise UsageError(
             "zk: aiozk lives on asyncio, and this runs on another event loop: use aiolead.connect"
         ) from None
-    if type(session) is adapted:
+    kind: type = type(session)
+    if kind is adapted:
         raise UsageError("zk: the client is adapted already: share the client that this has given")
-    if type(session) is not plain:
-        raise UsageError(f"zk: its session is a {type(session).__name__}, and not aiozk's own")
+    if kind is not plain:
+        raise UsageError(f"zk: its session is a {kind.__name__}, and not aiozk's own")
     task = session.repair_loop_task
     if session.closing or (task is not None and not session.started):
         raise UsageError("zk: the client was closed: make another one, and start it")

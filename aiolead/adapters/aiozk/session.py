@@ -44,6 +44,12 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
     end: Callable[[], Awaitable[None]]
     is_over: bool
 
+    async def start(self) -> None:
+        """Waits until it is connected; it was started when it was adapted."""
+        if self.is_over:
+            raise exc.SessionLost("the client was closed: leave its adaptation first")
+        await self.is_bridged.wait()
+
     async def send(self, request: Any) -> Any:
         """Sends a request, as often as the application's own `RetryPolicy` says."""
         try:

@@ -12,6 +12,9 @@ from .stage import PROMISES, BrokenPromises, Open, Stage, shown
 
 __all__ = ["BrokenPromises", "check_client"]
 
+AT_ONCE = 6
+"""How many promises are tried at a time: most of the time is spent waiting."""
+
 _PARTS = (requests, writes, watches, session, lease)  # importing them fills PROMISES
 
 
@@ -30,7 +33,7 @@ async def check_client(
             async context manager like that of `aiolead.connect`. A session timeout of 2 seconds is
             best: some promises are about what happens when it is nearly over.
         only: the names of the promises to try; all of them by default.
-        patience: how long one may take, in seconds, before it counts as broken.
+        patience: how long each may take, in seconds, before it counts as broken.
 
     Returns:
         The names of the promises that were tried, and kept.
@@ -44,22 +47,35 @@ async def check_client(
     if isinstance(only, str) or not set(only) <= set(PROMISES):
         raise ConfigurationError(f"only: must be some of {', '.join(PROMISES)}, not {only!r}")
     names = [name for name in PROMISES if not only or name in only]
-    broken: dict[str, Exception] = {}
-    for name in names:
-        stage = Stage(connect)
-        try:
-            with anyio.fail_after(patience):
-                async with stage:
-                    await PROMISES[name](stage)
-        except TimeoutError:
-            broken[name] = TimeoutError(
-                f"not within {patience:g} s: {stage.waits_for or 'an answer'}"
-            )
-        except Exception as error:
-            broken[name] = error
-    if broken:
-        raise BrokenPromises(broken)
+    found: dict[str, Exception] = {}
+    at_once = anyio.Semaphore(AT_ONCE)
+
+    async def attempt(name: str) -> None:
+        async with at_once:
+            error = await _broken(name, connect, patience)
+        if error is not None:
+            found[name] = error
+
+    async with anyio.create_task_group() as tasks:
+        for name in names:
+            tasks.start_soon(attempt, name)
+    if found:
+        raise BrokenPromises({name: found[name] for name in names if name in found})
     return tuple(names)
+
+
+async def _broken(name: str, connect: Open, patience: float) -> Exception | None:
+    """Why a promise is broken; None if it is kept."""
+    stage = Stage(connect)
+    try:
+        with anyio.fail_after(patience):
+            async with stage:
+                await PROMISES[name](stage)
+    except TimeoutError:
+        return TimeoutError(f"not within {patience:g} s: {stage.waits_for or 'an answer'}")
+    except Exception as error:
+        return error
+    return None
 
 
 def promises() -> dict[str, str]:

@@ -33,7 +33,7 @@ async def requests_are_applied_in_the_order_of_the_calls(stage: Stage) -> None:
     true(await there is not None, "exists, after the create, shows the znode")
     same((await changed).version, 1, "the version after the set")
     same((await created).path, "/a", "the path of the create")
-    same(await deleted, None, "the answer to a delete")
+    await deleted
 
 
 @promise
@@ -169,5 +169,5 @@ async def sync_is_answered(stage: Stage) -> None:
     """After `sync` a read shows what others have written before."""
     await stage.operator.create("/a", b"1")
     caught_up, read = stage.client.sync("/a"), stage.client.get("/a")
-    same(await caught_up, None, "the answer to a sync")
+    await caught_up
     same((await read)[0], b"1", "what was written before")
