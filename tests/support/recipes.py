@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import trio
@@ -16,8 +16,10 @@ import aiolead
 from aiolead._client.clock import lease_clock
 from aiolead.errors import NoNodeError
 from aiolead.testing import EmbeddedServer
-from support.aiozk_peer import Adapted
 from support.raw import RawClient
+
+if TYPE_CHECKING:
+    from support.aiozk_peer import Adapted
 
 PATIENCE = 20.0
 """How long anything is waited for that must happen, in seconds; it mostly takes milliseconds."""
@@ -41,6 +43,8 @@ def connect(server: Served, **options: Any) -> aiolead.Connection | Adapted:
     """A client of a server over TCP."""
     options = {"session_timeout": SESSION, **options}
     if OVER_AIOZK and "resume" not in options:
+        from support.aiozk_peer import Adapted
+
         return Adapted(server.connect_string, **options)
     return aiolead.connect(server.connect_string, **options)
 
