@@ -158,8 +158,9 @@ class Core:
         """Runs a job in the client's task group; see `CoordinationClient.spawn`."""
         self.check_home()
 
+        self.spawned += 1
+
         async def log_failure() -> None:
-            self.spawned += 1
             try:
                 await job()
             except AioleadError as error:

@@ -330,6 +330,22 @@ async def test_watches_are_taken_over_and_outlive_links(scene: Scene) -> None:
             await data
 
 
+async def test_what_aiozk_watches_is_watched_in_the_next_session(scene: Scene) -> None:
+    zk, event = scene.zk, aiozk.WatchEvent
+    await zk.create("/w", b"1")
+    changed = zk.wait_for_events([event.DATA_CHANGED], "/w")
+    await zk.get("/w", watch=True)
+    async with adapt(zk) as client, aiolead.connect(scene.server.connect_string) as other:
+        before = client.session_id
+        scene.server.expire_session(before)
+        await eventually(lambda: client.session_id not in (0, before), "there is a new session")
+        await zk.exists("/")
+        assert not changed.done()
+        await other.set("/w", b"2")
+        with anyio.fail_after(PATIENCE):
+            await changed
+
+
 async def test_watches_of_requests_that_fail_leave_nothing_behind(scene: Scene) -> None:
     async with adapt(scene.zk) as client:
         bridge = scene.session.bridge

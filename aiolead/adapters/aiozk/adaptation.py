@@ -88,7 +88,7 @@ class Adaptation:
             give_back(self._session, last_zxid=self._core.machine.last_zxid)
         if self._session.started:
             # aiozk's `close`, which often comes next, does not work while it has no connection.
-            with anyio.move_on_after(self._session.timeout * RECONNECTING):
+            with anyio.move_on_after(self._session.timeout * RECONNECTING, shield=True):
                 await self._session.ensure_safe_state()
 
     def _prepare(self, credentials: SessionCredentials | None) -> None:
@@ -100,8 +100,7 @@ class Adaptation:
             **self._options,
         )
         self._bridge = Bridge(self._session, self._core)
-        if credentials is not None:
-            self._bridge.take_watches()
+        self._bridge.take_watches()
 
     @property
     def _core(self) -> Core:
@@ -125,13 +124,15 @@ class Adaptation:
                 move(session, States.SUSPENDED)
             case SessionState.EXPIRED:
                 self._forget_session()
+            case SessionState.CONNECTING:  # to the session that follows an expired one
+                self._bridge.take_watches()
             case SessionState.CLOSED if session.is_over:
                 move(session, States.LOST)
             case SessionState.CLOSED:
                 session.is_bridged.clear()  # until it is aiozk's own again
                 move(session, States.SUSPENDED)
             case _:
-                pass  # a new session follows: aiozk has no word for that
+                pass  # of no client like ours: it has no credentials, and is not read-only
 
     def _forget_session(self) -> None:
         self._session.session_id = None

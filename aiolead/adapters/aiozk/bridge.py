@@ -155,9 +155,10 @@ class Bridge:
         return sum(self._slot(*key).kind is not None for key in self._watches)
 
     def take_watches(self) -> None:
-        """Watches what aiozk has callbacks for. Before the connection is opened.
+        """Watches what aiozk has callbacks for. While there is no connection.
 
-        The handshake then has them set again, relative to what aiozk has seen.
+        The next handshake has them set, relative to what was seen before, as aiozk does by itself;
+        also in another session.
         """
         for (type_, path), callbacks in self._session.watch_callbacks.items():
             kind = KINDS.get(type_)
