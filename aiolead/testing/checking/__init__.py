@@ -12,7 +12,7 @@ from .stage import PROMISES, BrokenPromises, Open, Stage, shown
 
 __all__ = ["BrokenPromises", "check_client"]
 
-AT_ONCE = 6
+AT_ONCE = 3
 """How many promises are tried at a time: most of the time is spent waiting."""
 
 _PARTS = (requests, writes, watches, session, lease)  # importing them fills PROMISES
