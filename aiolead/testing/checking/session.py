@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 
+from ...abc import CoordinationClient
 from ...errors import (
     AioleadError,
     ClientClosedError,
@@ -114,6 +115,7 @@ async def ready_waits_for_the_connection(stage: Stage) -> None:
 async def closing_ends_the_session(stage: Stage) -> None:
     """Its ephemeral znodes are gone once it is closed; nobody is left waiting."""
     failures: list[AioleadError] = []
+    opened: list[CoordinationClient] = []
 
     async def wait(reply: object) -> None:
         try:
@@ -123,6 +125,7 @@ async def closing_ends_the_session(stage: Stage) -> None:
 
     async with anyio.create_task_group() as tasks:
         async with stage.another() as client:
+            opened.append(client)
             await client.create("/a", mode=CreateMode.EPHEMERAL)
             session_id = client.session_id
             true(session_id in stage.server.sessions(), "it has a session of its own")
@@ -132,10 +135,11 @@ async def closing_ends_the_session(stage: Stage) -> None:
             tasks.start_soon(wait, unanswered)
             held.release()
         true(session_id not in stage.server.sessions(), "the session is closed")
+    (closed,) = opened
     same(stage.server.znodes(), [], "the tree")
-    same(client.state, SessionState.CLOSED, "the state")
-    await fails(client.exists("/"), ClientClosedError)
-    await fails(client.ready(), SessionError)
+    same(closed.state, SessionState.CLOSED, "the state")
+    await fails(closed.exists("/"), ClientClosedError)
+    await fails(closed.ready(), SessionError)
 
 
 @promise
