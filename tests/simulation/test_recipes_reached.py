@@ -12,7 +12,7 @@ from aiolead.testing.simulation.run import load_scenario
 pytestmark = pytest.mark.timeout(600)
 
 RECIPES = Path(__file__).parent / "recipes"
-SEEDS = 16
+SEEDS = 12
 
 REACHED = {
     "reentrant.py:reenter": (
