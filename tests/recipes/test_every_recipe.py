@@ -19,7 +19,7 @@ import anyio
 import pytest
 from anyio.streams.text import TextReceiveStream
 from conftest import ServerUnderTest
-from support.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Held, Seen
+from support.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Done, Held, Seen
 from support.faults import end_session, only_on
 from support.recipes import PATIENCE, connect, eventually
 
@@ -405,24 +405,29 @@ async def test_what_is_followed_on_real_servers(server: ServerUnderTest) -> None
 
 async def counts(server: ServerUnderTest) -> None:
     """Answers and requests are lost: what was confirmed has happened, and nothing happens twice."""
-    async with through_a_proxy(server) as (proxy, a), connect(server) as b:
+    async with anyio.create_task_group() as tasks:
         for name, what in DONE.items():
-            path = f"/{name}"
-            confirmed = unknown = 0
-            for number in range(9):
-                if number % 3 == 1:
-                    proxy.drop_reply(WRITES)
-                if number % 3 == 2:
-                    proxy.drop_request(WRITES)
-                try:
-                    await what.do(a, path)
-                    confirmed += 1
-                except ConnectionLossError as error:
-                    unknown += error.outcome is Outcome.UNKNOWN
-            await b.sync()
-            count = await what.count(b, path)
-            most = confirmed + (6 if what.may_lose else unknown)
-            assert confirmed <= count <= most, name
+            tasks.start_soon(counts_one, server, name, what)
+
+
+async def counts_one(server: ServerUnderTest, name: str, what: Done) -> None:
+    path = f"/{name}"
+    async with through_a_proxy(server) as (proxy, a), connect(server) as b:
+        confirmed = unknown = 0
+        for number in range(9):
+            if number % 3 == 1:
+                proxy.drop_reply(WRITES)
+            if number % 3 == 2:
+                proxy.drop_request(WRITES)
+            try:
+                await what.do(a, path)
+                confirmed += 1
+            except ConnectionLossError as error:
+                unknown += error.outcome is Outcome.UNKNOWN
+        await b.sync()
+        count = await what.count(b, path)
+        most = confirmed + (6 if what.may_lose else unknown)
+        assert confirmed <= count <= most, name
 
 
 @on("embedded", "asyncio")
