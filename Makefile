@@ -12,7 +12,7 @@ SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit soak chaos mutants fuzz zookeeper wheel clean
+.PHONY: help demo test lint types unit soak chaos aiozk mutants fuzz zookeeper wheel clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ soak: $(VENV)/.soak ## Simulates many schedules of faults: SEEDS=10000, MINUTES=
 
 chaos: zookeeper ## Processes and real servers under faults: SEEDS=5, RECIPES=aiolead,kazoo,curator.
 	$(BIN)/python -m tests.chaos $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RECIPES),--recipes $(RECIPES))
+
+aiozk: $(VENV)/.dev ## The tests of the recipes, over the adapter for aiozk's client.
+	AIOLEAD_CLIENT=aiozk $(BIN)/python -m pytest -n 2 --dist loadfile tests/recipes
 
 mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices (an hour or two).
 	$(BIN)/python -m tests.mutants

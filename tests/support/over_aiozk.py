@@ -14,6 +14,9 @@ import pytest
 
 from . import recipes
 
+REAL = frozenset({"zookeeper_installed", "real_server", "real_ensemble"})
+"""What tests take that run on real servers."""
+
 IN_MEMORY = "holds back, or counts, the bytes of a client in memory, which no adapted one is"
 
 DIFFERENT = {
@@ -47,7 +50,13 @@ def choose(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _is_meant(item: Any) -> bool:
-    """Whether the test's clients come from where they can be adapted."""
+    """Whether the test's clients come from where they can be adapted, on asyncio."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    loop, options = params.get("anyio_backend", ("asyncio", {}))
+    if loop != "asyncio" or "loop_factory" in options or not REAL.isdisjoint(item.fixturenames):
+        return False  # it has chosen for itself where it runs
+    if {"standalone", "ensemble"} & {value for value in params.values() if isinstance(value, str)}:
+        return False
     openers = {recipes.connect, recipes.in_memory, recipes.Wire}
     module = {value for value in vars(item.module).values() if inspect.isroutine(value)}
     module |= {value for value in vars(item.module).values() if inspect.isclass(value)}

@@ -86,10 +86,10 @@ class Adaptation:
             await self._connection.__aexit__(exc_type, exc, traceback)
         finally:
             give_back(self._session, last_zxid=self._core.machine.last_zxid)
-        if self._session.started:
-            # aiozk's `close`, which often comes next, does not work while it has no connection.
-            with anyio.move_on_after(self._session.timeout * RECONNECTING, shield=True):
-                await self._session.ensure_safe_state()
+            if self._session.started:
+                # aiozk's `close`, which often comes next, does not work while it has no connection.
+                with anyio.move_on_after(self._session.timeout * RECONNECTING, shield=True):
+                    await self._session.ensure_safe_state()
 
     def _prepare(self, credentials: SessionCredentials | None) -> None:
         """Makes the client and the bridge; nothing is done by that, but the arguments checked."""
