@@ -233,10 +233,13 @@ class Layout:
         return self._forms[role].ours.fullmatch(name) is not None
 
     def downgraded(self, name: str) -> str:
-        """The name of the reader that a writer of ours becomes: in the same place of the line."""
+        """The name of the reader that a writer of ours becomes: in the same place of the line.
+
+        That of one that has become a reader already is its own.
+        """
         match = self._forms[Role.WRITE].ours.fullmatch(name)
         if match is None:
-            raise AssertionError(f"no writer of ours: {name}")
+            return name
         reader = self._forms[Role.READ]
         return f"{reader.head}{match[1]}{reader.tail}{match[2]}"
 
