@@ -164,6 +164,22 @@ async def test_everybody_sees_how_tasks_stand(server: ServerUnderTest) -> None:
 
 
 @on_embedded
+async def test_a_view_is_live_after_each_reading(server: ServerUnderTest) -> None:
+    """Also after one that has found a list gone that was there, or there that was not."""
+    async with EmbeddedServer() as alone, connect(alone) as a:
+        board = TaskBoard(a, PATH)
+        async with board.view() as view:
+            assert view.is_live
+            await board.announce(b"x")
+            await sees(view, "waits", waits)
+            await eventually(lambda: view.is_live, "there is something to do")
+            async with board.work() as task:
+                await task.finish(b"done")
+            await sees(view, "done", lambda s: s.phase is DONE)
+            await eventually(lambda: view.is_live, "there is a result")
+
+
+@on_embedded
 async def test_a_report_costs_those_who_look_on_one_read(server: ServerUnderTest) -> None:
     async with EmbeddedServer() as alone, connect(alone) as a, connect(alone) as b:
         board, worker = TaskBoard(a, PATH), TaskBoard(b, PATH, report_every=0)

@@ -61,7 +61,9 @@ class BoardView(Following[Mapping[str, TaskState]]):
     def _ask(self, path: str) -> tuple[str, Reply[list[str]] | None]:
         """Asks for the children of a path, unless we would have been told of a change."""
         guard = self._guards.get(path)
-        if guard is not None and self._watch(guard).is_armed:
+        watch = None if guard is None else self._watches.get(guard)
+        if guard is not None and watch is not None and watch.is_armed:
+            self._asked.add(guard)
             return path, None
         return path, self._client.get_children(path, watch=self._watch(f"{path}/"))
 
@@ -71,6 +73,7 @@ class BoardView(Following[Mapping[str, TaskState]]):
             try:
                 names = await reply
             except NoNodeError:
+                self._asked.discard(f"{path}/")  # a list that is not there is not watched
                 if await self._client.exists(path, watch=self._watch(path)) is not None:
                     reply = self._client.get_children(path, watch=self._watch(f"{path}/"))
                     continue
