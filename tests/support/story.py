@@ -197,7 +197,12 @@ class Actor:
         if xid is None:
             self._xid += 1
             xid = self._xid
-        self.link.sendall(encode_request(xid, op, body))
+        try:
+            self.link.sendall(encode_request(xid, op, body))
+        except (BrokenPipeError, ConnectionResetError):
+            # The server has closed it, and the machine has heard of that already.
+            self.stage.note(self.name, _name(op), "-> closed")
+            return None
         while True:
             frame = self._next()
             if frame is None:
