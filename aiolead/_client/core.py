@@ -157,7 +157,6 @@ class Core:
     def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job in the client's task group; see `CoordinationClient.spawn`."""
         self.check_home()
-
         self.spawned += 1
 
         async def log_failure() -> None:
