@@ -20,7 +20,7 @@ from ..model import (
 from ..paths import parse_connect_string
 from .core import Core, T
 from .lease import ClientLease
-from .operations import Scope
+from .operations import Scope, checked_duration
 from .reply import PendingReply
 from .states import SessionStates
 
@@ -88,6 +88,36 @@ class SessionSide:
     def lease(self) -> ClientLease:
         """Our own reading of how long the session surely lives; renewed while anything is held."""
         return self._lease
+
+    def healthy(self, max_unconfirmed: float | None = None) -> bool:
+        """Whether the servers have confirmed that this client is well, not longer ago than that.
+
+        For the probes of whatever watches over the process; see `docs/frameworks.md`. Without
+        asking a server:
+
+        * While something is held: whether the quorum has confirmed it. Not any more, for instance,
+          where the server that we are connected to is cut off from the others.
+        * While something was lost, and its holder has not let go of it: counted from what was
+          confirmed before the loss. So a body that ignores its cancellation is told.
+        * Otherwise, for instance while we wait for our turn: whether the server has answered
+          anything in this session.
+
+        False without a session: before the first one, after an expiry until the next one has begun,
+        on a read-only server, once the client is closed.
+
+        Args:
+            max_unconfirmed: in seconds; the session timeout by default, after which the servers may
+                have ended the session. Where nothing is wrong, what is held was confirmed within
+                half of that and a round trip: with less this would be false now and then.
+
+        Raises:
+            ConfigurationError: that is no number of seconds, or more than a day.
+        """
+        machine = self._core.machine
+        limit = machine.timing.session_timeout
+        if max_unconfirmed is not None:
+            limit = checked_duration("max_unconfirmed", max_unconfirmed, least=0, most=86_400)
+        return self._core.clock() - machine.confirmed_at <= limit
 
     @property
     def last_zxid(self) -> int:

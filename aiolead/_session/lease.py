@@ -112,7 +112,7 @@ class LeaseBook:
         self._changed = changed
         self._fresh: dict[HeldZnode, float] = {}  # when each settles, rising
         self._settled: dict[HeldZnode, None] = {}  # in the order of their next confirmation
-        self._winding: dict[HeldZnode, None] = {}
+        self._winding: dict[HeldZnode, float] = {}  # until when each was proven as it was lost
         self._unanswered = False
         self._wait_until = -inf
         self._begun = -inf  # when the present renewal left
@@ -144,6 +144,18 @@ class LeaseBook:
         """Whether a holder that has lost its hold has not yet let go of it."""
         return bool(self._winding)
 
+    @property
+    def confirmed_at(self) -> float:
+        """When the quorum has last confirmed what is held, and what was lost and not let go of.
+
+        Whatever is worst off counts; `inf` while there is nothing of the kind. What is proven after
+        a loss says nothing of what was lost.
+        """
+        proven = list(self._winding.values())
+        if self.is_held:
+            proven.append(self._ledger.proven_until)
+        return min(proven, default=inf) - self._timing.session_timeout
+
     def hold(
         self,
         path: str,
@@ -171,12 +183,12 @@ class LeaseBook:
     def forget(self, held: HeldZnode) -> None:
         self._fresh.pop(held, None)
         self._settled.pop(held, None)
-        if self._winding.pop(held, held) is None and not self._winding:
+        if self._winding.pop(held, None) is not None and not self._winding:
             self._changed()
 
     def wind_down(self, held: HeldZnode) -> None:
         self.forget(held)
-        self._winding[held] = None
+        self._winding[held] = self._ledger.proven_until
 
     def is_enough(self, now: float) -> bool:
         """Whether a hold may begin: its first renewal will be answered before the lease runs out.

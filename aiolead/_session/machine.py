@@ -278,6 +278,16 @@ class SessionMachine:
         return SessionCredentials(self.session_id, self._password, timeout, self.last_zxid)
 
     @property
+    def confirmed_at(self) -> float:
+        """When the servers have last confirmed all that there is; `-inf` if there is no session.
+
+        The session by any answer; what is held, or was lost and is not let go of, by the quorum.
+        """
+        if self.state not in (SessionState.CONNECTED, SessionState.SUSPENDED):
+            return -inf
+        return min(self._last_answer, self.leases.confirmed_at)
+
+    @property
     def is_resuming(self) -> bool:
         """Whether the session was given to us, and no server has resumed it yet."""
         return self._is_resuming

@@ -64,6 +64,13 @@ class Client:
         """The session's state."""
         return self._client.state
 
+    def healthy(self, max_unconfirmed: float | None = None) -> bool:
+        """Whether the servers have confirmed that this client is well, not longer ago than that.
+
+        See `aiolead.Client.healthy`. It does not wait for the event loop.
+        """
+        return self._client.healthy(max_unconfirmed)
+
     # --- operations ----------------------------------------------------------------------------
 
     def chroot(self, path: str) -> Client:

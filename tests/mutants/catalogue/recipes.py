@@ -306,7 +306,7 @@ MUTANTS = (
                 "_session/lease.py",
                 """
                 self.forget(held)
-                self._winding[held] = None
+                self._winding[held] = self._ledger.proven_until
                 """,
                 """
                 self.forget(held)

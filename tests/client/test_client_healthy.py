@@ -1,0 +1,66 @@
+"""`Client.healthy`: what a probe is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from support.recipes import eventually
+
+import aiolead
+from aiolead import ConfigurationError, Election, blocking
+from aiolead.paths import parse_connect_string
+from aiolead.testing import EmbeddedServer, FaultProxy
+
+# It looks at what is known, and waits for nothing: one event loop will do.
+on_asyncio = pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {}), id="asyncio")])
+
+
+@on_asyncio
+async def test_before_leading_while_leading_and_after() -> None:
+    async with EmbeddedServer() as server:
+        hosts = server.connect_string
+        async with aiolead.connect(hosts) as client, aiolead.connect(hosts) as other:
+            assert client.healthy()
+            async with Election(client, "/e").leadership(), anyio.create_task_group() as tasks:
+                tasks.start_soon(Election(other, "/e").run, anyio.sleep_forever)
+                assert client.healthy()
+                assert other.healthy()  # it waits for its turn
+                tasks.cancel_scope.cancel()
+            assert client.healthy()
+            server.expire_session(client.session_id)
+            await eventually(lambda: not client.healthy(86_400), "no session")
+            await client.ready()
+            assert client.healthy()
+        assert not client.healthy(86_400)
+
+
+@on_asyncio
+async def test_without_answers_it_is_false_after_that_time_and_true_again_with_them() -> None:
+    async with EmbeddedServer() as server:
+        address = parse_connect_string(server.connect_string).hosts[0]
+        with FaultProxy(*address) as proxy:
+            async with aiolead.connect(proxy.connect_string, session_timeout=4) as client:
+                limit = client.session_timeout / 4
+                proxy.blackhole()
+                await eventually(lambda: not client.healthy(limit), "without answers")
+                assert client.healthy(86_400)
+                proxy.heal()
+                await eventually(client.healthy, "with answers")
+
+
+@on_asyncio
+async def test_what_is_no_number_of_seconds_is_refused(embedded: str) -> None:
+    bad: list[Any] = [-1, float("nan"), float("inf"), "5", True, 86_401]
+    async with aiolead.connect(embedded) as client:
+        for each in bad:
+            with pytest.raises(ConfigurationError, match="max_unconfirmed: must be a number of"):
+                client.healthy(each)
+
+
+def test_threads_may_ask(embedded: str) -> None:
+    with blocking.connect(embedded) as client:
+        assert client.healthy()
+        assert client.healthy(5)
+    assert not client.healthy()
