@@ -8,11 +8,11 @@ SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py
 MINUTES ?= $(if $(SEEDS),,10)
 REPORT ?= soak-report
 SECONDS ?= 60
-SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks
+SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py docs/_site
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit soak chaos aiozk mutants fuzz zookeeper wheel clean
+.PHONY: help demo test lint types unit docs soak chaos aiozk mutants fuzz zookeeper wheel clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ types: $(VENV)/.dev ## mypy and pyright.
 
 unit: $(VENV)/.dev ## Only the tests that need neither sockets nor Java.
 	$(BIN)/python -m pytest tests/unit
+
+docs: $(VENV)/.dev ## Builds the site from the pages and the docstrings, into build/site.
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
+	@echo "file://$(CURDIR)/build/site/index.html"
 
 zookeeper: $(VENV)/.dev ## Sees to it that there is a real ZooKeeper, or says how to get one.
 	tests/tools/install-zookeeper $(BIN)/python

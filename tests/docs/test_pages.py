@@ -9,13 +9,24 @@ from typing import Any
 
 import anyio
 import pytest
-from support.docs import MIGRATING, PATIENCE, ROOT, Block, Program, blocks, languages, links, pages
+from support.docs import (
+    MIGRATING,
+    PATIENCE,
+    ROOT,
+    TUTORIAL,
+    Block,
+    Program,
+    blocks,
+    languages,
+    links,
+    pages,
+)
 
 import aiolead
 from aiolead import blocking
 
 PAGES = pages()
-BLOCKS = [block for page in PAGES for block in blocks(page)]
+BLOCKS = [block for page in PAGES if page != TUTORIAL for block in blocks(page)]
 
 
 def _of_kind(kind: str) -> list[Block]:

@@ -26,6 +26,9 @@ is done; this is for machines that are busy with other things."""
 MIGRATING = ROOT / "docs" / "migrating"
 """The pages whose programs are tested together: what was before, and what comes after."""
 
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+"""The page that is followed as a whole: its programs are processes that are killed and frozen."""
+
 SHOWN_ADDRESS = "127.0.0.1:2181"
 """Where the server is on the pages; the tests put their own server in its place."""
 

@@ -1,0 +1,118 @@
+"""Names of ours in signatures and docstrings lead to where they are documented.
+
+Classes are defined in modules that users never see; signatures name them by those. Other projects'
+names, and what has no place in the reference (type variables, private bases), stay plain text.
+"""
+
+import builtins
+import functools
+import importlib
+import inspect
+from types import ModuleType
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+MODULES = (
+    "aiolead",
+    "aiolead.abc",
+    "aiolead.adapters.aiozk",
+    "aiolead.blocking",
+    "aiolead.paths",
+    "aiolead.testing",
+    "aiolead.testing.simulation",
+)
+"""The modules whose names are public."""
+
+
+def exported(module: ModuleType) -> list[str]:
+    return list(module.__all__)
+
+
+@functools.cache
+def _by_identity() -> dict[int, str]:
+    """The public name of each public thing, by the thing."""
+    found: dict[int, str] = {}
+    for name in MODULES:
+        module = importlib.import_module(name)
+        for public in exported(module):
+            found.setdefault(id(getattr(module, public)), f"{name}.{public}")
+    return found
+
+
+def public_name(thing: object) -> str | None:
+    return _by_identity().get(id(thing))
+
+
+def find(name: str, cls: type | None = None, module: str = "aiolead") -> str | None:
+    """The full name of what is meant by a name, if it is public.
+
+    Args:
+        name: as it stands in a text: `Term`, `Term.check`, `check`.
+        cls: the class whose documentation it stands in.
+        module: the module whose names come first.
+    """
+    first, _, rest = name.partition(".")
+    for place in (module, *MODULES):
+        thing = getattr(importlib.import_module(place), first, None)
+        full = public_name(thing) if inspect.isclass(thing) or inspect.isroutine(thing) else None
+        if full and not rest:
+            return full
+        if full and "." not in rest and not rest.startswith("_") and hasattr(thing, rest):
+            return f"{full}.{rest}"
+    if cls is not None and not rest and not name.startswith("_") and hasattr(cls, name):
+        full = public_name(cls)
+        return full and f"{full}.{name}"
+    return None
+
+
+def _resolve(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
+) -> nodes.Node | None:
+    if node.get("refdomain") != "py":
+        return None
+    target: str = node["reftarget"]
+    module, _, last = target.rpartition(".")
+    full = None
+    if module.startswith("aiolead"):
+        thing = getattr(importlib.import_module(module), last, None) if _exists(module) else None
+        full = public_name(thing)
+    elif not module:
+        full = find(last, module=node.get("py:module") or "aiolead")
+    if full and full != target:
+        domain = env.domains["py"]
+        found = domain.resolve_any_xref(env, node["refdoc"], app.builder, full, node, content)
+        if found:
+            return found[0][1]
+    # A public name that is not in the reference is missed; anything else stays plain text.
+    return None if full else content
+
+
+@functools.cache
+def _exists(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return False
+    return True
+
+
+class _Builtins(SphinxPostTransform):
+    """`bytes` in a signature is the type, and not some attribute of ours that has the name."""
+
+    default_priority = 5  # before references are resolved
+
+    def run(self, **_: object) -> None:
+        for node in list(self.document.findall(pending_xref)):
+            if node.get("refdomain") == "py" and hasattr(builtins, node["reftarget"]):
+                node.replace_self(node.children)
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    app.add_post_transform(_Builtins)
+    # After intersphinx, which knows other projects' names.
+    app.connect("missing-reference", _resolve, priority=900)
+    return {"parallel_read_safe": True}

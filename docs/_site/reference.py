@@ -1,0 +1,73 @@
+"""The reference: pages name what is public, and the site has the docstrings in that place.
+
+    <!-- reference: aiolead -->
+    `Lock`, `Held`
+
+Each name stands on one page; `tests/docs/test_site.py` checks that none is missing.
+"""
+
+import importlib
+import inspect
+import re
+import sys
+
+from docstrings import converted
+from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
+
+_NAMES = re.compile(r"^<!-- reference: ([\w.]+) -->\n((?:.+\n)+)", re.MULTILINE)
+
+NOT_FOR_USERS = {
+    "ClientWatch": {"slot_in"},
+    "Connection": {"close_session", "core"},
+    "Layout": {"fits", "is_like_ours", "misfit", "prefix", "require"},
+    "PendingReply": {"fail", "read", "settle", "succeed"},
+    "SASL": {"mechanism_for"},
+}
+"""Methods of public classes that are for the library itself."""
+
+
+def names_on(page: str) -> list[tuple[str, str]]:
+    """The names that a page documents, each after its module."""
+    return [
+        (module, name)
+        for module, text in _NAMES.findall(page)
+        for name in re.findall(r"`(\w+)`", text)
+    ]
+
+
+def _directive(module: str, name: str) -> str:
+    thing = getattr(importlib.import_module(module), name)
+    if inspect.isclass(thing):
+        kind = "autoexception" if issubclass(thing, BaseException) else "autoclass"
+    elif inspect.isroutine(thing):
+        kind = "autofunction"
+    else:
+        return "\n   ".join([f".. py:data:: {module}.{name}", "", *_said_of(name, thing, module)])
+    lines = [f".. {kind}:: {module}.{name}"]
+    if hidden := NOT_FOR_USERS.get(name):
+        lines.append(f"   :exclude-members: {', '.join(sorted(hidden))}")
+    return "\n".join(lines)
+
+
+def _said_of(name: str, thing: object, public: str) -> list[str]:
+    """What stands below a constant, in the module that defines it."""
+    for module in sorted(m for m in sys.modules if m.startswith("aiolead")):
+        if getattr(sys.modules[module], name, None) is thing:
+            said = ModuleAnalyzer.for_module(module).find_attr_docs().get(("", name))
+            if said:
+                return converted(said, None, public)
+    raise ValueError(f"nothing is said of {public}.{name} where it is defined")
+
+
+def _document(app: Sphinx, docname: str, source: list[str]) -> None:
+    def directives(match: re.Match[str]) -> str:
+        made = [_directive(module, name) for module, name in names_on(match[0])]
+        return "\n".join(["```{eval-rst}", *made, "```", ""])
+
+    source[0] = _NAMES.sub(directives, source[0])
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    app.connect("source-read", _document)
+    return {"parallel_read_safe": True}

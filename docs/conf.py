@@ -1,0 +1,64 @@
+"""How the pages and the docstrings become a site: `make docs`.
+
+The pages are plain Markdown, which reads well where it lies. What only the site needs stands in
+comments that begin with `<!-- sphinx`; `_site` has the extensions.
+"""
+
+import os
+import sys
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_site"))
+PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]
+
+project = "aiolead"
+author = copyright = "The aiolead maintainers"
+version = release = PROJECT["version"]
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "hidden",
+    "outside",
+    "docstrings",
+    "names",
+    "reference",
+]
+exclude_patterns = ["_site"]
+nitpicky = True
+html_theme = "furo"
+html_title = f"aiolead {release}"
+html_copy_source = False
+# A page about the code is about the code of this version; it is in the repository.
+html_show_sourcelink = False
+
+myst_heading_anchors = 4
+smartquotes = False
+
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "BaseException,Exception,OSError,int,str,tuple,dict,Enum,Mapping,Generic",
+}
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints_format = "short"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+# Tables that are made by the tests stand two levels below the title.
+suppress_warnings = ["myst.header"]
+
+# Other projects' names lead to their pages where the site is built for others to read; everywhere
+# else it is built without a network.
+if os.environ.get("AIOLEAD_DOCS_ONLINE"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "anyio": ("https://anyio.readthedocs.io/en/stable", None),
+        "trio": ("https://trio.readthedocs.io/en/stable", None),
+    }

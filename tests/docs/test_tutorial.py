@@ -1,0 +1,90 @@
+"""The tutorial, as somebody follows it: workers are stopped, killed, frozen; their test passes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from support.docs import TUTORIAL, Program, blocks
+from support.waiting import until
+
+LEADS = r"process (\d+) leads, token (\d+)"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A directory with the files that the page says to save."""
+    text = TUTORIAL.read_text()
+    names = re.findall(r"Save this as\s+`(\w+\.py)`:\n", text)
+    programs = blocks(TUTORIAL)
+    assert names == ["worker.py", "test_worker.py"]
+    for name, block in zip(names, programs, strict=True):
+        (tmp_path / name).write_text(block.source)
+    # Nobody wants to wait for seconds here.
+    worker = tmp_path / "worker.py"
+    source = worker.read_text()
+    assert source.count("session_timeout=4") == source.count("asyncio.sleep(1)") == 1
+    source = source.replace("session_timeout=4", "session_timeout=1.5")
+    worker.write_text(source.replace("asyncio.sleep(1)", "asyncio.sleep(0.5)"))
+    return tmp_path
+
+
+def test_one_of_the_workers_sends_bills_whatever_happens(
+    here: Path, embedded: str, chroot: str
+) -> None:
+    def start() -> Program:
+        worker = Program(sys.executable, "worker.py", hosts=embedded + chroot, cwd=here)
+        running.enter_context(worker)
+        worker.wait_for("gets in line")
+        return worker
+
+    def lead(worker: Program) -> int:
+        pid, token = worker.wait_for(LEADS).groups()
+        worker.wait_for("sends bill")
+        tokens.append(int(token))
+        return int(pid)
+
+    tokens: list[int] = []
+    with ExitStack() as running:
+        stopped = start()
+        lead(stopped)
+        killed = start()
+        stopped.interrupt()
+        assert stopped.finish() == -signal.SIGINT
+        pid = lead(killed)
+        frozen = start()
+        os.kill(pid, signal.SIGKILL)
+        pid = lead(frozen)
+        last = start()
+        # Between two bills, and not within a transaction, which others would wait for.
+        before = len(frozen.lines)
+        until(lambda: len(frozen.lines) > before, "it sends one more")
+        os.kill(pid, signal.SIGSTOP)
+        lead(last)
+        os.kill(pid, signal.SIGCONT)
+        # It gets in line again: behind the one that leads now, and after that one it leads.
+        last.wait_for("sends bill")
+        last.interrupt()
+        assert last.finish() == -signal.SIGINT
+        assert lead(frozen) == pid
+        said = [*stopped.lines, *killed.lines, *frozen.lines, *last.lines]
+
+    assert tokens == sorted(set(tokens))
+    with closing(sqlite3.connect(here / "bills.db")) as database:
+        bills = database.execute("SELECT number, token FROM bills ORDER BY number").fetchall()
+    assert [token for _, token in bills] == sorted(token for _, token in bills)
+    assert {token for _, token in bills} == set(tokens)
+    sent = sorted(int(match[1]) for line in said if (match := re.search(r"bill (\d+)$", line)))
+    assert len(sent) == len(set(sent))
+
+
+def test_its_test_passes(here: Path) -> None:
+    command = ("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", "-q", "test_worker.py")
+    said = Program(sys.executable, *command, cwd=here).run()
+    assert said[-1].startswith("2 passed"), said
