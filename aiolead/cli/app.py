@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from signal import SIGPIPE
 
-from cyclopts import App, CycloptsError, UnknownOptionError
+from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
 from ..errors import AioleadError
 from . import exits
@@ -16,9 +16,11 @@ from .child import CommandError
 from .demo import demo
 from .lock import lock
 from .observe import observe
-from .output import Reporter
+from .options import COMMON_OPTIONS
+from .output import Reporter, prepare
 from .run import run
 from .server import server
+from .settings import ConfigurationFile
 
 __all__ = ["dispatch"]
 
@@ -30,29 +32,36 @@ def _version() -> str:
         return "unknown: run from a source tree that is not installed"
 
 
-app = App(
+HOLDING = Group("Leading and locking", sort_key=1)
+OTHERS = Group("Others", sort_key=4)
+
+app: App = App(
     name="aiolead",
     help="Leader election and locks on ZooKeeper, for any program.",
     version=_version,
     result_action="return_value",
     exit_on_error=False,
     print_error=False,
+    config=ConfigurationFile(COMMON_OPTIONS, lambda: app),
 )
-app.command(run, usage="Usage: aiolead run [OPTIONS] PATH -- COMMAND...")
-app.command(lock, usage="Usage: aiolead lock [OPTIONS] PATH -- COMMAND...")
-app.command(observe, usage="Usage: aiolead observe [OPTIONS] PATH")
-app.command(server)
-app.command(demo)
+app.command(run, group=HOLDING, usage="Usage: aiolead run [OPTIONS] PATH -- COMMAND...")
+app.command(lock, group=HOLDING, usage="Usage: aiolead lock [OPTIONS] PATH -- COMMAND...")
+app.command(observe, group=HOLDING, usage="Usage: aiolead observe [OPTIONS] PATH")
+app.command(server, group=OTHERS)
+app.command(demo, group=OTHERS)
 
 
 def dispatch(arguments: Sequence[str]) -> int:
     """Runs a command line; returns the exit code."""
-    reporter = Reporter()
+    prepare()
+    arguments = list(arguments)
+    reporter = _reporter(arguments)
     try:
-        code = app(list(arguments))
+        code = app(arguments)
     except CycloptsError as error:
         hint = "see: aiolead --help"
-        if isinstance(error, UnknownOptionError) and "--" not in arguments:
+        runs_another = arguments[:1] in (["run"], ["lock"]) and "--" not in arguments
+        if isinstance(error, UnknownOptionError) and runs_another:
             hint = "a command with options of its own goes after --"
         reporter.error(f"{error} ({hint})")
         return exits.USAGE
@@ -64,6 +73,20 @@ def dispatch(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.by_signal(SIGPIPE)
     except AioleadError as error:
-        reporter.error(str(error))
+        reporter.failure(error)
         return exits.exit_code(error)
+    except Exception as error:
+        # A disk that is full, or a defect of ours: one line all the same.
+        kind = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
+        where = "" if reporter.debug else " (--debug shows where)"
+        reporter.failure(error, text=f"{kind}{error}{where}")
+        return exits.FAILED
     return code if isinstance(code, int) else exits.OK
+
+
+def _reporter(arguments: Sequence[str]) -> Reporter:
+    """For what goes wrong, also before the command line is understood."""
+    ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    wanted = os.environ.get("AIOLEAD_DEBUG", "").lower()
+    debug = "--debug" in ours or wanted in ("1", "true", "yes", "on")
+    return Reporter(as_json="--json" in ours, debug=debug)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from .demo_troupe import Member, Troupe
 from .keeper import clock
-from .output import is_fancy, write_line
+from .output import is_fancy, write_json, write_line
 
 __all__ = ["Scene", "Screen", "open_screen"]
 
@@ -107,6 +107,19 @@ class PlainScreen(Screen):
             write_line(line)
 
 
+class JSONScreen(Screen):
+    """Objects, one per line."""
+
+    def tell(self, text: str, style: str = "") -> None:
+        write_json({"at": round(self._scene.elapsed, 3), "text": " ".join(text.split())})
+
+    def refresh(self) -> None:
+        pass
+
+    def sum_up(self, lines: list[tuple[str, str]]) -> None:
+        write_json({"summary": [line.strip() for line, _ in lines if line.strip()]})
+
+
 class LiveScreen(Screen):
     """A table that is kept up to date, and below it what happens."""
 
@@ -172,6 +185,13 @@ class LiveScreen(Screen):
 _NUMBERS = ("pid", "fencing token", "led for")
 
 
-def open_screen(scene: Scene) -> Screen:
-    """The kind of screen that suits standard output."""
+def open_screen(scene: Scene, *, as_json: bool) -> Screen:
+    """The kind of screen that suits standard output.
+
+    Args:
+        scene: what there is to show.
+        as_json: whether a program reads it.
+    """
+    if as_json:
+        return JSONScreen(scene)
     return LiveScreen(scene) if is_fancy() else PlainScreen(scene)

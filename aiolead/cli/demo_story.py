@@ -47,7 +47,7 @@ async def _play_on(common: Common, hosts: str, title: str) -> int:
     async with common.connect(hosts) as client:
         with Troupe(NAMES, arguments) as troupe:
             scene = Scene(title, troupe)
-            with open_screen(scene) as screen:
+            with open_screen(scene, as_json=common.as_json) as screen:
                 story = _Story(scene, screen, client, path)
                 failure = await story.tell()
         if failure is not None:

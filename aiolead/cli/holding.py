@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from signal import SIGHUP, SIGINT, SIGTERM
 
 import anyio
 
-from .. import Client, Held, TenureContext, Term
+from .. import Client, Held, TenureContext, Term, WriteHeld
 from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
 from ..paths import validate
-from . import exits
+from . import exits, shown
 from .child import Child, CommandError, Ended, Patience, find_command
 from .keeper import clock
 from .options import Common
@@ -36,6 +36,7 @@ class Job:
         noun: what is had: "leadership of", "lock".
         hold: makes what waits for our turn and holds it.
         command: the command and its arguments.
+        shell: whether it is one argument, for a shell.
         grace: how long after SIGTERM the command is killed if what was held is lost, in seconds.
         forever: whether to contend again after that, and after the command has ended.
         not_acquired: what to exit with when it cannot be had in time.
@@ -45,8 +46,9 @@ class Job:
     path: str
     verb: str
     noun: str
-    hold: Callable[[Client], TenureContext[Term] | TenureContext[Held]]
+    hold: Callable[[Client], TenureContext[Term] | TenureContext[Held] | TenureContext[WriteHeld]]
     command: tuple[str, ...]
+    shell: bool = False
     grace: float | None = None
     forever: bool = False
     not_acquired: int = exits.NOT_ACQUIRED
@@ -69,6 +71,10 @@ def keep(job: Job, common: Common) -> int:
             f"--grace: must be 0 to {timeout / 4:g} seconds, a quarter of the session timeout "
             f"(--session-timeout is {timeout:g}), not {job.grace:g}"
         )
+    if job.shell:
+        if len(job.command) != 1:
+            raise ConfigurationError("--shell: give the command as one argument, in quotes")
+        job = replace(job, command=("/bin/sh", "-c", job.command[0]))
     find_command(job.command[0])
     with Signals() as signals:
         return common.run(lambda: Holding(job, common, signals).run())
@@ -101,7 +107,7 @@ class Holding:
                 self._reporter.error(str(error))
                 self._code = error.code
             except AioleadError as error:
-                self._reporter.error(str(error))
+                self._reporter.failure(error)
                 self._code = exits.exit_code(error)
             tasks.cancel_scope.cancel()
         if self._code is None:
@@ -133,22 +139,33 @@ class Holding:
         """Waits for our turn and runs the command; sets the exit code, if it came to that."""
         job = self._job
         with Child(job.command) as child:
-            self._reporter.state(f"waits for {job.noun} {job.path}")
+            self._reporter.state(f"waits for {job.noun} {job.path}", event="waiting", path=job.path)
             try:
                 async with job.hold(client) as held:
                     if self._asked or self._signals.pending:
                         return
-                    self._reporter.state(f"{job.verb} {job.path} (token {held.token})")
+                    self._reporter.state(
+                        f"{job.verb} {job.path} (token {held.token})",
+                        event="held",
+                        path=job.path,
+                        token=held.token,
+                        node=held.path,
+                        session=shown.hexadecimal(held.session_id),
+                    )
                     self._child = child
                     ended = await self._keep(child, client, held)
                     self._code = job.lost if ended.stopped else ended.code
                     if ended.code in self._quitting(child):
                         self._asked = ended.code - exits.by_signal(0)
             except AcquireTimeout:
-                self._reporter.error(f"did not get {job.noun} {job.path}: somebody else has it")
+                self._reporter.error(
+                    f"did not get {job.noun} {job.path}: somebody else has it",
+                    event="not acquired",
+                    path=job.path,
+                )
                 self._code = job.not_acquired
             except TenureLost as lost:
-                self._reporter.error(str(lost))
+                self._reporter.error(str(lost), event="lost", path=job.path, token=lost.token)
                 self._code = job.lost
             else:
                 self._tell_end(ended)
@@ -170,7 +187,7 @@ class Holding:
             "AIOLEAD_NODE": held.path,
             "AIOLEAD_ID": held.identity,
             "AIOLEAD_TOKEN": str(held.token),
-            "AIOLEAD_SESSION": f"{held.session_id & 0xFFFF_FFFF_FFFF_FFFF:#x}",
+            "AIOLEAD_SESSION": shown.hexadecimal(held.session_id),
             "AIOLEAD_CONNECT": self._common.hosts or "",
         }
         return await child.run(
@@ -191,7 +208,14 @@ class Holding:
     def _tell_end(self, ended: Ended) -> None:
         if ended.stopped:
             self._reporter.error(
-                f"the lease ran out while this process did not run: {self._job.path} was lost"
+                f"the lease ran out while this process did not run: {self._job.path} was lost",
+                event="lost",
+                path=self._job.path,
             )
         else:
-            self._reporter.state(f"gave up {self._job.path}: the command ended ({ended.code})")
+            self._reporter.state(
+                f"gave up {self._job.path}: the command ended ({ended.code})",
+                event="released",
+                path=self._job.path,
+                code=ended.code,
+            )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from .. import Lock
+from .. import Client, Held, Lock, ReadWriteLock, Semaphore, TenureContext, WriteHeld
 from ..errors import ConfigurationError
 from . import exits
 from .holding import Job, keep
@@ -19,9 +19,13 @@ def lock(
     path: str,
     /,
     *command: str,
-    nonblock: Annotated[bool, Parameter(alias="-n", negative="")] = False,
-    wait: Annotated[Seconds | None, Parameter(alias="-w")] = None,
+    nonblock: Annotated[bool, Parameter(alias=("-n", "--nb"), negative="")] = False,
+    wait: Annotated[Seconds | None, Parameter(alias=("-w", "--timeout"))] = None,
     conflict_exit_code: Annotated[int, Parameter(alias="-E")] = exits.NOT_ACQUIRED,
+    shared: Annotated[bool, Parameter(alias="-s", negative="")] = False,
+    exclusive: Annotated[bool, Parameter(alias=("-x", "-e"), negative="")] = False,
+    slots: int | None = None,
+    shell: Annotated[bool, Parameter(alias="-c", negative="")] = False,
     id: str | None = None,  # noqa: A002 - the name of the option
     grace: Seconds | None = None,
     lost_exit_code: int = exits.LOST,
@@ -41,10 +45,14 @@ def lock(
 
     Args:
         path: The lock, such as /locks/migrate.
-        command: The command and its arguments, after "--". No shell is involved.
+        command: The command and its arguments, after "--". No shell is involved, but for --shell.
         nonblock: Do not wait for the lock.
         wait: How long to wait for the lock, in seconds. Default: for ever.
         conflict_exit_code: What to exit with if the lock was not had in time.
+        shared: Share a read/write lock with all others that do; --exclusive locks them out.
+        exclusive: Have a read/write lock alone, as opposed to those with --shared.
+        slots: How many may hold it at once: one of so many permits of a semaphore.
+        shell: The command is one argument, for /bin/sh.
         id: What others see as the holder. Default: host name and process id.
         grace: How long the command has after SIGTERM when the lock is lost, in seconds: a quarter
             of the session timeout at most. Default: a tenth.
@@ -53,13 +61,28 @@ def lock(
     """
     if nonblock and wait is not None:
         raise ConfigurationError("--nonblock, --wait: one or the other")
+    if shared + exclusive + (slots is not None) > 1:
+        raise ConfigurationError("--shared, --exclusive, --slots: one of them")
+    if slots is not None and slots < 1:
+        raise ConfigurationError(f"--slots: must be 1 or more, not {slots}")
     patience = 0.0 if nonblock else wait
+
+    def hold(client: Client) -> TenureContext[Held] | TenureContext[WriteHeld]:
+        if slots is not None:
+            return Semaphore(client, path, slots, identity=id).hold(wait=patience)
+        if shared:
+            return ReadWriteLock(client, path, identity=id).read.hold(wait=patience)
+        if exclusive:
+            return ReadWriteLock(client, path, identity=id).write.hold(wait=patience)
+        return Lock(client, path, identity=id).hold(wait=patience)
+
     job = Job(
         path=path,
         verb="holds",
-        noun="the lock",
-        hold=lambda client: Lock(client, path, identity=id).hold(wait=patience),
+        noun="a slot of" if slots is not None else "the lock",
+        hold=hold,
         command=command,
+        shell=shell,
         grace=grace,
         not_acquired=conflict_exit_code,
         lost=lost_exit_code,

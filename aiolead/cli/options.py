@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import anyio
@@ -12,11 +14,14 @@ from cyclopts import Parameter
 
 import aiolead
 
+from .. import SASL, TLS
 from ..errors import ConfigurationError
 from ..model import Auth
+from . import exits
 from .output import Reporter, show_log
+from .signals import Signals, until_signal
 
-__all__ = ["BASICS", "COMMON", "Basics", "Common", "Seconds"]
+__all__ = ["BASICS", "COMMON", "COMMON_OPTIONS", "Basics", "Common", "Seconds"]
 
 T = TypeVar("T")
 
@@ -31,18 +36,28 @@ Seconds = float
 class Basics:
     """How to run, and how much to say."""
 
-    backend: Annotated[Literal["asyncio", "trio"], Parameter(env_var="AIOLEAD_BACKEND")] = "asyncio"
-    """The event loop."""
+    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False
+    """Say everything as JSON, one object per line."""
 
     quiet: Annotated[bool, Parameter(alias="-q", negative="")] = False
-    """Say nothing but errors."""
+    """Say nothing but results and errors."""
 
     verbose: Annotated[bool, Parameter(alias="-v", negative="")] = False
     """Show the log of the library."""
 
+    debug: Annotated[bool, Parameter(env_var="AIOLEAD_DEBUG", negative="")] = False
+    """Show where errors come from."""
+
+    backend: Annotated[Literal["asyncio", "trio"], Parameter(env_var="AIOLEAD_BACKEND")] = "asyncio"
+    """The event loop."""
+
+    config: Annotated[Path | None, Parameter(env_var="AIOLEAD_CONFIG")] = None
+    """The configuration file, in TOML. Default: ~/.config/aiolead/config.toml, else
+    /etc/aiolead/config.toml, if there is one."""
+
     @property
     def reporter(self) -> Reporter:
-        return Reporter(self.quiet)
+        return Reporter(self.quiet, self.as_json, self.debug)
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Runs an event loop until the work is done."""
@@ -73,10 +88,43 @@ class Common(Basics):
     """Credentials, such as digest:USER:PASSWORD. Everybody on this machine can read a command line:
     better use the environment variable."""
 
+    sasl: Annotated[str | None, Parameter(env_var="AIOLEAD_SASL")] = None
+    """A login by SASL: digest-md5:USER:PASSWORD (as --auth, better in the environment), gssapi."""
+
+    tls: Annotated[bool, Parameter(env_var="AIOLEAD_TLS", negative="")] = False
+    """Use TLS, and trust the authorities that this machine trusts. The others below imply it."""
+
+    tls_ca: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_CA")] = None
+    """Trust the authorities in this PEM file."""
+
+    tls_cert: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_CERT")] = None
+    """The PEM file with our certificate."""
+
+    tls_key: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_KEY")] = None
+    """The PEM file with its private key; if that is encrypted, the password is in the environment
+    variable AIOLEAD_TLS_KEY_PASSWORD."""
+
+    tls_hostname: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_HOSTNAME")] = None
+    """The name in the servers' certificates, where it is not the one in --hosts."""
+
+    server_version: Annotated[str | None, Parameter(env_var="AIOLEAD_SERVER_VERSION")] = None
+    """The version of ZooKeeper that all servers have at least, if they do not tell it."""
+
     @property
     def wanted_session_timeout(self) -> float:
         """In seconds."""
         return DEFAULT_SESSION_TIMEOUT if self.session_timeout is None else self.session_timeout
+
+    @property
+    def wanted_hosts(self) -> str:
+        """The connect string.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        if not self.hosts:
+            raise ConfigurationError("--hosts: not given, and AIOLEAD_HOSTS is not set")
+        return self.hosts
 
     def connect(
         self, hosts: str | None = None, *, wind_down: float | None = None
@@ -87,15 +135,59 @@ class Common(Basics):
             hosts: instead of what the options say.
             wind_down: as there.
         """
-        hosts = hosts or self.hosts
-        if not hosts:
-            raise ConfigurationError("--hosts: not given, and AIOLEAD_HOSTS is not set")
         return aiolead.connect(
-            hosts,
+            hosts or self.wanted_hosts,
             session_timeout=self.wanted_session_timeout,
             connect_timeout=self.connect_timeout,
             auth=self._credentials(),
+            sasl=self._login(),
+            ssl_context=self.wanted_tls,
+            server_version=self.server_version,
             wind_down=wind_down,
+        )
+
+    def with_client(
+        self, work: Callable[[aiolead.Client], Awaitable[int]], *, endless: bool = False
+    ) -> int:
+        """Connects, does some work, and closes the session; a signal ends it.
+
+        Args:
+            work: the work; it returns the exit code.
+            endless: whether it has no other end than a signal, so that this is how it ends well.
+
+        Returns:
+            The exit code: that of the work, or 128 + the signal.
+        """
+        code = exits.OK
+
+        async def connected() -> None:
+            nonlocal code
+            async with self.connect() as client:
+                code = await work(client)
+
+        async def main() -> int:
+            return await until_signal(signals, connected)
+
+        with Signals() as signals:
+            number = self.run(main)
+        return exits.by_signal(number) if number and not endless else code
+
+    @property
+    def wanted_tls(self) -> TLS | None:
+        """How to use TLS; None if it is not wanted.
+
+        Raises:
+            ConfigurationError: the options do not go together.
+        """
+        given = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_hostname)
+        if not self.tls and all(value is None for value in given):
+            return None
+        return TLS(
+            ca=self.tls_ca,
+            cert=self.tls_cert,
+            key=self.tls_key,
+            password=os.environ.get("AIOLEAD_TLS_KEY_PASSWORD") if self.tls_cert else None,
+            server_hostname=self.tls_hostname,
         )
 
     def _credentials(self) -> list[Auth]:
@@ -105,8 +197,25 @@ class Common(Basics):
         if not scheme or not colon:
             # What was given may be a password: it is not shown.
             raise ConfigurationError("--auth: must be SCHEME:CREDENTIAL")
-        return [Auth(scheme, credential.encode())]
+        return [Auth(scheme, credential.encode(errors="surrogateescape"))]
+
+    def _login(self) -> SASL | None:
+        match (self.sasl or "").split(":", 2):
+            case [""]:
+                return None
+            case ["gssapi"]:
+                return SASL.gssapi()
+            case ["digest-md5", user, password]:
+                return SASL.digest_md5(user, password)
+        raise ConfigurationError("--sasl: must be digest-md5:USER:PASSWORD, or gssapi")
 
 
 BASICS = Basics()
 COMMON = Common()
+
+COMMON_OPTIONS = frozenset(
+    "json" if field.name == "as_json" else field.name.replace("_", "-")
+    for field in fields(Common)
+    if field.name != "config"
+)
+"""The options of all commands, without their dashes."""

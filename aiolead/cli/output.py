@@ -1,38 +1,92 @@
-"""What the command says for itself: on standard error, one line at a time."""
+"""What the command says: results on standard output, all else on standard error."""
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Reporter", "is_fancy", "write_line"]
+from rich.cells import cell_len
+
+from . import shown
+
+__all__ = ["Reporter", "is_fancy", "prepare", "table", "write_bytes", "write_json", "write_line"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Says what happens.
+    """Says what happens, on standard error, one line at a time.
 
     Attributes:
         quiet: leave out everything but errors and warnings.
+        as_json: say it as JSON objects.
+        debug: show where errors come from.
     """
 
     quiet: bool = False
+    as_json: bool = False
+    debug: bool = False
 
-    def state(self, text: str) -> None:
-        """Something has changed."""
+    def state(self, text: str, **details: object) -> None:
+        """Something has changed.
+
+        Args:
+            text: what.
+            details: the same for programs; they are left out of the text.
+        """
         if not self.quiet:
-            self.error(text)
+            self._say("info", text, details)
 
-    def error(self, text: str) -> None:
+    def error(self, text: str, **details: object) -> None:
         """Something is wrong, or ends the command."""
-        line = " ".join(text.split())
+        self._say("error", text, details)
+
+    def failure(self, error: BaseException, text: str = "") -> None:
+        """An error ends the command.
+
+        Args:
+            error: the error.
+            text: what to say of it, if it does not speak for itself.
+        """
+        if self.debug:
+            with suppress(OSError):
+                traceback.print_exception(error, file=sys.stderr)
+        self.error(text or str(error) or type(error).__name__)
+
+    def _say(self, level: str, text: str, details: dict[str, object]) -> None:
+        message = shown.escaped(" ".join(text.split()))
+        if self.as_json:
+            said = {"time": shown.now(), "level": level, "message": message, **details}
+            line = shown.as_json(said)
+        else:
+            line = f"aiolead: {message}"
         try:
-            print(f"aiolead: {line}", file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
         except OSError:
             # Nobody can be told; what the command is there for goes on.
             return
+
+
+def prepare() -> None:
+    """Sees to it that anything can be written, wherever it goes.
+
+    What a terminal's encoding cannot express is escaped. Standard streams that are closed are
+    replaced: or else the next file that is opened, a connection perhaps, would take their number.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def write_line(text: str) -> None:
@@ -44,10 +98,69 @@ def write_line(text: str) -> None:
     print(text, flush=True)
 
 
+def write_json(value: Any) -> None:
+    """As `write_line`, for a value as JSON."""
+    write_line(shown.as_json(value))
+
+
+def write_bytes(data: bytes) -> None:
+    """A result that is not ours to change."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def is_terminal() -> bool:
+    """Whether standard output is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def is_fancy() -> bool:
     """Whether standard output is a terminal that colours and moving text are welcome on."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") in ("", "dumb")
-    return sys.stdout.isatty() and not plain
+    return is_terminal() and not plain
+
+
+def can_show(text: str) -> bool:
+    """Whether the encoding of standard output has all characters of a text."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+_CODES = {"dim": "2", "green": "32", "yellow": "33", "red": "31"}
+
+
+def styled(text: str, style: str) -> str:
+    """A text in a colour, where that is welcome."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if is_fancy() else text
+
+
+def table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
+) -> list[str]:
+    """The lines of a table, columns two blanks apart.
+
+    It is as wide as what is in it: a terminal that is narrower wraps the lines.
+
+    Args:
+        headings: of the columns.
+        rows: their cells, escaped already.
+        right: the headings of those columns that are flush right.
+    """
+    widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        padded: list[str] = []
+        for heading, cell, width in zip(headings, cells, widths, strict=True):
+            blanks = " " * (width - cell_len(cell))
+            padded.append(blanks + cell if heading in right else cell + blanks)
+        return "  ".join(padded).rstrip()
+
+    return [styled(line(headings), "dim"), *(line(row) for row in rows)]
 
 
 def show_log() -> None:

@@ -20,6 +20,7 @@ def run(
     *command: str,
     id: str | None = None,  # noqa: A002 - the name of the option
     forever: Annotated[bool, Parameter(negative="")] = False,
+    shell: Annotated[bool, Parameter(negative="")] = False,
     grace: Seconds | None = None,
     lost_exit_code: int = exits.LOST,
     common: Common = COMMON,
@@ -38,9 +39,10 @@ def run(
 
     Args:
         path: What is contended for, such as /jobs/scheduler.
-        command: The command and its arguments, after "--". No shell is involved.
+        command: The command and its arguments, after "--". No shell is involved, but for --shell.
         id: What others see as the leader. Default: host name and process id.
         forever: Contend again when leadership was lost, or the command has ended.
+        shell: The command is one argument, for /bin/sh.
         grace: How long the command has after SIGTERM when leadership is lost, in seconds: a quarter
             of the session timeout at most. Default: a tenth.
         lost_exit_code: What to exit with when leadership was lost while the command ran.
@@ -52,6 +54,7 @@ def run(
         noun="leadership of",
         hold=lambda client: Election(client, path, identity=id).leadership(),
         command=command,
+        shell=shell,
         grace=grace,
         forever=forever,
         lost=lost_exit_code,

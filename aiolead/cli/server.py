@@ -7,7 +7,7 @@ import anyio
 from ..errors import ConfigurationError
 from . import exits
 from .options import BASICS, Basics
-from .output import write_line
+from .output import write_json, write_line
 from .signals import Signals, until_signal
 
 __all__ = ["server"]
@@ -24,7 +24,7 @@ def server(
     It speaks ZooKeeper's protocol to every client, and keeps everything in memory: when it ends,
     all is gone. It has no copies and no protection; never use it in production.
 
-    The first line on standard output is the connect string.
+    The first line on standard output is the connect string (with --json, in an object as "hosts").
 
     Args:
         host: The address to listen on.
@@ -39,7 +39,10 @@ def server(
 
     async def serve() -> None:
         async with EmbeddedServer(host=host, port=port) as embedded:
-            write_line(embedded.connect_string)
+            if basics.as_json:
+                write_json({"hosts": embedded.connect_string})
+            else:
+                write_line(embedded.connect_string)
             reporter.state("a server for development: everything is in memory, and gone at its end")
             await anyio.sleep_forever()
 

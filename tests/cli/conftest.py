@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from support.cli import Run
+
+from aiolead.cli import main
 
 
 @pytest.fixture(params=["embedded", pytest.param("standalone", marks=pytest.mark.real)])
@@ -17,3 +20,17 @@ def hosts(request: pytest.FixtureRequest, chroot: str) -> str:
 def somewhere(embedded: str, chroot: str) -> str:
     """As `hosts`, but always the embedded server: for what does not depend on it."""
     return embedded + chroot
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command in this process."""
+    # Whoever runs the tests may have a configuration file.
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nowhere")
+
+    def run(*arguments: str, hosts: str = "") -> tuple[int, list[str], list[str]]:
+        code = main([*arguments, *(["--hosts", hosts] if hosts else [])])
+        out, err = capfd.readouterr()
+        return code, out.splitlines(), err.splitlines()
+
+    return run

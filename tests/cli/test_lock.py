@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from support.cli import Command, outcome
+from support.cli import Command, Run, objects, outcome
 
 from aiolead.cli import main
 
@@ -49,3 +49,54 @@ def test_waiting_pays(hosts: str) -> None:
 def test_not_to_wait_and_to_wait(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["lock", "-n", "-w", "1", "/mine", "--", "true"]) == 2
     assert capfd.readouterr().err == "aiolead: --nonblock, --wait: one or the other\n"
+
+
+def test_shared_and_exclusive(run: Run, hosts: str) -> None:
+    held = ("--", "sh", "-c", "echo has; exec sleep 100")
+    with Command("lock", "-s", "/mine", *held, hosts=hosts) as reader:
+        reader.out.expect("has")
+        # Another reader comes in, a writer does not.
+        options = ["--hosts", hosts, "-q", "/mine", "--", "echo", "x"]
+        assert run("lock", "-ns", *options) == (0, ["x"], [])
+        code, out, err = run("lock", "-nx", *options)
+        assert (code, out) == (75, [])
+        assert err == ["aiolead: did not get the lock /mine: somebody else has it"]
+        reader.signal(signal.SIGTERM)
+        assert reader.finish() == 128 + signal.SIGTERM
+    options = ["--hosts", hosts, "-q", "/mine", "--", "echo $((1 + 1))"]
+    assert run("lock", "-n", "-e", "-c", *options) == (0, ["2"], [])
+
+
+def test_slots(run: Run, somewhere: str) -> None:
+    held = ("--", "sh", "-c", "echo $AIOLEAD_NODE; exec sleep 100")
+    with (
+        Command("lock", "--slots", "2", "/some", *held, hosts=somewhere) as one,
+        Command("lock", "--slots", "2", "/some", *held, hosts=somewhere) as two,
+    ):
+        one.out.expect("^/some/leases/")
+        two.out.expect("^/some/leases/")
+        options = ["--hosts", somewhere, "--slots=2", "--json", "/some", "--", "echo", "x"]
+        code, out, err = run("lock", "-n", *options)
+        assert (code, out) == (75, [])
+        waiting, conflict = objects(err)
+        assert (waiting["event"], waiting["path"]) == ("waiting", "/some")
+        assert (conflict["event"], conflict["level"]) == ("not acquired", "error")
+        two.signal(signal.SIGTERM)
+        assert two.finish() == 128 + signal.SIGTERM
+        code, out, err = run("lock", "-n", *options)
+        assert (code, out) == (0, ["x"])
+        assert [said["event"] for said in objects(err)] == ["waiting", "held", "released"]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["-s", "-x"], "--shared, --exclusive, --slots: one of them"),
+        (["-x", "--slots", "2"], "--shared, --exclusive, --slots: one of them"),
+        (["--slots", "0"], "--slots: must be 1 or more, not 0"),
+        (["--shell", "--", "echo", "x"], "--shell: give the command as one argument, in quotes"),
+    ],
+)
+def test_what_does_not_go_together(run: Run, options: list[str], why: str) -> None:
+    command = [] if "--" in options else ["--", "true"]
+    assert run("lock", "/mine", *options, *command) == (2, [], [f"aiolead: {why}"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import queue
@@ -13,13 +14,18 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
+
+from kazoo.client import KazooClient
 
 import aiolead
+
+Run = Callable[..., tuple[int, list[str], list[str]]]
+"""What runs a command in this process: exit code, lines of output, lines of errors."""
 
 SOURCE = Path(aiolead.__file__).parent.parent
 WITHIN = 30.0
@@ -29,7 +35,7 @@ WITHIN = 30.0
 def environment(**more: str) -> dict[str, str]:
     """That of the tests, without what would decide where the command connects."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("AIOLEAD_")}
-    return {**env, "PYTHONPATH": str(SOURCE), **more}
+    return {**env, "PYTHONPATH": str(SOURCE), "XDG_CONFIG_HOME": "/nowhere", **more}
 
 
 class Lines:
@@ -125,6 +131,26 @@ def outcome(*arguments: str, hosts: str = "") -> tuple[int, list[str], list[str]
     with Command(*arguments, hosts=hosts) as command:
         code = command.finish()
         return code, command.out.rest(), command.err.rest()
+
+
+def objects(lines: list[str]) -> list[dict[str, Any]]:
+    """What lines of JSON say."""
+    return [json.loads(line) for line in lines]
+
+
+@contextmanager
+def somebody(hosts: str) -> Iterator[KazooClient]:
+    """Another client, whose session lives however long a test takes; makes the chroot."""
+    servers, slash, chroot = hosts.partition("/")
+    client = KazooClient(servers, timeout=10)
+    client.start(timeout=WITHIN)
+    try:
+        client.ensure_path(slash + chroot)
+        client.chroot = slash + chroot
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 class Process:

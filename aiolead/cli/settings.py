@@ -1,0 +1,118 @@
+"""The configuration file: options that nobody wants to type each time.
+
+Flags go before environment variables, and those before the file. The options at its top are for all
+commands that have them; a table is for the command that it is named after.
+
+    hosts = "zk1,zk2,zk3/app"
+    session-timeout = 15
+
+    [run]
+    grace = 2
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, final
+
+from cyclopts import App
+from cyclopts.argument import ArgumentCollection
+from cyclopts.config import Dict
+
+from ..errors import ConfigurationError
+from .output import Reporter
+
+__all__ = ["ConfigurationFile", "default_files"]
+
+_SECRET = ("auth", "sasl")
+
+
+def default_files() -> tuple[Path, ...]:
+    """Where the file is looked for if nobody says where it is: the user's, the machine's."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    home = Path(base) if base.startswith("/") else Path("~/.config").expanduser()
+    return home / "aiolead" / "config.toml", Path("/etc/aiolead/config.toml")
+
+
+@final
+class ConfigurationFile:
+    """What cyclopts calls when it has read the command line and the environment.
+
+    Args:
+        common: the options that may be at the top of the file, without their dashes.
+        commands: gives the names of all commands, which are those of the tables.
+    """
+
+    def __init__(self, common: frozenset[str], commands: Callable[[], Iterable[str]]) -> None:
+        self._common = common
+        self._commands = commands
+
+    def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+        """Gives a command those options of the file that were given nowhere else.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or makes no sense.
+        """
+        options = {name.removeprefix("--") for argument in arguments for name in argument.names}
+        if not commands or "config" not in options:
+            return
+        path = _chosen(arguments)
+        if path is None:
+            return
+        content = _read(path)
+        tables = set(self._commands())
+        common = {name: value for name, value in content.items() if name not in tables}
+        own = content.get(commands[-1], {})
+        if not isinstance(own, dict):
+            raise ConfigurationError(f"--config: {path}: {commands[-1]}: must be a table")
+        _check(path, common, self._common, "")
+        _check(path, own, options, f"[{commands[-1]}] ")
+        merged = {name: value for name, value in common.items() if name in options} | own
+        if any(name in merged for name in _SECRET) and path.stat().st_mode & stat.S_IROTH:
+            as_json, _, _ = arguments.match("--json")
+            Reporter(as_json=as_json.has_tokens).error(
+                f"{path} has credentials in it, and everybody can read it: chmod o-r"
+            )
+        Dict(data=merged, source=str(path), use_commands_as_keys=False)(app, commands, arguments)
+
+
+def _chosen(arguments: ArgumentCollection) -> Path | None:
+    """The file to read; None if there is none, and none was asked for."""
+    argument, _, _ = arguments.match("--config")
+    if argument.tokens:
+        return Path(argument.tokens[-1].value)
+    return next((path for path in default_files() if path.is_file()), None)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return _with_dashes(tomllib.loads(path.read_text("utf-8")))
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise ConfigurationError(f"--config: cannot read {path}: {why}") from None
+    except ValueError as error:
+        # That the text is no UTF-8, or where it is no TOML: neither shows what is there.
+        why = "is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ConfigurationError(f"--config: {path}: {why}") from None
+
+
+def _with_dashes(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name.replace("_", "-"): _with_dashes(value) if isinstance(value, dict) else value
+        for name, value in content.items()
+    }
+
+
+def _check(
+    path: Path, content: Mapping[str, Any], known: set[str] | frozenset[str], where: str
+) -> None:
+    for name, value in content.items():
+        if name not in known:
+            raise ConfigurationError(f"--config: {path}: {where}{name}: there is no such option")
+        if not isinstance(value, str | int | float):
+            # It may be, or hold, a password: it is not shown.
+            raise ConfigurationError(f"--config: {path}: {where}{name}: must be text or a number")
