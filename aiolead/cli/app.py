@@ -12,7 +12,9 @@ from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
 from ..errors import AioleadError
 from . import exits
+from .acl import acl
 from .child import CommandError
+from .completion import completion
 from .demo import demo
 from .lock import lock
 from .observe import observe
@@ -21,6 +23,10 @@ from .output import Reporter, prepare
 from .run import run
 from .server import server
 from .settings import ConfigurationFile
+from .tree import tree
+from .watch import watch
+from .znodes import create, get, ls, rm, stat
+from .znodes import set as set_
 
 __all__ = ["dispatch"]
 
@@ -33,6 +39,7 @@ def _version() -> str:
 
 
 HOLDING = Group("Leading and locking", sort_key=1)
+ZNODES = Group("Znodes", sort_key=2)
 OTHERS = Group("Others", sort_key=4)
 
 app: App = App(
@@ -47,8 +54,18 @@ app: App = App(
 app.command(run, group=HOLDING, usage="Usage: aiolead run [OPTIONS] PATH -- COMMAND...")
 app.command(lock, group=HOLDING, usage="Usage: aiolead lock [OPTIONS] PATH -- COMMAND...")
 app.command(observe, group=HOLDING, usage="Usage: aiolead observe [OPTIONS] PATH")
+app.command(ls, group=ZNODES, usage="Usage: aiolead ls [OPTIONS] [PATH]")
+app.command(tree, group=ZNODES, usage="Usage: aiolead tree [OPTIONS] [PATH]")
+app.command(get, group=ZNODES, usage="Usage: aiolead get [OPTIONS] PATH")
+app.command(stat, group=ZNODES, usage="Usage: aiolead stat [OPTIONS] PATH")
+app.command(set_, name="set", group=ZNODES, usage="Usage: aiolead set [OPTIONS] PATH DATA")
+app.command(create, group=ZNODES, usage="Usage: aiolead create [OPTIONS] PATH [DATA]")
+app.command(rm, group=ZNODES, usage="Usage: aiolead rm [OPTIONS] PATH")
+app.command(acl, group=ZNODES, usage="Usage: aiolead acl [OPTIONS] PATH [ENTRY...]")
+app.command(watch, group=ZNODES, usage="Usage: aiolead watch [OPTIONS] PATH")
 app.command(server, group=OTHERS)
 app.command(demo, group=OTHERS)
+app.command(completion, group=OTHERS, usage="Usage: aiolead completion SHELL")
 
 
 def dispatch(arguments: Sequence[str]) -> int:

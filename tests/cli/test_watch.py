@@ -1,0 +1,47 @@
+"""`aiolead watch`."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+from support.cli import Command, Run, somebody
+
+from aiolead import EventType, Missed, MissedReason, WatchEvent
+from aiolead.cli import watch
+
+
+def test_what_happens_to_a_tree(hosts: str) -> None:
+    with somebody(hosts) as client:
+        with Command("watch", "/app", "-r", "--json", hosts=hosts) as command:
+            command.err.expect('"message": "watches /app"')
+            client.create("/app")
+            client.create("/app/\u202ex")
+            client.set("/app", b"new")
+            command.out.expect("data changed")
+            command.signal(signal.SIGTERM)
+            assert command.finish() == 0
+            events = [json.loads(line) for line in command.out.rest()]
+    assert [(event["event"], event["path"], event["reason"]) for event in events] == [
+        ("created", "/app", None),
+        ("created", "/app/\u202ex", None),
+        ("data changed", "/app", None),
+    ]
+
+
+def test_as_text() -> None:
+    event = WatchEvent(EventType.DATA_CHANGED, "/\u202ex")
+    assert watch._as_text(event).endswith(r"Z  data changed      /\u202ex")
+    assert watch._as_json(event)["zxid"] is None
+    assert watch._as_json(WatchEvent(EventType.CREATED, "/x", 7))["zxid"] == 7
+    missed = Missed(MissedReason.RECONNECTED)
+    assert watch._as_text(missed).endswith("Z  some may be missing here: reconnected")
+    assert watch._as_json(missed)["reason"] == "reconnected"
+
+
+def test_servers_that_are_too_old(run: Run, somewhere: str) -> None:
+    code, out, err = run("watch", "/x", "--server-version", "3.5", hosts=somewhere)
+    assert (code, out) == (1, [])
+    assert err == [
+        "aiolead: a persistent watch needs ZooKeeper 3.6: connect(server_version=) says 3.5.0"
+    ]
