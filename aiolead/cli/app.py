@@ -15,7 +15,9 @@ from . import exits
 from .acl import acl
 from .child import CommandError
 from .completion import completion
+from .contenders import contenders
 from .demo import demo
+from .elect import elect
 from .lock import lock
 from .observe import observe
 from .options import COMMON_OPTIONS
@@ -53,7 +55,9 @@ app: App = App(
 )
 app.command(run, group=HOLDING, usage="Usage: aiolead run [OPTIONS] PATH -- COMMAND...")
 app.command(lock, group=HOLDING, usage="Usage: aiolead lock [OPTIONS] PATH -- COMMAND...")
+app.command(elect, group=HOLDING, usage="Usage: aiolead elect [OPTIONS] PATH")
 app.command(observe, group=HOLDING, usage="Usage: aiolead observe [OPTIONS] PATH")
+app.command(contenders, group=HOLDING, usage="Usage: aiolead contenders [OPTIONS] PATH")
 app.command(ls, group=ZNODES, usage="Usage: aiolead ls [OPTIONS] [PATH]")
 app.command(tree, group=ZNODES, usage="Usage: aiolead tree [OPTIONS] [PATH]")
 app.command(get, group=ZNODES, usage="Usage: aiolead get [OPTIONS] PATH")

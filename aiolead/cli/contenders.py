@@ -1,0 +1,180 @@
+"""`aiolead contenders`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .. import Client, Semaphore, Stat
+from ..errors import ConfigurationError, NoAuthError, NoNodeError
+from ..paths import join, validate
+from . import exits, shown
+from .line import Place, in_line
+from .options import COMMON, Common
+from .output import table, write_json, write_line
+
+__all__ = ["LONGEST_NAME", "Contender", "contenders", "read_line"]
+
+AT_ONCE = 256
+"""How many znodes are asked for in one go."""
+
+LONGEST_NAME = 60
+"""How much of what a contender calls itself is shown to people, in characters."""
+
+MOST_PERMITS = 1 << 31
+
+REVOKED = b"__REVOKE__"
+"""What the data of a znode begin with when its owner is asked to let go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Somebody in a line.
+
+    Attributes:
+        place: where.
+        path: the znode.
+        stat: what the servers know about it.
+        data: its data, which say who that is; None if they may not be read.
+    """
+
+    place: Place
+    path: str
+    stat: Stat
+    data: bytes | None
+
+    @property
+    def identity(self) -> str | None:
+        """What it calls itself; None if that may not be read."""
+        return (
+            None if self.data is None else self.data.removeprefix(REVOKED).decode(errors="replace")
+        )
+
+    @property
+    def is_asked_to_go(self) -> bool:
+        """Whether somebody has asked it to let go."""
+        return self.data is not None and self.data.startswith(REVOKED)
+
+
+def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> int:
+    """Print who is in line at a path: at an election, a lock or a semaphore, of any library.
+
+    Who may not be read is shown without a name. With --json, one object per contender: place,
+    holds, identity (null if it may not be read), session (null if none owns it), age (seconds, by
+    our clock and the servers'), created, token, path, kind (election, lock, reader, writer, permit,
+    unknown), layout (curator, kazoo, or null), asked_to_go.
+
+    Args:
+        path: What is contended for.
+        leaders: How many may lead at once.
+        common: Where to connect.
+    """
+    validate(path)
+    if leaders < 1:
+        raise ConfigurationError(f"--leaders: must be 1 or more, not {leaders}")
+
+    async def work(client: Client) -> int:
+        client.sync(path)
+        names = await client.get_children(path)
+        if "leases" in names and not in_line(names):
+            line = await _semaphore(client, path)
+        else:
+            line = await read_line(client, path, in_line(names, leaders))
+        families = sorted({one.place.family for one in line} - {"curator semaphore"})
+        if common.as_json:
+            for one in line:
+                write_json(_as_json(one))
+        elif line:
+            for row in table(_HEADINGS, [_row(one) for one in line], right=("place", "token")):
+                write_line(row)
+        else:
+            common.reporter.state(f"nobody contends for {path}")
+        if len(families) > 1:
+            common.reporter.error(
+                f"not all of these exclude each other: {', '.join(families)} (see: aiolead doctor)"
+            )
+        return exits.OK
+
+    return common.with_client(work)
+
+
+async def read_line(client: Client, path: str, places: Sequence[Place]) -> list[Contender]:
+    """Reads who the contenders are; those that have gone meanwhile are left out."""
+    found: list[Contender] = []
+    for begin in range(0, len(places), AT_ONCE):
+        some = [(place, join(path, place.name)) for place in places[begin : begin + AT_ONCE]]
+        asked = [(place, where, client.get(where)) for place, where in some]
+        for place, where, reply in asked:
+            try:
+                data, stat = await reply
+            except NoAuthError:
+                # It has no name then, but still a place, and an owner.
+                if (known := await client.exists(where)) is not None:
+                    found.append(Contender(place, where, known, None))
+            except NoNodeError:
+                continue
+            else:
+                found.append(Contender(place, where, stat, data))
+    return found
+
+
+async def _semaphore(client: Client, path: str) -> list[Contender]:
+    """Whoever has permits, then whoever waits for some."""
+    leases = await _read_below(client, join(path, "leases"), holders=MOST_PERMITS)
+    waiting = await _read_below(client, join(path, "locks"), holders=0)
+    try:
+        # Who is at the front of the line may have made permits that it does not hold yet.
+        held = {one.path for one in await Semaphore(client, path, 1).holders()}
+        leases = [one for one in leases if one.path in held]
+    except NoAuthError:
+        pass  # not all may be read: so it is not known which ones these are
+    return [
+        replace(one, place=replace(one.place, number=n + 1))
+        for n, one in enumerate(leases + waiting)
+    ]
+
+
+async def _read_below(client: Client, path: str, *, holders: int) -> list[Contender]:
+    try:
+        names = await client.get_children(path)
+    except NoNodeError:
+        return []
+    return await read_line(client, path, in_line(names, holders))
+
+
+_HEADINGS = ("place", "state", "identity", "session", "age", "token", "znode")
+
+
+def _row(one: Contender) -> list[str]:
+    owner = one.stat.ephemeral_owner
+    identity = "(not allowed to read)"
+    if one.identity is not None:
+        identity = shown.shortened(one.identity, LONGEST_NAME)
+    state = "holds" if one.place.holds else "waits"
+    return [
+        str(one.place.number),
+        f"{state}, asked to go" if one.is_asked_to_go else state,
+        identity,
+        shown.hexadecimal(owner) if owner else "none",
+        shown.age(one.stat.ctime),
+        str(one.stat.czxid),
+        shown.escaped(one.place.name),
+    ]
+
+
+def _as_json(one: Contender) -> dict[str, Any]:
+    owner = one.stat.ephemeral_owner
+    return {
+        "place": one.place.number,
+        "holds": one.place.holds,
+        "identity": one.identity,
+        "session": shown.hexadecimal(owner) if owner else None,
+        "age": round(shown.seconds_since(one.stat.ctime), 3),
+        "created": shown.moment(one.stat.ctime),
+        "token": one.stat.czxid,
+        "path": one.path,
+        "kind": one.place.what,
+        "layout": one.place.layout or None,
+        "asked_to_go": one.is_asked_to_go,
+    }

@@ -1,0 +1,149 @@
+"""`aiolead contenders`, and what it knows of lines."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import anyio
+import pytest
+from support.cli import Run, objects, somebody
+from support.recipes import joined
+
+import aiolead
+from aiolead import Election, Layout, Lock, ReadWriteLock
+from aiolead.cli.contenders import read_line
+from aiolead.cli.line import in_line, others
+
+GUID = "0123456789abcdef0123456789abcdef"
+
+
+def test_a_line(run: Run, hosts: str) -> None:
+    with somebody(hosts) as client:
+        client.create("/a")
+        session = f"{client.client_id[0]:#x}"
+        client.create(f"/a/{GUID[:16]}-1-latch-", b"host-1", ephemeral=True, sequence=True)
+        client.create("/a/_c_x-latch-", b"__REVOKE__host-2", ephemeral=True, sequence=True)
+        client.create("/a/note")
+        code, out, err = run("contenders", "/a", hosts=hosts)
+        assert (code, err) == (0, [])
+        assert [line.split()[:4] for line in out[1:]] == [
+            ["1", "holds", "host-1", session],
+            ["2", "waits,", "asked", "to"],
+        ]
+        code, out, _ = run("contenders", "/a", "--leaders", "2", "--json", hosts=hosts)
+        first, second = objects(out)
+        assert first["path"] == f"/a/{GUID[:16]}-1-latch-0000000000"
+        assert (first["kind"], first["layout"]) == ("election", "curator")
+        assert first["session"] == session
+        assert first["age"] < 3600
+        assert (second["identity"], second["asked_to_go"]) == ("host-2", True)
+        assert [one["place"] for one in (first, second)] == [1, 2]
+        assert first["holds"] is second["holds"] is True
+        assert first["token"] < second["token"]
+
+
+def test_libraries_that_do_not_see_each_other(run: Run, somewhere: str) -> None:
+    with somebody(somewhere) as client:
+        client.create(f"/{GUID}__lock__", b"kazoo", ephemeral=True, sequence=True)
+        client.create("/_c_x-lock-", b"curator", ephemeral=True, sequence=True)
+        code, out, err = run("contenders", "/", "--json", hosts=somewhere)
+        assert [one["layout"] for one in objects(out)] == ["kazoo", "curator"]
+        assert (code, len(err)) == (0, 1)
+        assert "not all of these exclude each other: curator lock, kazoo lock" in err[0]
+
+
+def test_whoever_may_not_be_read(run: Run, somewhere: str) -> None:
+    entry = "digest:somebody:HASH:r"
+    run("create", "/l/_c_x-lock-", "me", "-s", "-p", "--acl", entry, hosts=somewhere)
+    code, out, _ = run("contenders", "/l", hosts=somewhere)
+    assert (code, "(not allowed to read)" in out[1]) == (0, True)
+    code, out, _ = run("contenders", "/l", "--json", hosts=somewhere)
+    assert [(one["identity"], one["session"]) for one in objects(out)] == [(None, None)]
+
+
+def test_nobody(run: Run, somewhere: str) -> None:
+    run("create", "/l", "-p", hosts=somewhere)
+    assert run("contenders", "/l", hosts=somewhere) == (
+        0,
+        [],
+        ["aiolead: nobody contends for /l"],
+    )
+
+
+def test_a_semaphore(run: Run, hosts: str) -> None:
+    with somebody(hosts) as client:
+        for path in ("/s", "/s/leases", "/s/locks"):
+            client.create(path)
+        for holder in (b"one", b"two"):
+            client.create("/s/leases/_c_x-lease-", holder, ephemeral=True, sequence=True)
+        client.create("/s/locks/_c_x-lock-", b"three", ephemeral=True, sequence=True)
+        # At the front of the line, it has made a permit already.
+        client.create("/s/leases/0000000000-y-lease-", b"three", ephemeral=True, sequence=True)
+        code, out, err = run("contenders", "/s", "--json", hosts=hosts)
+        assert (code, err) == (0, [])
+        assert [(one["place"], one["holds"], one["identity"]) for one in objects(out)] == [
+            (1, True, "one"),
+            (2, True, "two"),
+            (3, False, "three"),
+        ]
+
+
+async def test_it_sees_the_lines_of_our_recipes_as_they_do(embedded: str, chroot: str) -> None:
+    async with aiolead.connect(embedded + chroot) as client, AsyncExitStack() as stack:
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        for name, layout in (("curator", Layout.CURATOR), ("kazoo", Layout.KAZOO)):
+            for kind in (Election, Lock, ReadWriteLock):
+                path = f"/{kind.__name__}-{name}"
+                recipes = [kind(client, path, identity=f"{n}", layout=layout) for n in range(3)]
+                if kind is ReadWriteLock:
+                    # Readers, then a writer.
+                    locks = [recipes[0].read, recipes[1].read, recipes[2].write]
+                    contexts = [lock.hold() for lock in locks]
+                    seen = recipes[0].contenders
+                elif kind is Lock:
+                    contexts = [recipe.hold() for recipe in recipes]
+                    seen = recipes[0].contenders
+                else:
+                    contexts = [recipe.leadership() for recipe in recipes]
+                    seen = recipes[0].participants
+                for n, context in enumerate(contexts):
+                    tasks.start_soon(_enter, context)
+                    await joined(client, path, n + 1)
+                expected = [(who.identity, who.path, who.is_holder) for who in await seen()]
+                line = await read_line(client, path, in_line(await client.get_children(path)))
+                assert [(one.identity, one.path, one.place.holds) for one in line] == expected
+                assert {one.place.layout for one in line} == {name}
+                assert len({one.place.family for one in line}) == 1
+        tasks.cancel_scope.cancel()
+
+
+async def _enter(context: aiolead.TenureContext[aiolead.Held]) -> None:
+    async with context:
+        await anyio.sleep_forever()
+
+
+def test_the_order_is_that_of_the_numbers() -> None:
+    names = ["b-lock-0000000009", "a-lock-2147483647", "z-lock-0000000001", "note", "config"]
+    assert [place.sequence for place in in_line(names)] == [1, 9, 2147483647]
+    assert others(names) == ["config", "note"]
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "layout"),
+    [
+        ("_c_3f0e-lock-0000000001", "lock", "curator"),
+        ("_c_3f0e-latch-0000000001", "election", "curator"),
+        ("_c_3f0e-__READ__0000000001", "reader", "curator"),
+        ("_c_3f0e-__WRIT__0000000001", "writer", "curator"),
+        (f"{GUID}__lock__0000000001", "lock", "kazoo"),
+        (f"{GUID}__rlock__0000000001", "reader", "kazoo"),
+        (f"lock-{GUID}-0000000001", "lock", ""),
+        (f"candidate-{GUID}-0000000001", "election", ""),
+        ("x-72057594037927936-0000000001", "lock", ""),
+        ("n_0000000001", "election", ""),
+        ("item0000000001", "unknown", ""),
+    ],
+)
+def test_whose_it_is(name: str, what: str, layout: str) -> None:
+    (place,) = in_line([name])
+    assert (place.what, place.layout, place.holds) == (what, layout, True)
