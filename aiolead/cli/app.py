@@ -17,7 +17,9 @@ from .child import CommandError
 from .completion import completion
 from .contenders import contenders
 from .demo import demo
+from .doctor import doctor
 from .elect import elect
+from .ensemble import ensemble
 from .lock import lock
 from .observe import observe
 from .options import COMMON_OPTIONS
@@ -42,6 +44,7 @@ def _version() -> str:
 
 HOLDING = Group("Leading and locking", sort_key=1)
 ZNODES = Group("Znodes", sort_key=2)
+SERVERS = Group("Servers", sort_key=3)
 OTHERS = Group("Others", sort_key=4)
 
 app: App = App(
@@ -67,6 +70,8 @@ app.command(create, group=ZNODES, usage="Usage: aiolead create [OPTIONS] PATH [D
 app.command(rm, group=ZNODES, usage="Usage: aiolead rm [OPTIONS] PATH")
 app.command(acl, group=ZNODES, usage="Usage: aiolead acl [OPTIONS] PATH [ENTRY...]")
 app.command(watch, group=ZNODES, usage="Usage: aiolead watch [OPTIONS] PATH")
+app.command(ensemble, group=SERVERS, usage="Usage: aiolead ensemble [OPTIONS]")
+app.command(doctor, group=SERVERS, usage="Usage: aiolead doctor [OPTIONS] [PATH...]")
 app.command(server, group=OTHERS)
 app.command(demo, group=OTHERS)
 app.command(completion, group=OTHERS, usage="Usage: aiolead completion SHELL")

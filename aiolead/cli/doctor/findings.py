@@ -1,0 +1,107 @@
+"""What an examination has found, and how it is told."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+from .. import shown
+from ..output import styled, write_json, write_line
+
+__all__ = ["Finding", "Level", "Report"]
+
+
+class Level(enum.Enum):
+    """How bad it is."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Nothing is wrong, but it is good to know."""
+    UNKNOWN = "unknown"
+    """It could not be found out."""
+    WARN = "warn"
+    """It works, and will not always."""
+    FAIL = "fail"
+    """It does not work, or is not safe."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One of them.
+
+    Attributes:
+        check: what was looked at: dns, tcp, tls, server, session, login, quorum, settings, clock,
+            path, line, ghost.
+        level: how bad it is.
+        text: what was found.
+        advice: what to do about it.
+        details: the same for programs.
+    """
+
+    check: str
+    level: Level
+    text: str
+    advice: str = ""
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+_STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+
+
+@final
+class Report:
+    """Tells findings as they come, and counts them.
+
+    Args:
+        as_json: whether a program reads it.
+        quiet: whether to leave out what is fine.
+    """
+
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+        self._as_json = as_json
+        self._quiet = quiet
+        self._counts = dict.fromkeys(Level, 0)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Tells some findings."""
+        for finding in findings:
+            self._counts[finding.level] += 1
+            if not (self._quiet and finding.level in (Level.OK, Level.NOTE)):
+                self._tell(finding)
+
+    @property
+    def has_failures(self) -> bool:
+        return self._counts[Level.FAIL] > 0
+
+    def sum_up(self) -> None:
+        """Tells how many there were of each kind."""
+        counts = {level.value: count for level, count in self._counts.items()}
+        if self._as_json:
+            write_json({"summary": counts})
+        else:
+            write_line("")
+            write_line(", ".join(f"{count} {name}" for name, count in counts.items() if count))
+
+    def _tell(self, finding: Finding) -> None:
+        if self._as_json:
+            write_json(
+                {
+                    "check": finding.check,
+                    "level": finding.level.value,
+                    "text": finding.text,
+                    "advice": finding.advice or None,
+                    **finding.details,
+                }
+            )
+            return
+        level = f"{finding.level.value:<8}"
+        style = _STYLES.get(finding.level)
+        write_line(
+            f"{styled(level, style) if style else level}{finding.check:<9} "
+            + shown.escaped(finding.text)
+        )
+        if finding.advice:
+            write_line(f"{'':<18}{shown.escaped(finding.advice)}")
