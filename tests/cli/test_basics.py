@@ -2,21 +2,74 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from support.cli import environment
+from support.cli import Run, environment
 
 from aiolead import errors
 from aiolead.cli import exits, main
+from aiolead.cli.app import app
+from aiolead.cli.options import COMMON_OPTIONS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text()
+COMMANDS = [name for name in app if not name.startswith("-")]
 
 
-def test_help(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    shown = capfd.readouterr().out
-    for command in ("run", "lock", "observe", "server", "demo"):
-        assert f" {command} " in shown
+def test_help(run: Run) -> None:
+    code, out, _ = run("--help")
+    assert (code, len(COMMANDS) > 15) == (0, True)
+    for command in COMMANDS:
+        assert any(f"│ {command} " in line for line in out)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(run: Run, command: str) -> None:
+    code, out, err = run(command, "--help")
+    assert (code, err) == (0, [])
+    text = " ".join(out)
+    # All have these, but for one whose output is a program.
+    for option in ("--json", "--debug", "--config"):
+        assert (option in text) == (command != "completion")
+
+
+def test_all_commands_and_options_are_on_their_page() -> None:
+    for command in COMMANDS:
+        assert re.search(rf"^\| .*`{command}[ `].*\|", PAGE, re.MULTILINE), command
+    for option in COMMON_OPTIONS - {"quiet", "verbose"} | {"config", "patience", "admin-port"}:
+        assert f"`--{option}`" in PAGE, option
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(run: Run, shell: str) -> None:
+    code, out, err = run("completion", shell)
+    assert (code, err) == (0, [])
+    script = "\n".join(out)
+    for known in ("contenders", "session-timeout", "nonblock"):
+        assert known in script
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["frobnicate"], "see: aiolead --help"),
+        (["ls", "--frobnicate"], "see: aiolead --help"),
+        (["run", "/x", "ls", "--frobnicate"], "a command with options of its own goes after --"),
+        (["completion", "tcsh"], "see: aiolead --help"),
+        (["lock"], "see: aiolead --help"),
+    ],
+    ids=str,
+)
+def test_what_there_is_not(run: Run, arguments: list[str], why: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out, len(err)) == (2, [], 1)
+    assert err[0].startswith("aiolead: ")
+    assert err[0].endswith(f"({why})")
 
 
 def test_version(capfd: pytest.CaptureFixture[str]) -> None:
