@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..paths import sequence_of
 
-__all__ = ["Place", "in_line", "others"]
+__all__ = ["Place", "in_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,6 @@ def in_line(names: Iterable[str], holders: int = 1) -> list[Place]:
         Place(n + 1, name, sequence, kind.what, kind.layout, kind.family, n < first)
         for n, ((sequence, name), kind) in enumerate(zip(found, kinds, strict=True))
     ]
-
-
-def others(names: Iterable[str]) -> list[str]:
-    """The children of a path that are no contenders, in the order of their names."""
-    return sorted(name for name in names if sequence_of(name) is None)
 
 
 def _kind(name: str) -> _Kind:

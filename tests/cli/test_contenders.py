@@ -12,7 +12,7 @@ from support.recipes import joined
 import aiolead
 from aiolead import Election, Layout, Lock, ReadWriteLock
 from aiolead.cli.contenders import read_line
-from aiolead.cli.line import in_line, others
+from aiolead.cli.line import in_line
 
 GUID = "0123456789abcdef0123456789abcdef"
 
@@ -125,7 +125,6 @@ async def _enter(context: aiolead.TenureContext[aiolead.Held]) -> None:
 def test_the_order_is_that_of_the_numbers() -> None:
     names = ["b-lock-0000000009", "a-lock-2147483647", "z-lock-0000000001", "note", "config"]
     assert [place.sequence for place in in_line(names)] == [1, 9, 2147483647]
-    assert others(names) == ["config", "note"]
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ... import Client, Stat
+from ... import Client, Stat, Stranger, strangers
 from ...errors import NoAuthError, NoNodeError
 from ...paths import join
 from .. import shown
 from ..contenders import LONGEST_NAME, Contender, read_line
-from ..line import in_line, others
+from ..line import in_line
 from .findings import Finding, Level
 
 __all__ = ["Look", "Sessions", "look_at", "look_for_ghosts"]
@@ -78,13 +78,15 @@ async def look_at(client: Client, path: str) -> list[Look]:
     if set(BELOW).intersection(names) and not in_line(names):
         below = [join(path, name) for name in BELOW if name in names]
         return [look for one in below for look in await look_at(client, one)]
-    line = await read_line(client, path, in_line(names))
+    places = in_line(names)
+    known = {place.name for place in places if place.layout}
+    line = await read_line(client, path, places)
     text = f"{path}: {shown.plural(len(line), 'contender')}"
     findings = [
         Finding("path", Level.OK, text, "", {**details, "contenders": len(line)}),
         *judge_sequence(path, stat),
         *judge_families(path, line),
-        *(_foreign(path, name) for name in others(names)),
+        *(_stranger(path, one) for one in strangers(names) if one.name not in known),
     ]
     return [Look(path, findings, line)]
 
@@ -143,15 +145,21 @@ def judge_families(path: str, line: Sequence[Contender]) -> Iterator[Finding]:
         yield Finding("line", Level.FAIL, text, advice, details)
 
 
-def _foreign(path: str, name: str) -> Finding:
-    # Curator sorts what it does not understand by the whole name: before all digits, it is first.
-    blocks = name < "0"
-    text = f"{path}: {name} is no contender"
-    advice = "go-zookeeper fails when it sees it; aiolead and kazoo pass over it"
-    if blocks:
-        advice = "Curator waits for it, for ever, and go-zookeeper fails: delete it"
-    details = {"path": path, "name": name}
-    return Finding("line", Level.FAIL if blocks else Level.WARN, text, advice, details)
+def _stranger(path: str, one: Stranger) -> Finding:
+    disturbed = []
+    if one.blocks:
+        disturbed.append(f"waiting for it: {', '.join(one.blocks)}")
+    if one.breaks:
+        disturbed.append(f"failing at the sight of it: {', '.join(one.breaks)}")
+    details = {
+        "path": path,
+        "name": one.name,
+        "blocks": list(one.blocks),
+        "breaks": list(one.breaks),
+    }
+    text = f"{path}: {one.name} is a contender of no library that is known"
+    level = Level.FAIL if one.blocks else Level.NOTE if one.is_harmless else Level.WARN
+    return Finding("line", level, text, "; ".join(disturbed) or "nobody minds", details)
 
 
 _GUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
