@@ -18,14 +18,14 @@ FAST = ("--session-timeout", "2")
 
 @pytest.fixture
 def terminal() -> Iterator[OnTerminal]:
-    with OnTerminal("demo", *FAST, "--backend", "trio") as demo:
+    with OnTerminal("demo", *FAST, "--backend", "trio", fresh=True) as demo:
         yield demo
 
 
 def test_piped_and_on_a_terminal(terminal: OnTerminal) -> None:
     """Both at once, since each takes its time."""
     mark = uuid.uuid4().hex
-    with Command("demo", *FAST, env={"MARK": mark}) as piped:
+    with Command("demo", *FAST, env={"MARK": mark}, fresh=True) as piped:
         assert piped.finish() == 0
         out = "\n".join(piped.out.rest())
         assert piped.err.rest() == []

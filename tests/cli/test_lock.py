@@ -14,7 +14,7 @@ def hold(hosts: str) -> Command:
     return Command("lock", "/mine", "--", "sh", "-c", "echo has; exec sleep 100", hosts=hosts)
 
 
-def test_somebody_else_has_it(somewhere: str) -> None:
+def test_somebody_else_has_it(run: Run, somewhere: str) -> None:
     with hold(somewhere) as holder:
         holder.out.expect("has")
         for options, code in [
@@ -22,9 +22,8 @@ def test_somebody_else_has_it(somewhere: str) -> None:
             (["--nonblock", "-E", "9"], 9),
             (["--wait=0.2", "--conflict-exit-code=1"], 1),
         ]:
-            got, out, err = outcome(
-                *("lock", "-q", *options, "/mine", "--", "echo", "x"), hosts=somewhere
-            )
+            where = ["--hosts", somewhere, "-q", "/mine"]
+            got, out, err = run("lock", *options, *where, "--", "echo", "x")
             assert (got, out) == (code, [])
             assert err == ["aiolead: did not get the lock /mine: somebody else has it"]
         holder.signal(signal.SIGTERM)

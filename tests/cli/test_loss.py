@@ -17,6 +17,7 @@ import pytest
 from support.cli import WITHIN, Command, Process, environment
 from support.raw import RawClient
 
+from aiolead.cli import keeper
 from aiolead.errors import NoNodeError
 from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
 
@@ -124,10 +125,11 @@ def test_aiolead_itself_is_killed(somewhere: str) -> None:
 
 SUSPENDED = """
 import sys, time
-from aiolead.cli import keeper
+sys.path.insert(0, sys.argv[1])  # the module alone, as it is run
+import keeper
 jump = time.monotonic() + 0.5
 keeper.clock = lambda: time.monotonic() + (3600 if time.monotonic() > jump else 0)
-keeper.main(int(sys.argv[1]), sys.argv[2:])
+keeper.main(int(sys.argv[2]), sys.argv[3:])
 """
 
 
@@ -135,8 +137,10 @@ def test_the_machine_was_suspended() -> None:
     """The keeper's own sleep does not count that time; it has to look at the clock."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        script = [sys.executable, "-c", SUSPENDED, str(theirs.fileno()), "sleep", "1000"]
-        keeper = subprocess.Popen(script, pass_fds=[theirs.fileno()], env=environment())
+        folder = str(Path(keeper.__file__).parent)
+        script = [sys.executable, "-c", SUSPENDED, folder]
+        script += [str(theirs.fileno()), "sleep", "1000"]
+        process = subprocess.Popen(script, pass_fds=[theirs.fileno()], env=environment())
         theirs.close()
         ours.settimeout(WITHIN)
         until = time.monotonic() + 1000
@@ -145,7 +149,7 @@ def test_the_machine_was_suspended() -> None:
         with ours.makefile() as messages:
             assert "started" in json.loads(messages.readline())
             assert json.loads(messages.readline())["stopped"]
-        assert keeper.wait(WITHIN) == 0
+        assert process.wait(WITHIN) == 0
 
 
 def test_the_keeper_is_killed(somewhere: str) -> None:
@@ -153,8 +157,8 @@ def test_the_keeper_is_killed(somewhere: str) -> None:
         child, _, node = works(command)
         with child:
             gone = Disappearance(somewhere, node)
-            keeper = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[1])
-            os.kill(keeper, signal.SIGKILL)
+            parent = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(parent, signal.SIGKILL)
             assert child.death() < gone.times()[1]
             assert command.finish() == 1
 

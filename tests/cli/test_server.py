@@ -13,7 +13,7 @@ from aiolead.cli import main
 
 
 def test_another_client_can_use_it() -> None:
-    with Command("server", "--port", "0") as server:
+    with Command("server", "--port", "0", fresh=True) as server:
         hosts = server.out.expect(r"^127\.0\.0\.1:\d+$")[0]
         server.err.expect("for development: everything is in memory")
         client = KazooClient(hosts)

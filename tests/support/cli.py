@@ -23,6 +23,7 @@ from typing import IO, Any, Self
 from kazoo.client import KazooClient
 
 import aiolead
+from support.ready import ReadyProcess
 
 Run = Callable[..., tuple[int, list[str], list[str]]]
 """What runs a command in this process: exit code, lines of output, lines of errors."""
@@ -82,22 +83,33 @@ class Command:
         *arguments: the command line.
         hosts: for `AIOLEAD_HOSTS`.
         env: over the environment.
+        fresh: start Python for it, rather than fork a process that has imported everything; where
+            the start itself is tested, or what the system knows of the process's environment.
     """
 
-    def __init__(self, *arguments: str, hosts: str = "", env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        hosts: str = "",
+        env: dict[str, str] | None = None,
+        fresh: bool = False,
+    ) -> None:
         more = dict(env or {})
         if hosts:
             more["AIOLEAD_HOSTS"] = hosts
-        # Who runs the tests in the background may have SIGINT ignored, which would be inherited.
-        fresh = ["env", "--default-signal=INT,HUP"]
-        self.process = subprocess.Popen(
-            [*fresh, sys.executable, "-m", "aiolead", *arguments],
-            env=environment(**more),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.process: subprocess.Popen[str] | ReadyProcess
+        if fresh:
+            # Who runs the tests in the background may have SIGINT ignored, which is inherited.
+            self.process = subprocess.Popen(
+                ["env", "--default-signal=INT,HUP", sys.executable, "-m", "aiolead", *arguments],
+                env=environment(**more),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        else:
+            self.process = ReadyProcess(arguments, environment(**more))
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.out = Lines(self.process.stdout)
@@ -189,22 +201,27 @@ class OnTerminal:
     Args:
         *arguments: the command line.
         hosts: for `AIOLEAD_HOSTS`.
+        fresh: as for a `Command`.
     """
 
-    def __init__(self, *arguments: str, hosts: str = "") -> None:
+    def __init__(self, *arguments: str, hosts: str = "", fresh: bool = False) -> None:
         self.mark = uuid.uuid4().hex
         """What its environment, and that of its children, has as `MARK`."""
         env = environment(TERM="xterm", COLUMNS="80", LINES="24", MARK=self.mark, NO_COLOR="")
         if hosts:
             env["AIOLEAD_HOSTS"] = hosts
         self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            ["setsid", "--ctty", sys.executable, "-m", "aiolead", *arguments],
-            env=env,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-        )
+        self.process: subprocess.Popen[bytes] | ReadyProcess
+        if fresh:
+            self.process = subprocess.Popen(
+                ["setsid", "--ctty", sys.executable, "-m", "aiolead", *arguments],
+                env=env,
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+            )
+        else:
+            self.process = ReadyProcess(arguments, env, slave)
         os.close(slave)
         self._shown = b""
         self._news = threading.Condition()
