@@ -3,58 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from .. import Client, Semaphore, Stat
+from .. import Client, Semaphore
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import join, validate
 from . import exits, shown
-from .line import Place, in_line
+from .line import LONGEST_NAME, Contender, Place, in_line
 from .options import COMMON, Common
 from .output import table, write_json, write_line
 
-__all__ = ["LONGEST_NAME", "Contender", "contenders", "read_line"]
+__all__ = ["contenders", "read_line"]
 
 AT_ONCE = 256
 """How many znodes are asked for in one go."""
 
-LONGEST_NAME = 60
-"""How much of what a contender calls itself is shown to people, in characters."""
-
 MOST_PERMITS = 1 << 31
-
-REVOKED = b"__REVOKE__"
-"""What the data of a znode begin with when its owner is asked to let go."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contender:
-    """Somebody in a line.
-
-    Attributes:
-        place: where.
-        path: the znode.
-        stat: what the servers know about it.
-        data: its data, which say who that is; None if they may not be read.
-    """
-
-    place: Place
-    path: str
-    stat: Stat
-    data: bytes | None
-
-    @property
-    def identity(self) -> str | None:
-        """What it calls itself; None if that may not be read."""
-        return (
-            None if self.data is None else self.data.removeprefix(REVOKED).decode(errors="replace")
-        )
-
-    @property
-    def is_asked_to_go(self) -> bool:
-        """Whether somebody has asked it to let go."""
-        return self.data is not None and self.data.startswith(REVOKED)
 
 
 def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> int:

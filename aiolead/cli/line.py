@@ -6,9 +6,16 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..model import Stat
 from ..paths import sequence_of
 
-__all__ = ["Place", "in_line"]
+__all__ = ["LONGEST_NAME", "Contender", "Place", "in_line"]
+
+LONGEST_NAME = 60
+"""How much of what a contender calls itself is shown to people, in characters."""
+
+REVOKED = b"__REVOKE__"
+"""What the data of a znode begin with when its owner is asked to let go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,35 @@ class Place:
     layout: str
     family: str
     holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Somebody in a line.
+
+    Attributes:
+        place: where.
+        path: the znode.
+        stat: what the servers know about it.
+        data: its data, which say who that is; None if they may not be read.
+    """
+
+    place: Place
+    path: str
+    stat: Stat
+    data: bytes | None
+
+    @property
+    def identity(self) -> str | None:
+        """What it calls itself; None if that may not be read."""
+        return (
+            None if self.data is None else self.data.removeprefix(REVOKED).decode(errors="replace")
+        )
+
+    @property
+    def is_asked_to_go(self) -> bool:
+        """Whether somebody has asked it to let go."""
+        return self.data is not None and self.data.startswith(REVOKED)
 
 
 def in_line(names: Iterable[str], holders: int = 1) -> list[Place]:

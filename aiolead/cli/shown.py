@@ -23,6 +23,7 @@ __all__ = [
     "preview",
     "seconds_since",
     "shortened",
+    "span",
     "stat_as_json",
     "text_of",
 ]
@@ -126,13 +127,18 @@ def seconds_since(milliseconds: int) -> float:
 
 def age(milliseconds: int) -> str:
     """How long ago a moment of a server's clock was, by ours, in words."""
-    seconds = int(seconds_since(milliseconds))
+    return span(seconds_since(milliseconds))
+
+
+def span(seconds: float) -> str:
+    """A time in words, in two units at most."""
+    whole = max(0, int(seconds))
     for unit, name, below in ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1)):
-        if seconds >= unit:
-            rest = seconds % unit // below
+        if whole >= unit:
+            rest = whole % unit // below
             names = {3600: "h", 60: "min", 1: "s"}
-            return f"{seconds // unit} {name} {rest} {names[below]}"
-    return f"{seconds} s"
+            return f"{whole // unit} {name} {rest} {names[below]}"
+    return f"{whole} s"
 
 
 # --- JSON --------------------------------------------------------------------------------------

@@ -14,9 +14,17 @@ from typing import final
 import anyio
 
 from .. import EnsembleConfig
-from .words import Inquirer, NotToldError, Server, by_colon, by_equals, by_tab
+from .words import (
+    Inquirer,
+    NotToldError,
+    Server,
+    by_colon,
+    by_equals,
+    by_tab,
+    sessions_in_cons,
+)
 
-__all__ = ["Answers", "Quorum", "ask_all", "quorum_of", "why_not"]
+__all__ = ["Answers", "Quorum", "ask_all", "connected_sessions", "quorum_of", "why_not"]
 
 SERVING = ("leader", "follower", "observer", "standalone")
 
@@ -183,14 +191,50 @@ def _number(text: str) -> int | None:
         return None
 
 
-def why_not(error: OSError) -> str:
-    """Why nobody could be connected to, or talked to."""
-    # anyio says "All connection attempts failed", and why in a group.
+async def connected_sessions(
+    inquirer: Inquirer, servers: Sequence[Server]
+) -> dict[int, str] | None:
+    """The sessions that have a connection to a server, with the addresses of their clients.
+
+    Nobody is connected to a server that refuses connections.
+
+    Returns:
+        None if not all servers tell.
+    """
+    told: list[dict[int, str] | None] = []
+
+    async def ask(server: Server) -> None:
+        try:
+            told.append(sessions_in_cons(await inquirer.word(server, "cons")))
+        except NotToldError:
+            told.append(None)
+        except OSError as error:
+            told.append({} if isinstance(_innermost(error), ConnectionRefusedError) else None)
+
+    async with anyio.create_task_group() as tasks:
+        for server in servers:
+            tasks.start_soon(ask, server)
+    found: dict[int, str] = {}
+    for each in told:
+        if each is None:
+            return None
+        found |= each
+    return found
+
+
+def _innermost(error: OSError) -> BaseException:
+    """What anyio says "All connection attempts failed" of: the cause, in a group perhaps."""
     inner: BaseException = error
     while (cause := inner.__cause__) is not None and isinstance(inner, OSError):
         inner = cause
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]
+    return inner
+
+
+def why_not(error: OSError) -> str:
+    """Why nobody could be connected to, or talked to."""
+    inner = _innermost(error)
     if isinstance(inner, TimeoutError) and not str(inner):
         return "no answer in time"
     text = str(inner)

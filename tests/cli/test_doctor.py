@@ -14,7 +14,6 @@ from support.words import Answerer
 
 import aiolead
 from aiolead import Stat
-from aiolead.cli.contenders import Contender
 from aiolead.cli.doctor.findings import Finding, Level
 from aiolead.cli.doctor.lines import (
     Sessions,
@@ -24,7 +23,7 @@ from aiolead.cli.doctor.lines import (
     look_for_ghosts,
 )
 from aiolead.cli.doctor.servers import judge_ensemble, judge_server, judge_settings
-from aiolead.cli.line import in_line
+from aiolead.cli.line import Contender, in_line
 from aiolead.cli.survey import Answers, Quorum
 from aiolead.cli.words import Server
 from aiolead.testing import EmbeddedServer

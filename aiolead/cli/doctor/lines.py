@@ -11,8 +11,8 @@ from ... import Client, Stat, Stranger, strangers
 from ...errors import NoAuthError, NoNodeError
 from ...paths import join
 from .. import shown
-from ..contenders import LONGEST_NAME, Contender, read_line
-from ..line import in_line
+from ..contenders import read_line
+from ..line import LONGEST_NAME, Contender, in_line
 from .findings import Finding, Level
 
 __all__ = ["Look", "Sessions", "look_at", "look_for_ghosts"]

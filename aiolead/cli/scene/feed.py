@@ -1,0 +1,243 @@
+"""Keeps a scene up to date, from the servers: it reads and watches, and writes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from itertools import islice
+from typing import final
+
+import anyio
+
+from ... import Client, SessionState, TreeCache, TreeEvent, TreeNode
+from ...errors import (
+    AioleadError,
+    ConnectionLossError,
+    NoNodeError,
+    ServerError,
+    SessionExpiredError,
+)
+from ...paths import basename, sequence_of, validate
+from ..survey import connected_sessions
+from ..words import Inquirer, Server
+from .scene import Scene
+
+__all__ = ["Feed", "steady_clock"]
+
+AT_ONCE = 256
+"""How many znodes are read in one go."""
+PAUSE = 0.05
+"""Least time between two looks at what has changed, in seconds; the first look is at once."""
+MAX_NODES = 100_000
+"""How many znodes there may be under each path, unless told otherwise."""
+RESERVED = "/zookeeper"
+"""ZooKeeper's own: nobody contends there."""
+
+
+def steady_clock() -> Callable[[], float]:
+    """A clock of seconds since 1970, as of now, that no change of the time of day moves."""
+    offset = time.time() - time.monotonic()
+    return lambda: offset + time.monotonic()
+
+
+@final
+class Feed:
+    """Keeps a scene up to date while `run` runs; any number of tasks may wait for what is new.
+
+        feed = Feed(client, ["/jobs"])
+        tasks.start_soon(feed.run)
+        revision = 0
+        while True:
+            revision = await feed.changed(revision)
+            show(feed.scene)
+
+    Args:
+        client: the session.
+        paths: what to show: elections and locks, or paths that have some below.
+        leaders: how many may lead at once, at an election or a lock.
+        max_nodes: how many znodes there may be under each path, contenders or not.
+        inquirer: asks the servers which sessions are connected; None not to.
+        servers: whom it asks: all of them, or nothing follows from what they say.
+        interval: between two times that it asks, in seconds.
+        clock: for the scene; `steady_clock` by default.
+
+    Raises:
+        ConfigurationError: a path is malformed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        paths: Iterable[str],
+        *,
+        leaders: int = 1,
+        max_nodes: int = MAX_NODES,
+        inquirer: Inquirer | None = None,
+        servers: Sequence[Server] = (),
+        interval: float = 2.0,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._client = client
+        self._paths = _tops(validate(path) for path in paths)
+        self._inquirer = inquirer
+        self._servers = servers
+        self._interval = interval
+        self.clock = clock or steady_clock()
+        self.scene = Scene(self._paths, leaders=leaders)
+        self._caches = [
+            TreeCache(
+                client,
+                path,
+                # Most data there are none of our business; those of contenders are read below.
+                data=False,
+                select=_is_of_interest,
+                max_nodes=max_nodes,
+            )
+            for path in self._paths
+        ]
+        self._is_open = anyio.Event()
+        self._unread: dict[str, TreeNode] = {}
+        self._todo = anyio.Event()
+        self._news = anyio.Event()
+        self._is_caught_up = self._was_quiet = False
+
+    async def changed(self, revision: int) -> int:
+        """Waits until the scene has another revision than that; gives it."""
+        while self.scene.revision == revision:
+            await self._news.wait()
+        return self.scene.revision
+
+    async def run(self) -> None:
+        """Reads, watches and asks, until it is cancelled. Once.
+
+        Raises:
+            TreeTooLargeError: there are too many znodes under a path.
+            NoAuthError: a path may not be read.
+            AioleadError: the client has come to its end.
+        """
+        failures: list[AioleadError] = []
+
+        async def guarded(work: Callable[[], Awaitable[None]]) -> None:
+            # So that an error leaves bare.
+            try:
+                await work()
+            except AioleadError as error:
+                failures.append(error)
+                tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(guarded, self._follow_link)
+            tasks.start_soon(guarded, self._follow_trees)
+            for cache in self._caches:
+                tasks.start_soon(guarded, partial(self._follow_tree, cache))
+            if self._inquirer is not None:
+                tasks.start_soon(self._ask, self._inquirer)
+        if failures:
+            raise failures[0]
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+    # --- our own link --------------------------------------------------------------------------
+
+    async def _follow_link(self) -> None:
+        async with self._client.observe() as states:
+            async for change in states:
+                if change.state is not SessionState.CONNECTED:
+                    self._is_caught_up = False
+                self.scene.set_link(change.state, change.session_id, self.clock())
+                self._todo.set()
+                self._tell()
+
+    # --- the znodes ----------------------------------------------------------------------------
+
+    async def _follow_trees(self) -> None:
+        async with AsyncExitStack() as stack:
+            for cache in self._caches:
+                await stack.enter_async_context(cache)
+            self._is_open.set()
+            while True:
+                self._todo = anyio.Event()
+                await self._read()
+                self._look()
+                with anyio.move_on_after(None if self._is_caught_up else PAUSE):
+                    await self._todo.wait()
+                await anyio.sleep(PAUSE)
+
+    def _look(self) -> None:
+        # What the caches have told by now was noted; what they tell no more they have read by now,
+        # if they are live and nothing has come since the last look.
+        is_live = all(cache.is_live for cache in self._caches)
+        is_quiet = not self._unread and not self._todo.is_set()
+        if is_live and is_quiet and self.scene.link is SessionState.CONNECTED:
+            self._is_caught_up = self._is_caught_up or self._was_quiet
+            self._was_quiet = True
+        else:
+            self._was_quiet = False
+        self.scene.settle(self.clock(), is_current=self._is_caught_up)
+        self._tell()
+
+    async def _follow_tree(self, cache: TreeCache) -> None:
+        await self._is_open.wait()
+        async for event in cache.events(initial=True):
+            self._note(event)
+            self._todo.set()
+
+    def _note(self, event: TreeEvent) -> None:
+        node = event.new
+        if node is None:
+            self._unread.pop(event.path, None)
+            self.scene.remove(event.path)
+        elif sequence_of(basename(event.path)) is None:
+            self.scene.put(event.path, node.stat, None)
+        else:
+            self._unread[event.path] = node
+
+    async def _read(self) -> None:
+        """Reads who the contenders are that have come, or have something else to say."""
+        while self._unread:
+            some = list(islice(self._unread.items(), AT_ONCE))
+            asked = [(path, node, self._client.get(path)) for path, node in some]
+            for path, node, reply in asked:
+                data: bytes | None
+                try:
+                    data, stat = await reply
+                except NoNodeError:
+                    data, stat = None, None  # the cache tells that it is gone
+                except ServerError:
+                    data, stat = None, node.stat  # it has no name then, but still a place
+                except (ConnectionLossError, SessionExpiredError):
+                    await self._client.ready()
+                    break
+                if self._unread.get(path) is node:  # ... else it has gone, or changed, meanwhile
+                    del self._unread[path]
+                    if stat is not None:
+                        self.scene.put(path, stat, data)
+
+    # --- the sessions --------------------------------------------------------------------------
+
+    async def _ask(self, inquirer: Inquirer) -> None:
+        while True:
+            revision = self.scene.revision
+            connected = await connected_sessions(inquirer, self._servers)
+            self.scene.hear(connected, self.clock())
+            if self.scene.revision != revision:
+                self._tell()
+            # Those that do not tell are not to be pestered.
+            await anyio.sleep(self._interval * (1 if connected is not None else 10))
+
+
+def _is_of_interest(path: str) -> bool:
+    return path != RESERVED
+
+
+def _tops(paths: Iterable[str]) -> list[str]:
+    """The paths that are not under one of the others."""
+    found: list[str] = []
+    for path in sorted(set(paths)):
+        if not any(top == "/" or path.startswith(f"{top}/") for top in found):
+            found.append(path)
+    return found

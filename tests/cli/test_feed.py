@@ -1,0 +1,129 @@
+"""What keeps a scene up to date."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from support.cli import WITHIN
+from support.raw import RawClient
+
+import aiolead
+from aiolead import Election, Semaphore, Term
+from aiolead.cli.scene import Feed, Link, What
+from aiolead.cli.words import Inquirer, Server
+from aiolead.errors import TreeTooLargeError
+from aiolead.testing import EmbeddedServer
+
+
+@asynccontextmanager
+async def running(feed: Feed) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(feed.run)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def until(feed: Feed, condition: Callable[[], object]) -> None:
+    """Waits until all is there, and so."""
+    with anyio.fail_after(WITHIN):
+        revision = -1
+        while not (feed.scene.is_current and condition()):
+            revision = await feed.changed(revision)
+
+
+def names(feed: Feed, path: str) -> tuple[list[str | None], list[str | None]]:
+    """Who holds, and who waits."""
+    line = feed.scene.line(path)
+    if line is None:
+        return [], []
+    return [term.identity for term in line.terms], [one.identity for one in line.waiting]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_what_recipes_do_is_seen(backend: str, hosts: str) -> None:
+    async def idle(_: Term) -> None:
+        await anyio.sleep_forever()
+
+    async def story() -> None:
+        async with aiolead.connect(hosts) as client, aiolead.connect(hosts) as other:
+            feed = Feed(client, ["/jobs", "/s", "/s/leases", "/nobody"])
+            async with running(feed), anyio.create_task_group() as tasks:
+                await until(feed, lambda: True)
+                assert [line.path for line in feed.scene.lines] == ["/jobs", "/nobody", "/s"]
+                first = Election(client, "/jobs/one", identity="first")
+                second = Election(other, "/jobs/one", identity="second")
+                async with first.leadership() as term:
+                    tasks.start_soon(second.run, idle)
+                    await until(feed, lambda: names(feed, "/jobs/one") == (["first"], ["second"]))
+                await until(feed, lambda: names(feed, "/jobs/one") == (["second"], []))
+                async with Semaphore(client, "/s", 2, identity="holder").hold():
+                    await until(feed, lambda: names(feed, "/s") == (["holder"], []))
+                seen = [one for one in feed.scene.since(0) if one.path == "/jobs/one"]
+                assert [(one.what, one.identity) for one in seen] == [
+                    (What.BEGAN, "first"),
+                    (What.JOINED, "second"),
+                    (What.BEGAN, "second"),
+                ]
+                assert seen[0].token == term.token
+                assert feed.scene.session_id == client.session_id
+                tasks.cancel_scope.cancel()
+
+    anyio.run(story, backend=backend)
+
+
+def test_sessions_and_links_that_are_lost() -> None:
+    """A contender's, then our own; who came meanwhile is found afterwards."""
+
+    async def story(server: str, expire: Callable[[int], None]) -> None:
+        host, _, port = server.partition(":")
+        inquirer = Inquirer(None, WITHIN, 0)
+        async with aiolead.connect(server) as client:
+            feed = Feed(
+                *(client, ["/"]),
+                inquirer=inquirer,
+                servers=[Server(host, int(port))],
+                interval=0.02,
+            )
+            async with running(feed):
+                with RawClient(server) as dead:
+                    dead.create("/a")
+                    dead.create("/a/_c_x-latch-", b"dead", flags=3)
+                    await until(feed, lambda: feed.scene.knows_sessions and names(feed, "/a")[0])
+                    line = feed.scene.line("/a")
+                    assert line is not None
+                    (one,) = line.contenders
+                    assert feed.scene.link_of(one) is Link.CONNECTED
+                    dead.drop()
+                    await until(feed, lambda: feed.scene.link_of(one) is Link.SILENT)
+                    assert feed.scene.since(0)[-1].what is What.SILENT
+                    with RawClient(server) as operator:
+                        session = feed.scene.session_id
+                        # What is seen of this is seen before, or after, the session's end.
+                        expire(session)
+                        operator.create("/a/_c_y-latch-", b"next", flags=3)
+                        await until(feed, lambda: feed.scene.session_id not in (0, session))
+                        await until(feed, lambda: names(feed, "/a") == (["dead"], ["next"]))
+
+    with EmbeddedServer.in_thread() as server:
+        anyio.run(story, server.connect_string, server.expire_session)
+
+
+def test_too_many_znodes(somewhere: str) -> None:
+    """It leaves bare, as what else a client raises; and what may not be read has no name."""
+
+    async def story() -> None:
+        async with aiolead.connect(somewhere) as client:
+            await client.ensure_path("/l/below")
+            closed = [aiolead.ACL(aiolead.Permission.ADMIN, "world", "anyone")]
+            mode = aiolead.CreateMode.PERSISTENT_SEQUENTIAL
+            await client.create("/l/_c_x-lock-", b"secret", acl=closed, mode=mode)
+            feed = Feed(client, ["/l"])
+            async with running(feed):
+                await until(feed, lambda: names(feed, "/l") == ([None], []))
+            with pytest.raises(TreeTooLargeError):
+                await Feed(client, ["/l"], max_nodes=2).run()
+
+    anyio.run(story)

@@ -1,0 +1,348 @@
+"""What is going on under some paths, by what was told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from aiolead import SessionState, Stat
+from aiolead.cli.scene import Happening, Line, Link, Scene, What, said
+
+NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
+MARKS = {"election": "latch-", "lock": "lock-", "reader": "__READ__", "writer": "__WRIT__"}
+
+
+class Stage:
+    """A scene, and the znodes that make it.
+
+    Znodes are named after their transaction: `a` and 7 make `/a/_c_x-latch-0000000007`. The session
+    of each is the transaction, too. They were created when the clock showed 1000.
+    """
+
+    def __init__(self, *paths: str, leaders: int = 1) -> None:
+        self.scene = Scene(paths, leaders=leaders)
+        self.scene.set_link(SessionState.CONNECTED, 1, 0.0)
+        self.told = 0
+
+    def enter(
+        self,
+        path: str,
+        zxid: int,
+        *,
+        mark: str = "latch-",
+        data: bytes | None = b"",
+        name: str = "",
+    ) -> None:
+        node = f"{path}/{name or f'_c_x-{mark}{zxid:010d}'}"
+        stat = replace(NOTHING, czxid=zxid, ephemeral_owner=zxid, ctime=1_000_000)
+        self.scene.put(node, stat, data if data != b"" else f"host-{zxid}".encode())
+
+    def leave(self, path: str, zxid: int, *, mark: str = "latch-", name: str = "") -> None:
+        self.scene.remove(f"{path}/{name or f'_c_x-{mark}{zxid:010d}'}")
+
+    def news(self, now: float, *, is_current: bool = True) -> list[Happening]:
+        """What follows from it."""
+        self.scene.settle(now, is_current=is_current)
+        new = self.scene.since(self.told)
+        self.told += len(new)
+        return new
+
+    def texts(self, now: float) -> list[str]:
+        return [said.happening_as_text(one, self.line(one.path).kind) for one in self.news(now)]
+
+    def line(self, path: str) -> Line:
+        line = self.scene.line(path)
+        assert line is not None
+        return line
+
+    def names(self, path: str) -> tuple[list[str | None], list[str | None]]:
+        """Who holds, and who waits."""
+        line = self.line(path)
+        return [term.identity for term in line.terms], [one.identity for one in line.waiting]
+
+
+def test_a_story() -> None:
+    stage = Stage()
+    stage.enter("/a", 1)
+    stage.enter("/a", 2)
+    assert stage.news(5000) == []  # it was so before we looked
+    assert stage.line("/a").kind == "election"
+    assert stage.names("/a") == (["host-1"], ["host-2"])
+    (term,) = stage.line("/a").terms
+    assert (term.not_before, term.began, term.is_exact) == (1000, 5000, False)
+    assert said.since(term, 5060) == "≤ 1 h 7 min"
+
+    stage.enter("/a", 3)
+    assert stage.texts(5001) == ["host-3 waits"]
+    stage.leave("/a", 1)
+    assert stage.texts(5002) == ["host-2 leads (token 2), after host-1"]
+    (term,) = stage.line("/a").terms
+    assert (term.began, term.is_exact, term.gap, said.since(term, 5005.5)) == (5002, True, 0, "3 s")
+    stage.leave("/a", 3)
+    stage.leave("/a", 2)
+    assert stage.texts(5010) == ["host-2 is gone: nobody leads", "host-3 does not wait any more"]
+    assert stage.line("/a").vacant_since == 5010
+    stage.enter("/a", 4)
+    assert stage.texts(5012.5) == [
+        "host-4 leads (token 4), after host-2, 2.5 s with nobody between"
+    ]
+    assert [(term.token, term.began, term.ended) for term in stage.scene.terms_of("/a")] == [
+        (1, 5000, 5002),
+        (2, 5002, 5010),
+        (4, 5012.5, None),
+    ]
+
+
+def test_whoever_was_there_and_gone_between_two_looks() -> None:
+    """The last word is never left out."""
+    stage = Stage()
+    stage.enter("/a", 1)
+    stage.news(1)
+    stage.enter("/a", 2)
+    stage.leave("/a", 1)
+    stage.leave("/a", 2)
+    stage.enter("/a", 3)
+    (began,) = stage.news(2)
+    assert (began.what, began.token, began.before and began.before.token) == (What.BEGAN, 3, 1)
+
+
+def test_a_crash_is_seen_by_the_silence_of_the_session() -> None:
+    stage = Stage()
+    stage.enter("/a", 1)
+    stage.enter("/a", 2)
+    stage.news(10)
+    holder, waits = stage.line("/a").contenders
+    assert stage.scene.link_of(holder) is Link.UNKNOWN
+    stage.scene.hear({1: "", 2: ""}, 11)
+    assert stage.scene.link_of(holder) is Link.CONNECTED
+    # Missing once it may just be moving from one server to another.
+    stage.scene.hear({2: ""}, 13)
+    assert stage.news(13) == []
+    stage.scene.hear({2: ""}, 15)
+    assert stage.texts(15) == ["host-1 has no connection, and still holds"]
+    assert stage.scene.link_of(holder) is Link.SILENT
+    assert stage.scene.link_of(waits) is Link.CONNECTED
+    stage.leave("/a", 1)
+    assert stage.texts(17) == [
+        "host-2 leads (token 2), after host-1, who had no connection for 4.0 s"
+    ]
+    assert [term.silent_since for term in stage.scene.terms_of("/a")] == [13, None]
+
+
+def test_silence_that_ends() -> None:
+    stage = Stage()
+    stage.enter("/a", 1)
+    stage.news(10)
+    for at in (11, 12):
+        stage.scene.hear({}, at)
+    stage.scene.hear({1: ""}, 13)
+    assert [one.what for one in stage.news(13)] == [What.SILENT, What.BACK]
+    for at in (14, 15):
+        stage.scene.hear({}, at)
+    assert [one.what for one in stage.news(15)] == [What.SILENT]
+    # That nobody tells any more does not mean that it is back.
+    stage.scene.hear(None, 16)
+    assert stage.news(16) == []
+    assert stage.line("/a").terms[0].silent_since is None
+
+
+def test_what_happened_while_our_link_was_lost() -> None:
+    stage = Stage()
+    stage.enter("/a", 1)
+    stage.enter("/a", 2)
+    stage.news(2000)
+    stage.scene.set_link(SessionState.SUSPENDED, 1, 2010)
+    assert not stage.scene.is_current
+    stage.scene.set_link(SessionState.CONNECTED, 1, 2020)
+    stage.leave("/a", 1)
+    (began,) = stage.news(2021)
+    assert not began.is_exact
+    assert said.happening_as_text(began, "election").endswith("(seen late)")
+    (term,) = stage.line("/a").terms
+    assert (term.not_before, term.began, term.gap) == (2010, 2021, None)
+    assert stage.scene.is_current
+    stage.leave("/a", 2)
+    assert stage.news(2030)[0].is_exact
+
+
+def test_before_all_was_seen_nothing_happens() -> None:
+    stage = Stage()
+    stage.enter("/a", 2)
+    assert stage.news(1, is_current=False) == []
+    stage.enter("/a", 1)
+    assert stage.news(2) == []
+    assert stage.names("/a") == (["host-1"], ["host-2"])
+
+
+def test_readers_and_writers() -> None:
+    stage = Stage()
+    for zxid, mark in ((1, "__READ__"), (2, "__READ__"), (3, "__WRIT__")):
+        stage.enter("/l", zxid, mark=mark)
+    stage.news(1)
+    assert stage.line("/l").kind == "read/write lock"
+    assert stage.names("/l") == (["host-1", "host-2"], ["host-3"])
+    stage.leave("/l", 1, mark="__READ__")
+    assert [(one.what, one.token) for one in stage.news(2)] == [(What.ENDED, 1)]
+    stage.leave("/l", 2, mark="__READ__")
+    (began,) = stage.news(3)
+    assert (began.what, began.token, began.before and began.before.token) == (What.BEGAN, 3, 2)
+
+
+def test_several_leaders() -> None:
+    stage = Stage(leaders=2)
+    for zxid in (1, 2, 3):
+        stage.enter("/a", zxid)
+    stage.news(1)
+    stage.leave("/a", 1)
+    assert [(one.what, one.token, one.before) for one in stage.news(2)] == [
+        (What.ENDED, 1, None),
+        (What.BEGAN, 3, None),
+    ]
+    assert stage.line("/a").terms[1].gap is None  # one of two is no gap
+    stage.leave("/a", 2)
+    stage.leave("/a", 3)
+    assert [one.what for one in stage.news(3)] == [What.ENDED, What.VACANT]
+
+
+def test_a_semaphore() -> None:
+    stage = Stage()
+    stage.enter("/s/locks", 1, mark="lock-")
+    stage.news(1)
+    assert stage.line("/s/locks").kind == "lock"
+    stage.scene.put("/s/leases", NOTHING, None)
+    stage.enter("/s/leases", 2, name="_c_x-lease-0000000000")
+    assert [one.what for one in stage.news(2)] == [What.BEGAN, What.JOINED]
+    assert stage.scene.line("/s/locks") is None
+    assert stage.line("/s").kind == "semaphore"
+    assert stage.names("/s") == (["host-2"], ["host-1"])
+    # At the front of the line, it makes its permit; it has that when it leaves the line.
+    stat = replace(NOTHING, czxid=5, ephemeral_owner=1)
+    stage.scene.put("/s/leases/0000000001-x-lease-0000000001", stat, b"host-1")
+    assert stage.news(3) == []
+    stage.leave("/s/locks", 1, mark="lock-")
+    assert {(one.what, one.token) for one in stage.news(4)} == {(What.BEGAN, 5), (What.LEFT, 1)}
+    assert stage.line("/s").families == []
+
+
+def test_items_of_a_queue_are_no_contenders() -> None:
+    stage = Stage("/known")
+    stage.scene.put("/q/item-0000000001", NOTHING, b"")
+    stage.scene.put("/a/config", NOTHING, b"")
+    stage.scene.put("/", NOTHING, b"")
+    stage.news(1)
+    assert [(line.path, line.kind) for line in stage.scene.lines] == [("/known", "")]
+    # But where somebody was told to look, all of them are shown.
+    stage.enter("/known", 1, name="x-0000000001")
+    assert [one.what for one in stage.news(2)] == [What.BEGAN]
+    assert stage.line("/known").kind == "unknown"
+
+
+def test_what_may_not_be_read_and_what_belongs_to_nobody() -> None:
+    stage = Stage()
+    stage.enter("/a", 1, data=None)
+    stage.news(1)
+    stage.scene.put("/a/_c_x-latch-0000000002", replace(NOTHING, czxid=2), b"__REVOKE__two")
+    assert stage.texts(2) == ["two waits", "two is asked to let go"]
+    holder, ghost = stage.line("/a").contenders
+    assert stage.scene.link_of(ghost) is Link.NONE
+    assert said.name_of(holder.identity) == "(not allowed to read)"
+    assert said.name_of("\x1b[2J" + "x" * 100) == r"\x1b[2J" + "x" * 56 + "…"
+    stage.scene.put("/a/_c_x-latch-0000000001", replace(NOTHING, czxid=1), b"one")
+    assert stage.news(3) == []
+    assert stage.line("/a").terms[0].identity == "one"
+
+
+def test_a_znode_of_the_same_name_is_another_term() -> None:
+    stage = Stage()
+    stage.enter("/a", 1, name="_c_x-latch-0000000000")
+    stage.news(1)
+    stage.leave("/a", 1, name="_c_x-latch-0000000000")
+    stage.enter("/a", 7, name="_c_x-latch-0000000000")
+    assert [(one.what, one.token) for one in stage.news(2)] == [(What.BEGAN, 7)]
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiolead.cli.scene.scene.MOST_LINES", 3)
+    stage = Stage("/kept")
+    stage.news(0)
+    for n in range(1, 500):
+        path = f"/{n % 10}"
+        stage.enter(path, n)
+        stage.scene.settle(n)
+        stage.leave(path, n)
+        stage.scene.settle(n + 0.5)
+    assert [line.path for line in stage.scene.lines] == ["/8", "/9", "/kept"]
+    assert len(stage.scene.since(0)) == 998
+    assert [one.number for one in stage.scene.since(996)] == [997, 998]
+    assert stage.scene.since(998) == stage.scene.since(2000) == []
+    for n in range(500, 1000):
+        stage.enter("/8", n)
+        stage.scene.settle(n)
+        stage.leave("/8", n)
+        stage.scene.settle(n + 0.5)
+    assert (len(stage.scene.since(0)), stage.scene.since(0)[-1].number) == (1000, 1998)
+    assert len(stage.scene.terms_of("/8")) == 200
+
+
+def test_as_json() -> None:
+    stage = Stage()
+    stage.enter("/a", 1)
+    stage.enter("/a", 2)
+    stage.news(2000)
+    stage.leave("/a", 1)
+    (began,) = stage.news(2001)
+    everything = said.scene_as_json(stage.scene, 2002)
+    assert {key: everything[key] for key in everything if key != "lines"} == {
+        "time": "1970-01-01T00:33:22.000Z",
+        "revision": stage.scene.revision,
+        "state": "connected",
+        "session": "0x1",
+        "is_current": True,
+        "knows_sessions": False,
+    }
+    (line,) = everything["lines"]
+    term = {
+        "identity": "host-2",
+        "token": 2,
+        "session": "0x2",
+        "znode": "/a/_c_x-latch-0000000002",
+        "began": "1970-01-01T00:33:21.000Z",
+        "not_before": "1970-01-01T00:33:21.000Z",
+        "ended": None,
+        "silent_since": None,
+        "gap": 0,
+    }
+    assert line == {
+        "path": "/a",
+        "kind": "election",
+        "vacant_since": None,
+        "terms": [term],
+        "contenders": [
+            {
+                "place": 1,
+                "holds": True,
+                "identity": "host-2",
+                "session": "0x2",
+                "link": "unknown",
+                "created": "1970-01-01T00:16:40.000Z",
+                "token": 2,
+                "znode": "/a/_c_x-latch-0000000002",
+                "kind": "election",
+                "asked_to_go": False,
+            }
+        ],
+        "families": ["curator election"],
+    }
+    happened = said.happening_as_json(began)
+    assert happened.pop("before")["identity"] == "host-1"
+    assert happened == {
+        "number": 1,
+        "time": "1970-01-01T00:33:21.000Z",
+        "event": "began",
+        "path": "/a",
+        "identity": "host-2",
+        "token": 2,
+        "is_exact": True,
+        "gap": 0,
+    }
