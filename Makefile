@@ -12,10 +12,10 @@ SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py doc
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit docs soak chaos aiozk mutants fuzz zookeeper wheel clean
+.PHONY: help demo test lint types unit docs soak chaos aiozk mutants fuzz bench bench-quick zookeeper wheel clean
 
 help: ## Lists the targets.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## Elects a leader on the embedded server, and another one when that dies.
 	$(BIN)/aiolead demo
@@ -64,8 +64,14 @@ mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices
 fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzzer's bytes: SECONDS=600, TARGET=machine.
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
+bench: zookeeper $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (three hours).
+	$(BIN)/python -m benchmarks run
+
+bench-quick: zookeeper $(VENV)/.bench ## Measures the core of it, in about three minutes.
+	$(BIN)/python -m benchmarks run --scale quick
+
 clean: ## Removes the environment and what tools left behind.
-	rm -rf $(VENV) $(REPORT) fuzz-corpus fuzz-findings build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(REPORT) benchmark-report fuzz-corpus fuzz-findings build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # The stamps say what the environment holds; it is updated when the project's metadata change.
 
@@ -83,6 +89,10 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/.base
 $(VENV)/.dev: pyproject.toml | $(VENV)/.base
 	$(PIP) install --editable '.[cli,trio]' --group dev
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/.dev
+	$(PIP) install --group bench
+	touch $@
 
 $(VENV)/.fuzz: pyproject.toml | $(VENV)/.dev
 	$(PIP) install --group fuzz

@@ -1,0 +1,1 @@
+"""aiolead beside the least that can be done, and beside its peers. See README.md."""

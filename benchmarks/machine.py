@@ -1,0 +1,49 @@
+"""The machine that a run comes from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def describe() -> dict[str, str]:
+    """What matters of it."""
+    return {
+        "processor": _first("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
+        "cores": str(len(os.sched_getaffinity(0))),
+        "memory": f"{int((_first('/proc/meminfo', 'MemTotal') or '0').split()[0]) / 2**20:.0f} GiB",
+        "system": platform.platform(),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+    }
+
+
+def busy(seconds: float = 1.0) -> float:
+    """How much of all cores was used meanwhile, from 0 to 1; nothing of ours is to run then."""
+    before = _ticks()
+    time.sleep(seconds)
+    total, idle = (now - then for now, then in zip(_ticks(), before, strict=True))
+    return round(1 - idle / max(total, 1), 3)
+
+
+def _ticks() -> tuple[int, int]:
+    """Of all cores together: in all, and without work."""
+    numbers = [int(word) for word in _lines("/proc/stat")[0].split()[1:9]]
+    return sum(numbers), numbers[3] + numbers[4]
+
+
+def _first(file: str, name: str) -> str | None:
+    return next(_named(_lines(file), name), None)
+
+
+def _named(lines: Iterable[str], name: str) -> Iterable[str]:
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            yield value.strip()
+
+
+def _lines(file: str) -> list[str]:
+    return Path(file).read_text("utf-8").splitlines()

@@ -1,0 +1,198 @@
+"""aiolead, as its documentation shows it. On asyncio, uvloop and trio alike."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+import aiolead
+
+from .interface import FIRST_WAIT, Answer, Kind, Stopwatch, now
+
+
+class Aiolead:
+    """See `interface.Peer`."""
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
+        self._clients: list[aiolead.Client] = []
+        self._over = anyio.Event()
+        self._closed: list[anyio.Event] = []
+        self._watches: list[aiolead.ClientWatch] = []
+        self._contenders = anyio.Event()
+        self._let_go = anyio.Event()
+
+    def version(self) -> str:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("aiolead")
+        except PackageNotFoundError:
+            return "from the source"
+
+    async def open(self, hosts: str, sessions: int, timeout: float) -> None:
+        self._over = anyio.Event()
+        servers = hosts.split(",")
+        for i in range(sessions):
+            connection = aiolead.connect(servers[i % len(servers)], session_timeout=timeout)
+            # In a task of its own, as a thousand of them would be in a program.
+            self._clients.append(await self._tasks.start(self._keep, connection, self._over))
+
+    async def _keep(
+        self,
+        connection: aiolead.Connection,
+        over: anyio.Event,
+        *,
+        task_status: TaskStatus[aiolead.Client],
+    ) -> None:
+        closed = anyio.Event()
+        try:
+            async with connection as client:
+                self._closed.append(closed)
+                task_status.started(client)
+                await over.wait()
+        finally:
+            closed.set()
+
+    async def close(self) -> None:
+        self._over.set()
+        for closed in self._closed:
+            await closed.wait()
+        self._clients.clear()
+        self._closed.clear()
+        self._watches.clear()
+
+    @property
+    def _client(self) -> aiolead.Client:
+        return self._clients[0]
+
+    async def gets(self, path: str, count: int) -> Answer:
+        client = self._client
+        with Stopwatch() as watch:
+            for _ in range(count):
+                await client.get(path)
+        return watch.answer()
+
+    async def pipeline(self, op: str, path: str, count: int, size: int) -> Answer:
+        client, data = self._client, bytes(size)
+        send: Any = {
+            "create": lambda path: client.create(path, data),
+            "set": lambda path: client.set(path, data),
+            "get": client.get,
+            "delete": client.delete,
+        }[op]
+        with Stopwatch() as watch:
+            replies = [send(f"{path}/n-{i}") for i in range(count)]
+            for reply in replies:
+                await reply
+        return watch.answer()
+
+    async def cycles(self, path: str, count: int) -> Answer:
+        lock = aiolead.Lock(self._client, path)
+        with Stopwatch() as watch:
+            for _ in range(count):
+                async with lock:
+                    pass
+        return watch.answer()
+
+    async def together(self, path: str, locks: int, each: int) -> Answer:
+        async def cycle(lock: aiolead.Lock) -> None:
+            for _ in range(each):
+                async with lock:
+                    pass
+
+        with Stopwatch() as watch:
+            async with anyio.create_task_group() as tasks:
+                for i in range(locks):
+                    tasks.start_soon(cycle, aiolead.Lock(self._client, f"{path}/{i}"))
+        return watch.answer()
+
+    async def watch(self, path: str, count: int) -> None:
+        client, replies = self._client, []
+        for i in range(count):
+            watch = client.make_watch()
+            self._watches.append(watch)
+            replies.append(client.exists(f"{path}/absent-{i}", watch=watch))
+        for reply in replies:
+            await reply
+
+    async def recover(self, within: float) -> Answer:
+        attempts, deadline = 0, time.monotonic() + within
+        while time.monotonic() < deadline:
+            attempts += 1
+            try:
+                await self._client.exists("/")
+                return {"usable": now(), "attempts": attempts}
+            except aiolead.ConnectionLossError:
+                await anyio.sleep(FIRST_WAIT)
+        raise TimeoutError(f"not usable after {within} s, in {attempts} attempts")
+
+    # --- contenders ----------------------------------------------------------------------------
+
+    def _context(self, kind: Kind, client: aiolead.Client, path: str) -> Any:
+        """Makes what is entered for one turn, any number of times."""
+        if kind == "lock":
+            return aiolead.Lock(client, path).hold
+        return aiolead.Election(client, path).leadership
+
+    async def turns(self, kind: Kind, path: str, each: int, hold: float) -> Answer:
+        turns: list[tuple[int, int]] = []
+
+        async def contend(client: aiolead.Client) -> None:
+            turn = self._context(kind, client, path)
+            for _ in range(each):
+                async with turn():
+                    had = now()
+                    await anyio.sleep(hold)
+                    turns.append((had, now()))
+
+        with Stopwatch() as watch:
+            async with anyio.create_task_group() as tasks:
+                for client in self._clients:
+                    tasks.start_soon(contend, client)
+        return {"turns": turns, "cpu": watch.cpu}
+
+    async def queue(self, kind: Kind, path: str, contenders: int, hold: int) -> Answer:
+        turns = [self._context(kind, client, path) for client in self._clients]
+        self._let_go, self._contenders = anyio.Event(), anyio.Event()
+        if hold:
+            await self._tasks.start(self._hold, turns[0](), self._let_go)
+        began = now()
+        self._tasks.start_soon(self._contend, turns, contenders, self._contenders)
+        return {"began": began}
+
+    async def _hold(self, turn: Any, let_go: anyio.Event, *, task_status: TaskStatus[None]) -> None:
+        async with turn:
+            task_status.started()
+            await let_go.wait()
+
+    async def _contend(self, turns: list[Any], contenders: int, done: anyio.Event) -> None:
+        async def once(turn: Any) -> None:
+            async with turn():
+                pass
+
+        async with anyio.create_task_group() as tasks:
+            for i in range(contenders):
+                tasks.start_soon(once, turns[i % len(turns)])
+        done.set()
+
+    async def drain(self) -> Answer:
+        with Stopwatch() as watch:
+            self._let_go.set()
+            await self._contenders.wait()
+        return watch.answer()
+
+    async def connects(self, hosts: str, count: int, timeout: float) -> Answer:
+        samples = []
+        for _ in range(count):
+            start = time.perf_counter()
+            async with aiolead.connect(hosts, session_timeout=timeout) as client:
+                await client.exists("/")
+                samples.append(time.perf_counter() - start)
+        return {"samples": samples}
+
+
+make = Aiolead

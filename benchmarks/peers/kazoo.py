@@ -1,0 +1,219 @@
+"""kazoo, as its documentation shows it, with its default handler: threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import kazoo
+import kazoo.client
+import kazoo.exceptions
+
+from .interface import FIRST_WAIT, Answer, Kind, Stopwatch, now
+
+_LOST = (
+    kazoo.exceptions.ConnectionLoss,
+    kazoo.exceptions.ConnectionClosedError,
+    kazoo.exceptions.OperationTimeoutError,
+    kazoo.exceptions.SessionExpiredError,
+)
+
+# A waiter takes a thread. Thousands of them, with the usual 8 MiB of address space, may be refused.
+threading.stack_size(256 * 1024)
+
+
+class Kazoo:
+    """See `interface.Peer`."""
+
+    def __init__(self) -> None:
+        self._clients: list[Any] = []
+        self._watches: list[Any] = []
+        self._contenders: list[Future[None]] = []
+        self._let_go = threading.Event()
+
+    def version(self) -> str:
+        return str(kazoo.__version__)
+
+    def open(self, hosts: str, sessions: int, timeout: float) -> None:
+        servers = hosts.split(",")
+        for i in range(sessions):
+            client = kazoo.client.KazooClient(servers[i % len(servers)], timeout=timeout)
+            client.start()
+            self._clients.append(client)
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.stop()
+            client.close()
+        self._clients.clear()
+        self._watches.clear()
+        self._contenders.clear()
+
+    @property
+    def _client(self) -> Any:
+        return self._clients[0]
+
+    def gets(self, path: str, count: int) -> Answer:
+        client = self._client
+        with Stopwatch() as watch:
+            for _ in range(count):
+                client.get(path)
+        return watch.answer()
+
+    def pipeline(self, op: str, path: str, count: int, size: int) -> Answer:
+        client, data = self._client, bytes(size)
+        send: Any = {
+            "create": lambda path: client.create_async(path, data),
+            "set": lambda path: client.set_async(path, data),
+            "get": client.get_async,
+            "delete": client.delete_async,
+        }[op]
+        with Stopwatch() as watch:
+            results = [send(f"{path}/n-{i}") for i in range(count)]
+            for result in results:
+                result.get()
+        return watch.answer()
+
+    def cycles(self, path: str, count: int) -> Answer:
+        lock = self._client.Lock(path)
+        with Stopwatch() as watch:
+            for _ in range(count):
+                with lock:
+                    pass
+        return watch.answer()
+
+    def together(self, path: str, locks: int, each: int) -> Answer:
+        def cycle(lock: Any) -> None:
+            for _ in range(each):
+                with lock:
+                    pass
+
+        mine = [self._client.Lock(f"{path}/{i}") for i in range(locks)]
+        with Stopwatch() as watch:
+            _wait_for([_start(cycle, lock) for lock in mine])
+        return watch.answer()
+
+    def watch(self, path: str, count: int) -> None:
+        results = []
+        for i in range(count):
+
+            def seen(_event: object) -> None:
+                pass
+
+            self._watches.append(seen)
+            results.append(self._client.exists_async(f"{path}/absent-{i}", watch=seen))
+        for result in results:
+            result.get()
+
+    def recover(self, within: float) -> Answer:
+        attempts, deadline = 0, time.monotonic() + within
+        while time.monotonic() < deadline:
+            attempts += 1
+            try:
+                self._client.exists("/")
+                return {"usable": now(), "attempts": attempts}
+            except _LOST:
+                time.sleep(FIRST_WAIT)
+        raise TimeoutError(f"not usable after {within} s, in {attempts} attempts")
+
+    # --- contenders ----------------------------------------------------------------------------
+
+    @staticmethod
+    def _contender(kind: Kind, client: Any, path: str) -> Callable[[Callable[[], None]], None]:
+        """Has a function called in each turn."""
+        if kind != "lock":
+            election = client.Election(path)
+            return lambda work: election.run(work)
+        lock = client.Lock(path)
+
+        def run(work: Callable[[], None]) -> None:
+            with lock:
+                work()
+
+        return run
+
+    def turns(self, kind: Kind, path: str, each: int, hold: float) -> Answer:
+        turns: list[tuple[int, int]] = []
+
+        def work() -> None:
+            had = now()
+            time.sleep(hold)
+            turns.append((had, now()))
+
+        def contend(client: Any) -> None:
+            turn = self._contender(kind, client, path)
+            for _ in range(each):
+                turn(work)
+
+        with Stopwatch() as watch:
+            _wait_for([_start(contend, client) for client in self._clients])
+        return {"turns": turns, "cpu": watch.cpu}
+
+    def queue(self, kind: Kind, path: str, contenders: int, hold: int) -> Answer:
+        self._let_go.clear()
+        if hold:
+            holds = threading.Event()
+
+            def work() -> None:
+                holds.set()
+                self._let_go.wait()
+
+            first = _start(self._contender(kind, self._client, path), work)
+            while not holds.wait(0.1):
+                if first.done():
+                    first.result()
+        # An object belongs to one contender: acquiring it takes a lock of the object's own.
+        clients = [self._clients[i % len(self._clients)] for i in range(contenders)]
+        turns = [self._contender(kind, client, path) for client in clients]
+        began = now()
+        self._contenders = [_start(turn, _nothing) for turn in turns]
+        return {"began": began}
+
+    def drain(self) -> Answer:
+        with Stopwatch() as watch:
+            self._let_go.set()
+            _wait_for(self._contenders)
+        return watch.answer()
+
+    def connects(self, hosts: str, count: int, timeout: float) -> Answer:
+        samples = []
+        for _ in range(count):
+            start = time.perf_counter()
+            client = kazoo.client.KazooClient(hosts, timeout=timeout)
+            client.start()
+            client.exists("/")
+            samples.append(time.perf_counter() - start)
+            client.stop()
+            client.close()
+        return {"samples": samples}
+
+
+def _nothing() -> None:
+    pass
+
+
+def _start(work: Callable[..., None], *arguments: Any) -> Future[None]:
+    """Runs something in a thread of its own."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work(*arguments)
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def _wait_for(futures: list[Future[None]]) -> None:
+    for future in futures:
+        future.result()
+
+
+make = Kazoo

@@ -1,0 +1,183 @@
+"""What a run has found, in pictures. It takes matplotlib: the group `bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .peers import PEERS
+from .results import Results
+
+_DELAY = "standalone+delay"
+_RATES = (
+    ("sequential-get", "per_second", "reads, one by one"),
+    ("pipelined", "create_per_second", "creates, 1,000 at once"),
+    ("pipelined", "get_per_second", "reads, 1,000 at once"),
+    ("lock-cycles", "per_second", "lock cycles"),
+    ("locks-at-once", "per_second", "50 locks at once"),
+)
+_COLOURS = {
+    "limit": "0.55",
+    "aiolead": "tab:red",
+    "kazoo": "tab:blue",
+    "aiozk": "tab:green",
+    "curator": "tab:orange",
+}
+_LINES = {"asyncio": "-", "threads": "-", "uvloop": "--", "trio": ":"}
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Draws what there are numbers for; the files.
+
+    Raises:
+        ImportError: there is no matplotlib.
+    """
+    from matplotlib import rc_context
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    # Texts as texts make the files small, and a fixed salt the same each time.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "aiolead"}):
+        for name, make in _PICTURES.items():
+            figure = make(results)
+            if figure is not None:
+                file = folder / f"{name}.svg"
+                figure.savefig(file, metadata={"Date": None})
+                files.append(file)
+    return files
+
+
+def _figure(panels: int, width: float = 4.5) -> tuple[Any, list[Any]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * panels, 4), layout="constrained")
+    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+
+
+def _style(peer: str) -> dict[str, str]:
+    kind = PEERS[peer]
+    line = "-." if kind.is_cold else _LINES[kind.loop]
+    return {"label": peer, "color": _COLOURS[kind.library], "linestyle": line}
+
+
+def _handover(results: Results) -> Any:
+    """How the latencies of hand-overs are distributed."""
+    where = [s for s in ("standalone", _DELAY) if results.peers(s, "handover-10")]
+    if not where:
+        return None
+    figure, panels = _figure(len(where))
+    for setting, axes in zip(where, panels, strict=True):
+        for peer in results.peers(setting, "handover-10"):
+            rounds = results.values(setting, "handover-10", peer, "latencies")
+            pooled = sorted(1000 * latency for each in rounds for latency in each)
+            if pooled:
+                shares = [(i + 1) / len(pooled) for i in range(len(pooled))]
+                axes.step(pooled, shares, where="post", **_style(peer))
+        axes.set(xscale="log", xlabel="ms", ylabel="share of hand-overs", title=setting)
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize="small")
+    return figure
+
+
+def _series(
+    results: Results, names: dict[int, str], key: str, setting: str = "standalone"
+) -> Iterator[tuple[str, list[int], list[float]]]:
+    """By peer: sizes, and what was measured for each."""
+    for peer in PEERS:
+        medians = {n: results.median(setting, name, peer, key) for n, name in names.items()}
+        known = {n: value for n, value in medians.items() if value is not None}
+        if known:
+            yield peer, list(known), list(known.values())
+
+
+def _contenders(results: Results) -> Any:
+    """What contenders cost, by how many there are."""
+    crowds = {n: f"crowd-{n}" for n in (100, 1000, 3000, 10_000)}
+    turns = {n: f"handover-{n}" for n in (2, 10, 50)}
+    panels = [
+        ("bytes out per joining contender, one session", crowds, "joining_bytes_out"),
+        ("bytes out per turn, a session each", turns, "bytes_out"),
+        ("seconds to queue, one session", crowds, "queue"),
+    ]
+    found = [(title, list(_series(results, names, key))) for title, names, key in panels]
+    found = [(title, series) for title, series in found if series]
+    if not found:
+        return None
+    figure, axes_of = _figure(len(found))
+    for (title, series), axes in zip(found, axes_of, strict=True):
+        for peer, sizes, numbers in series:
+            axes.plot(sizes, numbers, marker="o", **_style(peer))
+        axes.set(xscale="log", yscale="log", xlabel="contenders", title=title)
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize="small")
+    return figure
+
+
+def _herd(results: Results) -> Any:
+    """Watching the parent against watching the predecessor."""
+    if not results.herd:
+        return None
+    figure, panels = _figure(2)
+    for key, axes in zip(("events", "bytes_out"), panels, strict=True):
+        for way in dict.fromkeys(each["way"] for each in results.herd):
+            mine = [each for each in results.herd if each["way"] == way]
+            sizes = [each["contenders"] for each in mine]
+            axes.plot(sizes, [each[key] for each in mine], marker="o", label=f"watching the {way}")
+        title = "notifications" if key == "events" else "bytes from the server"
+        axes.set(xscale="log", yscale="log", xlabel="contenders", title=f"{title} per hand-over")
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize="small")
+    return figure
+
+
+def _bars(axes: Any, names: list[str], numbers: list[float], title: str) -> None:
+    axes.barh(names, numbers, color=[_COLOURS[PEERS[name].library] for name in names])
+    axes.invert_yaxis()
+    axes.set_title(title, fontsize="medium")
+    axes.grid(visible=True, axis="x", alpha=0.3)
+
+
+def _throughput(results: Results) -> Any:
+    """Operations a second, by what they are."""
+    found = [
+        (title, {peer: numbers[0] for peer, _, numbers in _series(results, {1: name}, key)})
+        for name, key, title in _RATES
+    ]
+    found = [(title, medians) for title, medians in found if medians]
+    if not found:
+        return None
+    figure, panels = _figure(len(found), width=3.4)
+    for (title, medians), axes in zip(found, panels, strict=True):
+        _bars(axes, list(medians), list(medians.values()), f"{title}, per second")
+    return figure
+
+
+def _memory(results: Results) -> Any:
+    """What the libraries, their clients, waiters and watches take."""
+    wanted = (
+        ("memory", "first", 1e-6, "library and a client, MB"),
+        ("memory", "client", 1e-3, "per client, kB"),
+        ("memory", "watch", 1.0, "per watch, bytes"),
+        ("crowd-3000", "memory", 1e-3, "per waiter (3,000), kB"),
+    )
+    found = [
+        (title, {peer: scale * n[0] for peer, _, n in _series(results, {1: name}, key)})
+        for name, key, scale, title in wanted
+    ]
+    found = [(title, medians) for title, medians in found if medians]
+    if not found:
+        return None
+    figure, panels = _figure(len(found), width=3.4)
+    for (title, medians), axes in zip(found, panels, strict=True):
+        _bars(axes, list(medians), list(medians.values()), title)
+    return figure
+
+
+_PICTURES: dict[str, Callable[[Results], Any]] = {
+    "handover": _handover,
+    "contenders": _contenders,
+    "herd": _herd,
+    "throughput": _throughput,
+    "memory": _memory,
+}

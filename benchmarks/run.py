@@ -1,0 +1,261 @@
+"""Takes the samples: every peer does the same in each round, in another order."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from aiolead.testing import BlockingServer
+
+from . import machine
+from .driver import Driver, PeerFailedError
+from .peers import PEERS, PeerKind
+from .peers.curator import CuratorNotFoundError
+from .progress import Progress
+from .results import Failure, Results, Sample
+from .site import ALL_SETTINGS, Setting, Site, network, serving
+from .workloads import WORKLOADS, Scale, Take, Workload
+
+ROUNDS: dict[Scale, int] = {"full": 5, "quick": 3, "tiny": 1}
+_FAILURES = 2
+"""A peer that has failed so often at something is not asked again for it."""
+
+_AFTER_A_FAILURE = 130.0
+"""How long the sessions of a peer that has failed are waited for to expire, in seconds."""
+
+_CALIBRATION = 100
+_OVERHEAD = 0.4
+"""What a sample takes besides, about, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A sample that is to be taken."""
+
+    setting: Setting
+    workload: Workload
+    round: int
+    peer: PeerKind
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        return self.setting.name, self.workload.name, self.peer.name
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a run is of; what is empty is chosen by the scale."""
+
+    scale: Scale = "full"
+    rounds: int = 0
+    seed: int = 0
+    settings: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
+
+    @property
+    def how_often(self) -> int:
+        return self.rounds or ROUNDS[self.scale]
+
+    def steps(self) -> list[Step]:
+        """In the order in which they are done: by servers, network, workload, round; shuffled."""
+        rng = random.Random(self.seed)
+        steps = []
+        for setting in ALL_SETTINGS.values():
+            for workload in WORKLOADS.values():
+                if not self._has(setting, workload):
+                    continue
+                peers = [kind for kind in PEERS.values() if self._joins(kind, workload, setting)]
+                for number in range(self.how_often):
+                    for peer in rng.sample(peers, len(peers)):
+                        steps.append(Step(setting, workload, number, peer))  # noqa: PERF401
+        return steps
+
+    def _has(self, setting: Setting, workload: Workload) -> bool:
+        if self.workloads and workload.name not in self.workloads:
+            return False
+        # Whoever asks for a workload, or a setting, by its name gets it at any scale.
+        named = self.scale != "quick" or bool(self.workloads and self.settings)
+        where = workload.settings if named else workload.quick_settings
+        return setting.name in where and (not self.settings or setting.name in self.settings)
+
+    def _joins(self, kind: PeerKind, workload: Workload, setting: Setting) -> bool:
+        if kind.is_cold and setting != Setting():
+            return False  # what it takes to warm up, it takes everywhere
+        if self.peers:
+            return kind.name in self.peers and workload.peers(kind)
+        if self.scale == "quick" and kind.name not in workload.quick_peers:
+            return False
+        return workload.peers(kind)
+
+
+class Drivers:
+    """The processes of the peers, which live from sample to sample. A context manager."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._drivers: dict[str, Driver] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self._drivers):
+            self.drop(name)
+
+    def get(self, kind: PeerKind) -> Driver:
+        if kind.name not in self._drivers:
+            self._drivers[kind.name] = Driver(kind)
+        return self._drivers[kind.name]
+
+    def drop(self, name: str) -> None:
+        driver = self._drivers.pop(name, None)
+        if driver is not None:
+            driver.close()
+
+
+class Run:
+    """A run, as it goes on.
+
+    Args:
+        choice: of what.
+        progress: is told.
+        file: where the results are written, after each workload; None for nowhere.
+    """
+
+    def __init__(self, choice: Choice, progress: Progress, file: Path | None = None) -> None:
+        begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self._choice = choice
+        self._progress = progress
+        self._file = file
+        self._failed: Counter[tuple[str, str, str]] = Counter()
+        self.results = Results(begun, choice.scale, choice.seed, choice.how_often)
+
+    def everything(self, steps: list[Step]) -> Results:
+        """Starts servers, and takes all samples."""
+        results = self.results
+        results.machine = machine.describe()
+        results.busy.append(machine.busy())
+        with Drivers() as drivers:
+            for (servers, fsync), some in _by_servers(steps):
+                with serving(servers, fsync) as running:
+                    self._at(running, some, drivers)
+        results.busy.append(machine.busy())
+        self._save()
+        self._progress.finish()
+        return results
+
+    def _at(self, running: Sequence[BlockingServer], steps: list[Step], drivers: Drivers) -> None:
+        at_once = Site(replace(steps[0].setting, delay=0.0), running)
+        self.results.versions["zookeeper"] = at_once.version()
+        self._warm_up(at_once, drivers)
+        for setting, some in itertools.groupby(steps, lambda step: step.setting):
+            with network(setting, running) as site:
+                self._calibrate(site, at_once, drivers)
+                for _, same in itertools.groupby(some, lambda step: step.workload.name):
+                    for step in same:
+                        self.one(step, site, at_once, drivers)
+                    self._save()
+
+    def one(self, step: Step, site: Site, at_once: Site, drivers: Drivers) -> None:
+        """Takes one sample, or notes why there is none.
+
+        Args:
+            at_once: the same servers with no delay before them, where peers warm up.
+        """
+        self._progress.begin(f"{step.setting.name}  {step.workload.title}  {step.peer.name}")
+        if self._failed[step.kind] < _FAILURES:
+            try:
+                values = self._take(step, site, at_once, drivers)
+            except (PeerFailedError, CuratorNotFoundError) as error:
+                self._note(step, error)
+                drivers.drop(step.peer.name)
+                if not site.cleared(_AFTER_A_FAILURE):
+                    self._progress.say("some of its sessions have not expired")
+            else:
+                self.results.samples.append(
+                    Sample(
+                        step.workload.name, step.setting.name, step.peer.name, step.round, values
+                    )
+                )
+        self._progress.end()
+
+    def _take(self, step: Step, site: Site, at_once: Site, drivers: Drivers) -> dict[str, object]:
+        workload, peer = step.workload, step.peer
+        size = workload.sizes[self._choice.scale]
+        with ExitStack() as others:
+            if workload.is_fresh or peer.is_cold:
+                driver = others.enter_context(Driver(peer, *workload.options))
+            else:
+                driver = drivers.get(peer)
+                if workload.name not in driver.warmed:
+                    for _ in range(peer.warm_up):
+                        with ExitStack() as more:
+                            workload.measure(Take(at_once, driver, size, more))
+                    driver.warmed.add(workload.name)
+            if peer.name not in self.results.versions:
+                self.results.versions[peer.name] = driver.call("version")["version"]
+            return workload.measure(Take(site, driver, size, others))
+
+    def _note(self, step: Step, error: Exception) -> None:
+        self._failed[step.kind] += 1
+        again = (
+            f"python -m benchmarks run --scale {self._choice.scale} --rounds 1 "
+            f"--settings {step.setting.name} --workloads {step.workload.name} "
+            f"--peers {step.peer.name}"
+        )
+        names = step.workload.name, step.setting.name, step.peer.name
+        self.results.failures.append(Failure(*names, step.round, str(error), again))
+        self._progress.say(f"{step.peer.name} failed: {' / '.join(names[:2])}: {error}")
+
+    def _warm_up(self, site: Site, drivers: Drivers) -> None:
+        """Has the servers' machine compile what it will do often."""
+        driver = drivers.get(PEERS["limit"])
+        for name in ("sequential-get", "pipelined", "lock-cycles", "handover-10"):
+            size = WORKLOADS[name].sizes[self._choice.scale]
+            with ExitStack() as more:
+                WORKLOADS[name].measure(Take(site, driver, size, more))
+
+    def _calibrate(self, site: Site, at_once: Site, drivers: Drivers) -> None:
+        """What a read takes without the network, with it, and with the delay that it adds."""
+        if site.forwarder is None:
+            return
+        driver, count = drivers.get(PEERS["limit"]), _CALIBRATION
+
+        def read(hosts: str) -> float:
+            path = site.make()
+            with driver.clients(hosts):
+                driver.call("gets", path=path, count=count // 10)
+                return driver.call("gets", path=path, count=count)["seconds"] / count
+
+        site.forwarder.tell("delay 0")
+        measured = {"direct": read(at_once.hosts), "forwarded": read(site.hosts)}
+        site.forwarder.tell(f"delay {site.setting.delay}")
+        site.round_trip = measured["delayed"] = read(site.hosts)
+        self.results.networks[site.setting.name] = measured
+
+    def _save(self) -> None:
+        if self._file is not None:
+            self.results.save(self._file)
+
+
+def _by_servers(steps: list[Step]) -> Iterator[tuple[tuple[int, bool], list[Step]]]:
+    def servers(step: Step) -> tuple[int, bool]:
+        return step.setting.servers, step.setting.fsync
+
+    for key, some in itertools.groupby(steps, servers):
+        yield key, list(some)
+
+
+def steps_for_progress(
+    steps: list[Step], scale: Scale = "full"
+) -> list[tuple[tuple[str, str, str], float]]:
+    """For `Progress`: the kind of each step, and what it will take, about."""
+    return [(step.kind, _OVERHEAD + step.workload.guess(scale)) for step in steps]

@@ -1,0 +1,12 @@
+"""What everybody does: a table, made of one file for each kind of work."""
+
+from . import connecting, crowd, handover, idle, locks, operations
+from .model import Column, Scale, Take, Values, Workload
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload
+    for module in (operations, locks, handover, crowd, connecting, idle)
+    for workload in module.WORKLOADS
+}
+
+__all__ = ["WORKLOADS", "Column", "Scale", "Take", "Values", "Workload"]

@@ -1,0 +1,150 @@
+"""Many contenders: getting in line, and being served."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ..driver import Driver, PeerFailedError
+from ..peers import PeerKind
+from ..peers.interface import Kind
+from ..site import Site
+from .model import ALONE, Column, Take, Values, Workload, lean, warm
+
+_PATIENCE = 600.0
+_CALM = 0.25
+"""Everybody is in line once there is no packet for so long, in seconds; that is not counted."""
+
+_GLANCES = 0.004
+"""How often a server is looked at, in seconds: the resolution of the time to get in line."""
+
+
+def crowd(kind: Kind = "lock", many_sessions: bool = False) -> Callable[[Take], Values]:
+    def measure(take: Take) -> Values:
+        driver, site, count = take.driver, take.site, take.size
+        path = site.make()
+        sessions = count if many_sessions else 1
+        with driver.clients(site.hosts, sessions):
+            at_first = driver.resident
+            nodes = site.glance().nodes
+            before = site.settled()
+            began = begin(driver, kind, path, count, hold=True)
+            queued_at = wait_until_queued(site, nodes + 1 + count)
+            queued = site.settled()
+            in_line = driver.resident
+            answer = driver.call("drain", _PATIENCE)
+            drained = site.settled()
+        joining, leaving = queued - before, drained - queued
+        return {
+            "queue": (queued_at - began) / 1e9,
+            "drain": answer["seconds"],
+            "bytes_out": joining.bytes_out + leaving.bytes_out,
+            "joining_bytes_out": joining.bytes_out / count,
+            "leaving_bytes_out": leaving.bytes_out / count,
+            "joining_requests": joining.requests / count,
+            "leaving_requests": leaving.requests / count,
+            "memory": (in_line - at_first) / count,
+        }
+
+    return measure
+
+
+def begin(driver: Driver, kind: Kind, path: str, contenders: int, *, hold: bool) -> int:
+    """Has contenders get in line; when they began, in nanoseconds of the monotonic clock."""
+    words = {"kind": kind, "path": path, "contenders": contenders, "hold": int(hold)}
+    return int(driver.call("queue", _PATIENCE, **words)["began"])
+
+
+def wait_until_queued(site: Site, nodes: int) -> int:
+    """Waits until there are so many znodes and nothing moves; when the last thing moved.
+
+    Raises:
+        PeerFailedError: they are not there in time.
+    """
+    changed = start = time.monotonic_ns()
+    seen = None
+    while True:
+        glance, now = site.glance(), time.monotonic_ns()
+        if glance != seen:
+            seen, changed = glance, now
+        elif glance.nodes >= nodes and not glance.outstanding and now - changed > _CALM * 1e9:
+            return changed
+        if now - start > _PATIENCE * 1e9:
+            raise PeerFailedError(f"queue: {nodes - glance.nodes} missing after {_PATIENCE:g} s")
+        time.sleep(_GLANCES)
+
+
+_LOCKS = crowd()
+_COLUMNS = (
+    Column("queue", "to queue, s", 2, "less"),
+    Column("drain", "to drain, s", 2, "less"),
+    Column("bytes_out", "from the server, MB", 2, "less", 1e-6),
+    Column("joining_bytes_out", "bytes per joining contender", better="less"),
+    Column("memory", "kB per waiter", 1, "less", 1e-3),
+    Column("joining_requests", "requests to queue, each", 2),
+    Column("leaving_requests", "to drain, each", 2),
+)
+
+_HOW = (
+    "One contender holds; then all others get in line at once, on one client, in a task of their "
+    "own each (or a thread, where the library has no other way). When they all wait, the holder "
+    "leaves, and so does everybody as soon as it is their turn."
+)
+
+_SAME = "The same with more."
+
+
+def _workload(
+    count: int,
+    *,
+    name: str = "crowd",
+    title: str = "{} contenders on one session",
+    about: str = _HOW,
+    measure: Callable[[Take], Values] = _LOCKS,
+    quick: tuple[str, ...] = (),
+    peers: Callable[[PeerKind], bool] = warm,
+    seconds: float = 5.0,
+) -> Workload:
+    return Workload(
+        f"{name}-{count}",
+        title.format(f"{count:,}"),
+        about,
+        measure,
+        _COLUMNS,
+        {"full": count, "quick": count, "tiny": 5},
+        settings=ALONE,
+        quick_settings=ALONE if quick else (),
+        peers=peers,
+        quick_peers=quick,
+        is_fresh=True,
+        seconds=seconds,
+    )
+
+
+WORKLOADS = (
+    _workload(100, seconds=1.5),
+    _workload(1000, about=_SAME),
+    _workload(3000, about=_SAME, quick=("limit", "aiolead"), seconds=15.0),
+    _workload(
+        3000,
+        name="election-crowd",
+        title="{} candidates on one session",
+        about="The same with 3,000 and elections; Curator by its `LeaderLatch`, without threads.",
+        measure=crowd("election"),
+        seconds=15.0,
+    ),
+    _workload(
+        10_000,
+        about=f"{_SAME} Only of those whose cost does not grow with the square of their number.",
+        peers=lean,
+        seconds=6.0,
+    ),
+    _workload(
+        1000,
+        name="sessions",
+        title="{} sessions on one path",
+        about="The same with 1,000, and a session for each of them, all in one process.",
+        measure=crowd(many_sessions=True),
+        seconds=10.0,
+    ),
+)

@@ -1,0 +1,162 @@
+"""From one holder to the next."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import pairwise
+
+from ..driver import PeerFailedError
+from ..peers import PeerKind
+from ..peers.interface import Kind
+from .model import (
+    ALONE,
+    COUNTED,
+    EVERYWHERE,
+    WITHOUT_FSYNC,
+    Column,
+    Take,
+    Values,
+    Workload,
+    everybody,
+    warm,
+)
+
+_HOLD = 0.01
+"""How long everybody holds it, in seconds: longer than a round trip, as most work is."""
+
+_DELAYED = ("standalone+delay",)
+_MOST_KEPT = 500
+"""How many latencies of a sample are kept, for the distribution."""
+
+
+def hand_over(
+    contenders: int, kind: Kind = "lock", processes: int = 1, hold: float = _HOLD
+) -> Callable[[Take], Values]:
+    def measure(take: Take) -> Values:
+        path = take.site.make()
+        each = max(take.size // contenders, 4)
+        drivers = [take.driver, *(take.another() for _ in range(processes - 1))]
+        with ExitStack() as stack, ThreadPoolExecutor(processes) as threads:
+            for driver in drivers:
+                stack.enter_context(driver.clients(take.site.hosts, contenders // processes))
+            before = take.site.settled()
+            told = [
+                threads.submit(driver.call, "turns", kind=kind, path=path, each=each, hold=hold)
+                for driver in drivers
+            ]
+            answers = [future.result() for future in told]
+            traffic = take.site.settled() - before
+        turns = sorted(tuple(turn) for answer in answers for turn in answer["turns"])
+        if len(turns) != each * contenders:
+            raise PeerFailedError(f"turns: {len(turns)} of {each * contenders}")
+        gaps = [later[0] - earlier[1] for earlier, later in pairwise(turns)]
+        if min(gaps) < 0:
+            raise PeerFailedError(f"turns: two holders at once, for {-min(gaps) / 1e6:.3f} ms")
+        # Only while everybody is in line: not the first turn of each, and not the last one.
+        latencies = sorted(gap / 1e9 for gap in gaps[contenders:-contenders])
+        quantiles = statistics.quantiles(latencies, n=100, method="inclusive")
+        return {
+            "latency": statistics.median(latencies),
+            "p90": quantiles[89],
+            "p99": quantiles[98],
+            "latencies": latencies[:: len(latencies) // _MOST_KEPT + 1],
+            "cpu": sum(answer["cpu"] for answer in answers) / len(turns),
+            **traffic.each(len(turns)),
+        }
+
+    return measure
+
+
+_COLUMNS = (
+    Column("latency", "median, ms", 2, "less", 1000),
+    Column("p90", "p90, ms", 2, "less", 1000),
+    Column("p99", "p99, ms", 2, "less", 1000),
+    Column("cpu", "client CPU, ms per turn", 2, "less", 1000),
+    *COUNTED,
+)
+
+_HOW = (
+    "Clients with a session each, in one process, contend for the same thing; who has it holds "
+    f"it for {_HOLD * 1000:g} ms, and gets in line again. The time is that from the holder's "
+    "beginning to give it back until the next one has it; the counts are those of a whole turn: "
+    "getting in line, waiting, having, giving back."
+)
+
+
+def _workload(
+    name: str,
+    title: str,
+    measure: Callable[[Take], Values],
+    *,
+    about: str = _HOW,
+    settings: tuple[str, ...] = WITHOUT_FSYNC,
+    quick: tuple[str, ...] = (),
+    turns: int = 200,
+    peers: Callable[[PeerKind], bool] = everybody,
+) -> Workload:
+    return Workload(
+        name,
+        title,
+        about,
+        measure,
+        _COLUMNS,
+        {"full": turns, "quick": 100, "tiny": 12},
+        settings,
+        quick_settings=quick,
+        peers=peers,
+        seconds=turns * 0.014,
+    )
+
+
+WORKLOADS = (
+    _workload("handover-2", "Hand-over, 2 contenders", hand_over(2)),
+    _workload(
+        "handover-10",
+        "Hand-over, 10 contenders",
+        hand_over(10),
+        about="The same with ten.",
+        settings=EVERYWHERE,
+        quick=_DELAYED,
+    ),
+    _workload(
+        "handover-50",
+        "Hand-over, 50 contenders",
+        hand_over(50),
+        about="The same with fifty.",
+        turns=250,
+    ),
+    _workload(
+        "handover-10-in-2",
+        "Hand-over, 10 contenders in 2 processes",
+        hand_over(10, processes=2),
+        about="The same with ten in two processes, five in each.",
+        settings=("standalone", "standalone+delay"),
+        peers=warm,
+    ),
+    _workload(
+        "handover-10-back-to-back",
+        "Hand-over, 10 contenders that hold it for no time",
+        hand_over(10, hold=0.0),
+        about="The same with ten, but whoever has it gives it back at once: nothing can be "
+        "prepared while the one before holds.",
+        settings=("standalone", "standalone+delay"),
+        peers=warm,
+    ),
+    _workload(
+        "election-3",
+        "Hand-over of an election, 3 contenders",
+        hand_over(3, kind="election"),
+        about="The same with three and elections; Curator by its `LeaderSelector`.",
+    ),
+    _workload(
+        "election-3-latch",
+        "Hand-over of Curator's other election",
+        hand_over(3, kind="latch"),
+        about="Curator by its `LeaderLatch`, made anew for each turn.",
+        settings=ALONE,
+        peers=lambda kind: kind.library == "curator" and not kind.is_cold,
+    ),
+)

@@ -1,0 +1,130 @@
+"""What a workload is, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..driver import Driver
+from ..peers import PeerKind
+from ..site import ALL_SETTINGS, Site
+
+Values = dict[str, Any]
+"""What a sample has found: numbers by name, and lists of numbers for distributions."""
+
+Scale = Literal["full", "quick", "tiny"]
+"""How much: all of it, about three minutes, or a look whether everything works."""
+
+ALONE = ("standalone",)
+QUICK = ("limit", "aiolead", "kazoo", "aiozk", "curator")
+EVERY_LOOP = (*QUICK, "limit-uvloop", "limit-trio", "aiolead-uvloop", "aiolead-trio")
+EVERYWHERE = tuple(ALL_SETTINGS)
+WITHOUT_FSYNC = tuple(name for name, setting in ALL_SETTINGS.items() if not setting.fsync)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One of the values, in a table.
+
+    Attributes:
+        key: its name among the values.
+        title: what it is, with its unit.
+        digits: behind the point.
+        better: whether more or less of it is better; None where it only explains.
+        scale: what it is multiplied with for the table.
+    """
+
+    key: str
+    title: str
+    digits: int = 0
+    better: Literal["more", "less"] | None = None
+    scale: float = 1.0
+
+
+class Take:
+    """One sample that is being taken.
+
+    Attributes:
+        site: the servers.
+        driver: the peer's process.
+        size: how much of it, in what the workload counts.
+    """
+
+    def __init__(self, site: Site, driver: Driver, size: int, others: ExitStack) -> None:
+        self.site = site
+        self.driver = driver
+        self.size = size
+        self._others = others
+
+    def another(self) -> Driver:
+        """One more process of the same peer, until the sample is taken."""
+        return self._others.enter_context(Driver(self.driver.kind))
+
+
+def everybody(_: PeerKind) -> bool:
+    return True
+
+
+def lean(kind: PeerKind) -> bool:
+    """Whoever does not list everybody for everybody, which takes gigabytes at the largest sizes."""
+    return kind.library in ("limit", "aiolead")
+
+
+def warm(kind: PeerKind) -> bool:
+    """Whoever is not just started each time."""
+    return not kind.is_cold
+
+
+def in_loop(kind: PeerKind) -> bool:
+    """Whoever runs on an event loop that lets us look at it."""
+    return kind.loop in ("asyncio", "trio")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Something that every peer does.
+
+    Attributes:
+        name: on the command line.
+        title: in tables.
+        about: what is done and counted, in a sentence or two.
+        measure: takes a sample.
+        columns: what is shown; the first one is what the ratios are of.
+        sizes: how much of it, by scale.
+        settings: where, at full scale.
+        quick_settings: where, at the quick scale; nowhere by default.
+        peers: who takes part.
+        quick_peers: who does at the quick scale.
+        is_fresh: whether each sample takes a process of its own.
+        options: for the peer's host.
+        seconds: what a sample takes at full scale, about; for the time that is left.
+    """
+
+    name: str
+    title: str
+    about: str
+    measure: Callable[[Take], Values]
+    columns: tuple[Column, ...]
+    sizes: Mapping[Scale, int]
+    settings: tuple[str, ...] = EVERYWHERE
+    quick_settings: tuple[str, ...] = ()
+    peers: Callable[[PeerKind], bool] = field(default=everybody)
+    quick_peers: tuple[str, ...] = QUICK
+    is_fresh: bool = False
+    options: tuple[str, ...] = ()
+    seconds: float = 2.0
+
+    def guess(self, scale: Scale) -> float:
+        """What a sample takes at a scale, about, in seconds."""
+        return self.seconds * self.sizes[scale] / self.sizes["full"]
+
+
+COUNTED = (
+    Column("requests", "requests", 2),
+    Column("packets_out", "packets out", 2),
+    Column("bytes_in", "bytes in"),
+    Column("bytes_out", "bytes out"),
+)
+"""What the servers count."""

@@ -1,0 +1,113 @@
+"""The benchmarks work, and what they count is exact. Nothing here is about seconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.driver import Driver, PeerFailedError
+from benchmarks.peers import PEERS, PeerKind
+from benchmarks.peers.curator import CuratorNotFoundError
+from benchmarks.progress import Progress
+from benchmarks.results import Failure
+from benchmarks.run import Choice, Drivers, Run, steps_for_progress
+from benchmarks.site import Setting, Site, serving
+from benchmarks.workloads import WORKLOADS, Values
+
+
+@pytest.fixture(scope="module")
+def site(zookeeper_installed: None) -> Iterator[Site]:
+    """A server of its own: that of the other tests ends sessions early, so that clients ping it."""
+    with serving(servers=1, fsync=False) as servers:
+        yield Site(Setting(), servers)
+
+
+def measured(site: Site, peer: str, *names: str) -> dict[str, Values]:
+    """One tiny sample of each workload."""
+    choice = Choice("tiny", 1, 0, ("standalone",), names, (peer,))
+    steps = choice.steps()
+    assert {step.workload.name for step in steps} == set(names)
+    run = Run(choice, Progress(steps_for_progress(steps)))
+    with Drivers() as drivers:
+        for step in steps:
+            run.one(step, site, site, drivers)
+    assert run.results.failures == []
+    found = {sample.workload: sample.values for sample in run.results.samples}
+    for name in names:
+        keys = {column.key for column in WORKLOADS[name].columns}
+        # Round trips are for where there is a delay.
+        assert keys - {"round_trips"} <= set(found[name])
+    return found
+
+
+def test_a_server_does_not_count_what_we_ask_it(site: Site) -> None:
+    before = site.traffic()
+    site.glance()
+    assert site.settled() == before
+
+
+@pytest.mark.parametrize(
+    ("peer", "requests"), [("limit", 3), ("aiolead", 3), ("kazoo", 4), ("aiozk", 3)]
+)
+def test_what_a_lock_costs_the_server(site: Site, peer: str, requests: int) -> None:
+    found = measured(site, peer, "sequential-get", "lock-cycles")
+    assert found["sequential-get"]["requests"] == found["sequential-get"]["packets_out"] == 1
+    assert found["lock-cycles"]["requests"] == found["lock-cycles"]["packets_out"] == requests
+
+
+def test_what_a_lock_of_curator_costs_the_server(site: Site) -> None:
+    try:
+        PEERS["curator"].command()
+    except CuratorNotFoundError as missing:
+        pytest.skip(str(missing))
+    # Without warming up, which is for what takes time.
+    cold = measured(site, "curator-cold", "lock-cycles")
+    assert cold["lock-cycles"]["requests"] == cold["lock-cycles"]["packets_out"] == 3
+
+
+@pytest.mark.parametrize("peer", ["limit-trio", "aiolead-trio"])
+def test_what_a_hand_over_costs_the_server(site: Site, peer: str) -> None:
+    turn = measured(site, peer, "handover-10")["handover-10"]
+    is_limit = peer == "limit-trio"
+    assert 3 < turn["requests"] <= (4 if is_limit else 6)
+    assert turn["requests"] < turn["packets_out"] <= (5 if is_limit else 8)
+    assert len(turn["latencies"]) == 20  # of 40 turns, the first and the last of each aside
+
+
+def test_a_crowd_is_served_and_a_cut_client_comes_back(site: Site) -> None:
+    found = measured(site, "aiolead", "crowd-100", "recover-reset", "recover-fin")
+    assert found["crowd-100"]["joining_requests"] >= 3
+    assert found["recover-reset"]["attempts"] >= 1
+
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+def _broken(program: str) -> PeerKind:
+    return PeerKind("kazoo", "kazoo", "threads", lambda: [sys.executable, "-c", program])
+
+
+def test_a_peer_that_fails_is_reported_with_a_way_to_repeat_it(site: Site) -> None:
+    choice = Choice("tiny", 1, 0, ("standalone",), ("lock-cycles",), ("kazoo",))
+    step = replace(choice.steps()[0], peer=_broken("raise SystemExit('no such luck')"))
+    run = Run(choice, Progress([(step.kind, 1.0)] * 3))
+    with Drivers() as drivers:
+        for _ in range(3):
+            run.one(step, site, site, drivers)
+    assert run.results.samples == []
+    # It is not asked for the third time.
+    first, _ = run.results.failures
+    assert isinstance(first, Failure)
+    assert "no such luck" in first.what
+    again = first.again.split()
+    assert again[:4] == ["python", "-m", "benchmarks", "run"]
+    assert again[again.index("--workloads") + 1] == "lock-cycles"
+    assert again[again.index("--peers") + 1] == "kazoo"
+
+
+def test_a_peer_that_raises_says_what() -> None:
+    with Driver(PEERS["limit"]) as driver, pytest.raises(PeerFailedError, match="nonsense"):
+        driver.call("nonsense")

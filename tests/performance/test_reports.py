@@ -1,0 +1,154 @@
+"""What is said about the benchmarks' results follows from them."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bars, report
+from benchmarks.peers import PEERS
+from benchmarks.progress import Progress, clock
+from benchmarks.results import Failure, Results, Sample
+from benchmarks.run import Choice
+from benchmarks.site import ALL_SETTINGS
+from benchmarks.workloads import WORKLOADS
+
+
+def made_up(**values: float) -> Results:
+    """A run in which everybody has found 1 for everything, but for what is given."""
+    results = Results("2020-01-01T00:00:00+00:00", "full", 0, 1, busy=[0.0, 0.01])
+    results.machine = dict.fromkeys(("processor", "cores", "memory", "system", "python"), "such")
+    results.versions = {"zookeeper": "3", "aiolead": "1"}
+    for workload in WORKLOADS.values():
+        for setting in workload.settings:
+            for kind in PEERS.values():
+                if workload.peers(kind):
+                    found = {column.key: 1.0 for column in workload.columns}
+                    if kind.is_ours:
+                        found |= {k: v for k, v in values.items() if k in found}
+                    results.samples.append(Sample(workload.name, setting, kind.name, 0, found))
+    return results
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def test_the_page_says_what_was_found_or_that_nothing_was() -> None:
+    results = report.published()
+    page = report.PAGE.read_text("utf-8")
+    assert report.rendered(page, results) == page
+    if results is None:
+        assert report.NOTHING in page
+    else:
+        report.check_publishable(results)
+
+
+def test_every_block_is_on_the_page() -> None:
+    page = report.PAGE.read_text("utf-8")
+    assert [f"<!-- results: {name} -->" in page for name in report.BLOCKS] == [True] * 5
+
+
+def test_only_full_runs_on_quiet_machines_are_published() -> None:
+    report.check_publishable(made_up())
+    for bad in (replace(made_up(), scale="quick"), replace(made_up(), busy=[0.0, 0.3])):
+        with pytest.raises(report.NotPublishableError):
+            report.check_publishable(bad)
+
+
+# --- the bars ------------------------------------------------------------------------------------
+
+
+def test_every_bar_is_measured_by_some_workload() -> None:
+    results = made_up()
+    assert [bar.title for bar in bars.BARS for c in bar.checks if c.read(results) is None] == []
+
+
+def verdicts(results: Results | None) -> dict[str, str]:
+    lines = bars.table(results).splitlines()[2:]
+    cells = [line.strip("| ").split(" | ") for line in lines]
+    return {row[0]: row[-1] for row in cells}
+
+
+def test_verdicts() -> None:
+    assert set(verdicts(None).values()) == {"not measured"}
+    # As fast as everybody else is not fast enough.
+    even = verdicts(made_up())
+    assert even["sequential reads, trio and uvloop"] == "met"
+    assert even["usable again after RST or FIN"].startswith("**missed** by 4900% (ms (RST))")
+    assert "**missed** by 44% (x kazoo)" in even["sequential reads, asyncio"]
+    far = verdicts(made_up(per_second=4.0, usable=0.001, requests=3.004))
+    assert far["usable again after RST or FIN"] == "met"
+    assert far["sequential reads, asyncio"] == "met"
+    assert far["uncontended lock cycles"] == "met"  # 3.004 requests are 3
+    assert (
+        "(requests)" in verdicts(made_up(per_second=4.0, requests=3.1))["uncontended lock cycles"]
+    )
+
+
+# --- the report, the file ------------------------------------------------------------------------
+
+
+def test_a_run_is_kept_and_shown(tmp_path: Path) -> None:
+    results = made_up(latency=0.0025)
+    results.failures.append(Failure("connect", "ensemble", "aiozk", 1, "a | b", "python -m ..."))
+    results.networks["standalone+delay"] = dict.fromkeys(("direct", "forwarded", "delayed"), 0.001)
+    file = tmp_path / "results.json"
+    results.save(file)
+    assert list(tmp_path.iterdir()) == [file]
+    assert Results.load(file) == results
+    text = report.markdown(results)
+    for workload in WORKLOADS.values():
+        assert f"({workload.name!r})".replace("'", "`") in text
+    assert "| aiozk | connect | ensemble | a \\| b | `python -m ...` |" in text
+    # Median, ratio to the limit on the same loop, ratio to the best peer.
+    assert "| aiolead-trio | 2.50 |" in text
+    (line, *_) = [line for line in text.splitlines() if line.startswith("| aiolead-trio | 2.50 |")]
+    assert line.endswith("| 0.00 | 0.00 |")
+
+
+def test_files_of_another_format_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    file.write_text('{"format": 0}')
+    with pytest.raises(ValueError, match="format"):
+        Results.load(file)
+
+
+# --- the order, the time left --------------------------------------------------------------------
+
+
+def test_in_each_round_everybody_does_everything_once_and_in_another_order() -> None:
+    steps = Choice("full", 3, seed=7).steps()
+    assert set(Counter((s.kind, s.round) for s in steps).values()) == {1}
+    assert {s.workload.name for s in steps} == set(WORKLOADS)
+    assert {s.setting.name for s in steps} == set(ALL_SETTINGS)
+    orders = {
+        tuple(s.peer.name for s in steps if (*s.kind[:2], s.round) == ("standalone", "connect", n))
+        for n in range(3)
+    }
+    assert len(orders) == 3
+    assert [s.kind for s in Choice("full", 3, seed=7).steps()] == [s.kind for s in steps]
+
+
+def test_a_quick_run_has_what_most_bars_ask_for() -> None:
+    steps = Choice("quick").steps()
+    assert {"sequential-get", "lock-cycles", "handover-10"} <= {s.workload.name for s in steps}
+    assert len(steps) < 250
+
+
+def test_progress_learns_how_long_things_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    out = io.StringIO()
+    progress = Progress([("a", 1.0), ("b", 2.0), ("a", 1.0)], out)
+    assert progress.left() == 4.0
+    progress.begin("a")
+    now[0] += 5.0
+    progress.end()
+    # Guesses were five times too small; and what "a" takes is known.
+    assert progress.left() == 15.0
+    assert "0:04 left" in out.getvalue()
+    assert clock(3723) == "1:02:03"
