@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,7 @@ def _run(options: argparse.Namespace) -> None:
     steps = choice.steps()
     if not steps:
         sys.exit("nothing of that is done there: `python -m benchmarks list` says what is")
+    _allow_connections()
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "results.json"
     run = Run(choice, Progress(steps_for_progress(steps, choice.scale)), file)
@@ -83,6 +85,12 @@ def _run(options: argparse.Namespace) -> None:
         print(f"{failure.peer} failed at {failure.workload}, {failure.setting}: {failure.what}")
         print(f"    {failure.again}")
     print(f"All of it: {options.out / 'results.md'}")
+
+
+def _allow_connections() -> None:
+    """A thousand sessions in one process take more files than are usual."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _herd(scale: str) -> list[dict[str, object]]:

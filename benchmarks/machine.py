@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +17,7 @@ def describe() -> dict[str, str]:
         "processor": _first("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{int((_first('/proc/meminfo', 'MemTotal') or '0').split()[0]) / 2**20:.0f} GiB",
+        "disk": _disk(Path(tempfile.gettempdir())),
         "system": platform.platform(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
@@ -32,6 +35,21 @@ def _ticks() -> tuple[int, int]:
     """Of all cores together: in all, and without work."""
     numbers = [int(word) for word in _lines("/proc/stat")[0].split()[1:9]]
     return sum(numbers), numbers[3] + numbers[4]
+
+
+def _disk(folder: Path) -> str:
+    """What the servers' files are on, and what waiting for it takes."""
+    mounts = [line.split()[1:3] for line in _lines("/proc/mounts")]
+    above = [each for each in mounts if folder.resolve().is_relative_to(each[0])]
+    _, kind = max(above, key=lambda each: len(each[0]))
+    took = []
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for _ in range(50):
+            os.write(file.fileno(), bytes(512))
+            start = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - start)
+    return f"{kind}, fdatasync in {1000 * statistics.median(took):.2f} ms"
 
 
 def _first(file: str, name: str) -> str | None:

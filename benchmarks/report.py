@@ -87,7 +87,7 @@ def _machine(results: Results | None) -> str:
     by = ", ".join(f"{name} {version}" for name, version in libraries.items())
     when = f"Scale {results.scale}, {results.rounds} rounds, {results.begun}"
     lines = [
-        f"* {on}; {machine['memory']}; {machine['system']}.",
+        f"* {on}; {machine['memory']}; {machine['disk']}; {machine['system']}.",
         f"* {machine['python']}; ZooKeeper {versions.get('zookeeper', 'unknown')}; {by}.",
         f"* {when}; others used {_busy(results)} of the machine before and after.",
     ]

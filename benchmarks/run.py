@@ -143,17 +143,20 @@ class Run:
         results = self.results
         results.machine = machine.describe()
         results.busy.append(machine.busy())
-        with Drivers() as drivers:
-            for (servers, fsync), some in _by_servers(steps):
-                with serving(servers, fsync) as running:
-                    self._at(running, some, drivers)
-        results.busy.append(machine.busy())
-        self._save()
+        try:
+            with Drivers() as drivers:
+                for (servers, fsync), some in _by_servers(steps):
+                    with serving(servers, fsync) as running:
+                        self._at(running, some, drivers)
+            results.busy.append(machine.busy())
+        finally:
+            self._save()
         self._progress.finish()
         return results
 
     def _at(self, running: Sequence[BlockingServer], steps: list[Step], drivers: Drivers) -> None:
         at_once = Site(replace(steps[0].setting, delay=0.0), running)
+        at_once.check_counters()
         self.results.versions["zookeeper"] = at_once.version()
         self._warm_up(at_once, drivers)
         for setting, some in itertools.groupby(steps, lambda step: step.setting):
@@ -174,7 +177,8 @@ class Run:
         if self._failed[step.kind] < _FAILURES:
             try:
                 values = self._take(step, site, at_once, drivers)
-            except (PeerFailedError, CuratorNotFoundError) as error:
+            except Exception as error:
+                # Whatever it is, it is reported, and the others go on.
                 self._note(step, error)
                 drivers.drop(step.peer.name)
                 if not site.cleared(_AFTER_A_FAILURE):
@@ -212,8 +216,10 @@ class Run:
             f"--peers {step.peer.name}"
         )
         names = step.workload.name, step.setting.name, step.peer.name
-        self.results.failures.append(Failure(*names, step.round, str(error), again))
-        self._progress.say(f"{step.peer.name} failed: {' / '.join(names[:2])}: {error}")
+        is_told = isinstance(error, (PeerFailedError, CuratorNotFoundError))
+        what = str(error) if is_told else f"{type(error).__name__}: {error}"
+        self.results.failures.append(Failure(*names, step.round, what, again))
+        self._progress.say(f"{step.peer.name} failed: {' / '.join(names[:2])}: {what}")
 
     def _warm_up(self, site: Site, drivers: Drivers) -> None:
         """Has the servers' machine compile what it will do often."""

@@ -130,6 +130,10 @@ class Glance:
     outstanding: int
 
 
+class CountersError(Exception):
+    """The counters of these servers cannot be used."""
+
+
 class Site:
     """Servers that run. Its counters do not count what it asks them itself.
 
@@ -194,6 +198,15 @@ class Site:
         total -= self._asked
         self._asked += owed
         return replace(total, bytes_out=total.bytes_out + 4 * total.packets)
+
+    def check_counters(self) -> None:
+        """Raises: CountersError: nobody is there, and still they count."""
+        before = self.traffic()
+        if self.traffic() != before:
+            raise CountersError(
+                "what the servers count changes with every question: either somebody else uses "
+                "them, or this version counts its answers in another way than those we know"
+            )
 
     def settled(self) -> Traffic:
         """The same, once nothing has moved for a moment: events may still be on their way."""

@@ -185,8 +185,12 @@ public final class Curator {
     }
 
     private static long resident() throws IOException {
-        String pages = Files.readString(Path.of("/proc/self/statm")).split(" ")[1];
-        return Long.parseLong(pages) * 4096;
+        for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
+            if (line.startsWith("RssAnon:")) {
+                return Long.parseLong(line.split("\\s+")[1]) * 1024;
+            }
+        }
+        throw new IOException("the kernel does not tell");
     }
 
     private static String version() throws Exception {

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 import aiolead
 
-from .interface import FIRST_WAIT, Answer, Kind, Stopwatch, now
+from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now
 
 
 class Aiolead:
@@ -34,7 +34,8 @@ class Aiolead:
             return "from the source"
 
     async def open(self, hosts: str, sessions: int, timeout: float) -> None:
-        self._over = anyio.Event()
+        if not self._clients:
+            self._over = anyio.Event()
         servers = hosts.split(",")
         for i in range(sessions):
             connection = aiolead.connect(servers[i % len(servers)], session_timeout=timeout)
@@ -127,7 +128,7 @@ class Aiolead:
                 await self._client.exists("/")
                 return {"usable": now(), "attempts": attempts}
             except aiolead.ConnectionLossError:
-                await anyio.sleep(FIRST_WAIT)
+                await anyio.sleep(RETRY_AFTER)
         raise TimeoutError(f"not usable after {within} s, in {attempts} attempts")
 
     # --- contenders ----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import aiozk
 import aiozk.exc
 
-from .interface import FIRST_WAIT, Answer, Kind, Stopwatch, now
+from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now
 
 
 class Aiozk:
@@ -100,7 +100,7 @@ class Aiozk:
                 await asyncio.wait_for(self._client.exists("/"), deadline - time.monotonic())
                 return {"usable": now(), "attempts": attempts}
             except (aiozk.exc.ZKError, OSError):
-                await asyncio.sleep(FIRST_WAIT)
+                await asyncio.sleep(RETRY_AFTER)
         raise TimeoutError(f"not usable after {within} s, in {attempts} attempts")
 
     # --- contenders ----------------------------------------------------------------------------

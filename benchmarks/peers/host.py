@@ -151,9 +151,14 @@ def _value(text: str) -> int | float | str:
 
 
 def resident() -> int:
-    """The memory of this process that is not swapped out and not only reserved, in bytes."""
-    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - pathlib is memory, too
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    """The memory of this process's own that is in use, in bytes.
+
+    Without the mapped files of the interpreter and libraries: all processes share them, and kernels
+    take them away and bring them back as they like.
+    """
+    with open("/proc/self/status", encoding="utf-8") as file:  # noqa: PTH123 - pathlib is memory, too
+        kibibytes = next(line.split()[1] for line in file if line.startswith("RssAnon:"))
+    return int(kibibytes) * 1024
 
 
 def main() -> None:

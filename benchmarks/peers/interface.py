@@ -19,7 +19,7 @@ Answer = dict[str, Any]
 Kind = Literal["lock", "election", "latch"]
 """Which recipe: a lock, an election, and where a peer has two of these, the other one."""
 
-FIRST_WAIT = 0.0005
+RETRY_AFTER = 0.0005
 """After a failed attempt to use a broken connection, the next one follows this much later."""
 
 
@@ -31,7 +31,7 @@ class Peer(Protocol):
         ...
 
     def open(self, hosts: str, sessions: int, timeout: float) -> None:
-        """So many clients, each with a session and a connection of its own.
+        """So many more clients, each with a session and a connection of its own.
 
         Args:
             hosts: a connect string. Each client is given one server of it, in turn, so that no peer

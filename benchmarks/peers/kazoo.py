@@ -12,7 +12,7 @@ import kazoo
 import kazoo.client
 import kazoo.exceptions
 
-from .interface import FIRST_WAIT, Answer, Kind, Stopwatch, now
+from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now
 
 _LOST = (
     kazoo.exceptions.ConnectionLoss,
@@ -116,7 +116,7 @@ class Kazoo:
                 self._client.exists("/")
                 return {"usable": now(), "attempts": attempts}
             except _LOST:
-                time.sleep(FIRST_WAIT)
+                time.sleep(RETRY_AFTER)
         raise TimeoutError(f"not usable after {within} s, in {attempts} attempts")
 
     # --- contenders ----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import anyio.lowlevel
 
 from . import _limit_wire as wire
 from ._limit_loops import Close, Dial, dial_asyncio, dial_trio
-from .interface import FIRST_WAIT, Answer, Kind, Stopwatch, now
+from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now
 
 _ROOT = wire.exists(b"/")
 
@@ -139,7 +139,7 @@ class Limit:
                 if await self._link.ask(_ROOT):
                     return {"usable": now(), "attempts": attempts}
             except OSError:
-                await anyio.sleep(FIRST_WAIT)
+                await anyio.sleep(RETRY_AFTER)
         raise TimeoutError(f"not usable after {within} s, in {attempts} attempts")
 
     # --- contenders ----------------------------------------------------------------------------

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from benchmarks.driver import Driver, PeerFailedError
+from benchmarks.forwarder import Forwarder
 from benchmarks.peers import PEERS, PeerKind
 from benchmarks.peers.curator import CuratorNotFoundError
 from benchmarks.progress import Progress
@@ -68,19 +72,39 @@ def test_what_a_lock_of_curator_costs_the_server(site: Site) -> None:
     assert cold["lock-cycles"]["requests"] == cold["lock-cycles"]["packets_out"] == 3
 
 
-@pytest.mark.parametrize("peer", ["limit-trio", "aiolead-trio"])
-def test_what_a_hand_over_costs_the_server(site: Site, peer: str) -> None:
+@pytest.mark.parametrize(("peer", "requests", "events"), [("limit-trio", 4, 1), ("aiolead", 7, 3)])
+def test_what_a_hand_over_costs_the_server(
+    site: Site, peer: str, requests: int, events: int
+) -> None:
     turn = measured(site, peer, "handover-10")["handover-10"]
-    is_limit = peer == "limit-trio"
-    assert 3 < turn["requests"] <= (4 if is_limit else 6)
-    assert turn["requests"] < turn["packets_out"] <= (5 if is_limit else 8)
-    assert len(turn["latencies"]) == 20  # of 40 turns, the first and the last of each aside
+    # The first ones and the last ones have nobody before them, or nobody before those.
+    assert requests - 0.5 < turn["requests"] <= requests
+    assert events - 0.5 < turn["packets_out"] - turn["requests"] <= events
+    # Of 40 turns, those in which not everybody is in line aside.
+    assert len(turn["latencies"]) == 19
 
 
 def test_a_crowd_is_served_and_a_cut_client_comes_back(site: Site) -> None:
     found = measured(site, "aiolead", "crowd-100", "recover-reset", "recover-fin")
     assert found["crowd-100"]["joining_requests"] >= 3
     assert found["recover-reset"]["attempts"] >= 1
+
+
+def test_the_forwarder_is_late_both_ways() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+        with Forwarder(f"127.0.0.1:{listener.getsockname()[1]}") as forwarder:
+            host, _, port = forwarder.hosts.partition(":")
+            with socket.create_connection((host, int(port)), 20) as client:
+                forwarder.tell("delay 0.02")
+                start = time.monotonic()
+                client.sendall(b"there")
+                server = threads.submit(listener.accept).result(20)[0]
+                with server:
+                    server.sendall(server.recv(5))
+                    assert client.recv(5) == b"there"
+                assert time.monotonic() - start >= 0.04
+                # What was on its way before it was closed still comes; then its end.
+                assert client.recv(5) == b""
 
 
 # --- failures ------------------------------------------------------------------------------------
