@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from . import herd, plots, report
-from .peers import PEERS
+from .peers.registry import PEERS
 from .progress import Progress
 from .results import Results
 from .run import ROUNDS, Choice, Run, steps_for_progress

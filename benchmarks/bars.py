@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .peers import PEERS
+from .peers.registry import PEERS
 from .results import Results
 
 Read = Callable[[Results], float | None]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from .peers import PeerKind
+from .peers.registry import PeerKind
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0

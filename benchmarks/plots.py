@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .peers import PEERS
+from .peers.registry import PEERS
 from .results import Results
 
 _DELAY = "standalone+delay"

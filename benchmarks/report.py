@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import bars
-from .peers import PEERS
+from .peers.registry import PEERS
 from .results import Results
 from .site import ALL_SETTINGS
 from .workloads import WORKLOADS, Column, Workload

@@ -16,8 +16,8 @@ from aiolead.testing import BlockingServer
 
 from . import machine
 from .driver import Driver, PeerFailedError
-from .peers import PEERS, PeerKind
 from .peers.curator import CuratorNotFoundError
+from .peers.registry import PEERS, PeerKind
 from .progress import Progress
 from .results import Failure, Results, Sample
 from .site import ALL_SETTINGS, Setting, Site, network, serving

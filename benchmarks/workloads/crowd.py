@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from ..driver import Driver, PeerFailedError
-from ..peers import PeerKind
 from ..peers.interface import Kind
+from ..peers.registry import PeerKind
 from ..site import Site
 from .model import ALONE, Column, Take, Values, Workload, lean, warm
 

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from itertools import pairwise
 
 from ..driver import PeerFailedError
-from ..peers import PeerKind
 from ..peers.interface import Kind
+from ..peers.registry import PeerKind
 from .model import (
     ALONE,
     COUNTED,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..driver import Driver
-from ..peers import PeerKind
+from ..peers.registry import PeerKind
 from ..site import ALL_SETTINGS, Site
 
 Values = dict[str, Any]

@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.driver import Driver, PeerFailedError
 from benchmarks.forwarder import Forwarder
-from benchmarks.peers import PEERS, PeerKind
 from benchmarks.peers.curator import CuratorNotFoundError
+from benchmarks.peers.registry import PEERS, PeerKind
 from benchmarks.progress import Progress
 from benchmarks.results import Failure
 from benchmarks.run import Choice, Drivers, Run, steps_for_progress

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import bars, plots, report
-from benchmarks.peers import PEERS
+from benchmarks.peers.registry import PEERS
 from benchmarks.progress import Progress, clock
 from benchmarks.results import Failure, Results, Sample
 from benchmarks.run import Choice
