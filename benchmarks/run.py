@@ -100,7 +100,6 @@ class Drivers:
     """The processes of the peers, which live from sample to sample. A context manager."""
 
     def __init__(self) -> None:
-        self._stack = ExitStack()
         self._drivers: dict[str, Driver] = {}
 
     def __enter__(self) -> Self:

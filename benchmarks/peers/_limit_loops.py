@@ -90,14 +90,15 @@ def dial_trio(tasks: Any) -> Dial:
                 task, self._task = self._task, None
                 reschedule(task)
 
-        async def run(self) -> None:
-            while True:
-                if self._flush is None:
-                    self._task = current_task()
-                    await park(self._abort)
-                flush, self._flush = self._flush, None
-                if flush is not None:
-                    flush()
+        async def run(self, scope: Any) -> None:
+            with scope:
+                while True:
+                    if self._flush is None:
+                        self._task = current_task()
+                        await park(self._abort)
+                    flush, self._flush = self._flush, None
+                    if flush is not None:
+                        flush()
 
         def _abort(self, _: Any) -> Any:
             self._task = None
@@ -108,16 +109,16 @@ def dial_trio(tasks: Any) -> Dial:
         with scope:
             try:
                 while True:
+                    await wait()
                     try:
                         data = sock.recv(_READ)
                     except BlockingIOError:
-                        await wait()
                         continue
                     if not data:
                         break
                     link.feed(data)
             except OSError:
-                pass
+                pass  # it was reset, and those who wait are told in any case
             finally:
                 link.lose()
                 trio.lowlevel.notify_closing(sock)
@@ -125,7 +126,7 @@ def dial_trio(tasks: Any) -> Dial:
 
     async def dial(host: str, port: int, first: bytes) -> tuple[Link, Close]:
         stream = await trio.open_tcp_stream(host, port)
-        # Only the socket below trio's, which does not want to be read while somebody else does.
+        # The socket below trio's: reading and writing take no more calls than they must.
         sock = socket.socket(fileno=stream.socket.detach())
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -157,20 +158,14 @@ def dial_trio(tasks: Any) -> Dial:
                     return
 
         link = Link(Slot, write, flusher.soon)
-        scope = trio.CancelScope()
-
-        async def flush() -> None:
-            with scope_of_flusher:
-                await flusher.run()
-
-        scope_of_flusher = trio.CancelScope()
-        tasks.start_soon(flush)
-        tasks.start_soon(read, link, sock, scope)
+        reading, flushing = trio.CancelScope(), trio.CancelScope()
+        tasks.start_soon(flusher.run, flushing)
+        tasks.start_soon(read, link, sock, reading)
         write(first)
 
         def close() -> None:
-            scope.cancel()
-            scope_of_flusher.cancel()
+            reading.cancel()
+            flushing.cancel()
 
         return link, close
 
