@@ -23,9 +23,8 @@ _OPTIONS = ("-Xmx2g", "-Xss512k", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 
 HOW_TO_INSTALL = (
     "On Debian or Ubuntu: apt-get install --no-install-recommends libcurator-recipes-java "
-    "default-jdk-headless. Elsewhere, or for the newest version: set CURATOR_HOME to a folder with "
-    "the jars of curator-recipes and its dependencies, which `mvn dependency:copy-dependencies` "
-    "puts there, and install a JDK."
+    "default-jdk-headless. Elsewhere, or for the newest version: install a JDK, and set "
+    "CURATOR_HOME to a folder with the jars of curator-recipes and what they need: peers/pom.xml."
 )
 
 
