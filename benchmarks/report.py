@@ -104,7 +104,9 @@ def _machine(results: Results | None) -> str:
 
 def _libraries(versions: dict[str, str]) -> dict[str, str]:
     """One for each library, and not for each event loop that it ran on."""
-    return {PEERS[name].library: version for name, version in versions.items()}
+    found = {PEERS[name].library: version for name, version in versions.items()}
+    found.pop("limit", None)
+    return found
 
 
 def _busy(results: Results) -> str:
@@ -136,6 +138,8 @@ def _workloads(results: Results | None) -> str:
     """What each of them is, and its tables."""
     sections = []
     for workload in WORKLOADS.values():
+        if results is not None and not results.settings(workload.name):
+            continue
         section = f"### {workload.title} (`{workload.name}`)\n\n{workload.about}\n"
         if results is not None:
             for setting in results.settings(workload.name):

@@ -238,7 +238,7 @@ class Run:
             path = site.make()
             with driver.clients(hosts):
                 driver.call("gets", path=path, count=count // 10)
-                return driver.call("gets", path=path, count=count)["seconds"] / count
+                return float(driver.call("gets", path=path, count=count)["seconds"]) / count
 
         site.forwarder.tell("delay 0")
         measured = {"direct": read(at_once.hosts), "forwarded": read(site.hosts)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import time
@@ -13,7 +14,6 @@ import pytest
 
 from benchmarks.driver import Driver, PeerFailedError
 from benchmarks.forwarder import Forwarder
-from benchmarks.peers.curator import CuratorNotFoundError
 from benchmarks.peers.registry import PEERS, PeerKind
 from benchmarks.progress import Progress
 from benchmarks.results import Failure
@@ -62,31 +62,29 @@ def test_what_a_lock_costs_the_server(site: Site, peer: str, requests: int) -> N
     assert found["lock-cycles"]["requests"] == found["lock-cycles"]["packets_out"] == requests
 
 
+@pytest.mark.skipif(
+    os.environ.get("AIOLEAD_REQUIRE_CURATOR") != "1",
+    reason="compiling takes seconds: only with AIOLEAD_REQUIRE_CURATOR=1, as CI does it",
+)
 def test_what_a_lock_of_curator_costs_the_server(site: Site) -> None:
-    try:
-        PEERS["curator"].command()
-    except CuratorNotFoundError as missing:
-        pytest.skip(str(missing))
-    # Without warming up, which is for what takes time.
+    # Cold: warming up is for what takes time.
     cold = measured(site, "curator-cold", "lock-cycles")
     assert cold["lock-cycles"]["requests"] == cold["lock-cycles"]["packets_out"] == 3
 
 
-@pytest.mark.parametrize(("peer", "requests", "events"), [("limit-trio", 4, 1), ("aiolead", 7, 3)])
-def test_what_a_hand_over_costs_the_server(
-    site: Site, peer: str, requests: int, events: int
-) -> None:
-    turn = measured(site, peer, "handover-10")["handover-10"]
+def test_what_a_hand_over_costs_the_server(site: Site) -> None:
+    turn = measured(site, "aiolead", "handover-10")["handover-10"]
     # The first ones and the last ones have nobody before them, or nobody before those.
-    assert requests - 0.5 < turn["requests"] <= requests
-    assert events - 0.5 < turn["packets_out"] - turn["requests"] <= events
+    assert 6.5 < turn["requests"] <= 7
+    assert 2.5 < turn["packets_out"] - turn["requests"] <= 3
     # Of 40 turns, those in which not everybody is in line aside.
     assert len(turn["latencies"]) == 19
 
 
 def test_a_crowd_is_served_and_a_cut_client_comes_back(site: Site) -> None:
-    found = measured(site, "aiolead", "crowd-100", "recover-reset", "recover-fin")
-    assert found["crowd-100"]["joining_requests"] >= 3
+    found = measured(site, "limit-trio", "crowd-100", "recover-reset")
+    # Of five contenders and the holder: create and look, and watch the one before.
+    assert found["crowd-100"]["joining_requests"] == (1 + 5 * 3) / 5
     assert found["recover-reset"]["attempts"] >= 1
 
 

@@ -6,11 +6,10 @@ import io
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from benchmarks import bars, plots, report
+from benchmarks import bars, report
 from benchmarks.peers.registry import PEERS
 from benchmarks.progress import Progress, clock
 from benchmarks.results import Failure, Results, Sample
@@ -21,7 +20,7 @@ from benchmarks.workloads import WORKLOADS
 MACHINE = ("processor", "cores", "memory", "disk", "system", "python")
 
 
-def made_up(**values: Any) -> Results:
+def made_up(**values: float) -> Results:
     """A run in which everybody has found 1 for everything, but for what is given."""
     results = Results("2020-01-01T00:00:00+00:00", "full", 0, 1, busy=[0.0, 0.01])
     results.machine = dict.fromkeys(MACHINE, "such")
@@ -30,8 +29,7 @@ def made_up(**values: Any) -> Results:
         for setting in workload.settings:
             for kind in PEERS.values():
                 if workload.peers(kind):
-                    found: dict[str, Any] = {column.key: 1.0 for column in workload.columns}
-                    found["latencies"] = [0.001]
+                    found = {column.key: 1.0 for column in workload.columns}
                     if kind.is_ours:
                         found |= {k: v for k, v in values.items() if k in found}
                     results.samples.append(Sample(workload.name, setting, kind.name, 0, found))
@@ -112,16 +110,6 @@ def test_a_run_is_kept_and_shown(tmp_path: Path) -> None:
     assert "| aiolead-trio | 2.50 |" in text
     (line, *_) = [line for line in text.splitlines() if line.startswith("| aiolead-trio | 2.50 |")]
     assert line.endswith("| 0.00 | 0.00 |")
-
-
-def test_pictures_are_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="pictures take matplotlib (the group `bench`)")
-    results = made_up(latencies=[0.001, 0.002])
-    way = {"way": "parent", "contenders": 2, "events": 1, "bytes_out": 3}
-    results.herd = [way, {**way, "contenders": 10}]
-    files = plots.draw(results, tmp_path)
-    assert [f"performance/{file.name}" for file in files] == [name for name, _ in report.PICTURES]
-    assert plots.draw(Results("", "full", 0, 1), tmp_path) == []
 
 
 def test_files_of_another_format_are_refused(tmp_path: Path) -> None:
