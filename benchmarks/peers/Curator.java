@@ -152,7 +152,8 @@ public final class Curator {
                         with.text("kind"),
                         with.text("path"),
                         with.number("each"),
-                        Math.round(with.real("hold") * 1e9));
+                        Math.round(with.real("hold") * 1e9),
+                        Path.of(with.text("gate")));
             case "queue":
                 return queue(
                         with.text("kind"),
@@ -327,7 +328,8 @@ public final class Curator {
         return answer;
     }
 
-    private String turns(String kind, String path, int each, long hold) throws Exception {
+    private String turns(String kind, String path, int each, long hold, Path gate)
+            throws Exception {
         List<long[]> turns = Collections.synchronizedList(new ArrayList<>());
         long cpu = system.getProcessCpuTime();
         List<Work> all = new ArrayList<>();
@@ -339,13 +341,13 @@ public final class Curator {
                             () -> {
                                 for (int i = 0; i < each; i++) {
                                     lock.acquire();
-                                    turns.add(held(hold));
+                                    turns.add(held(hold, gate));
                                     lock.release();
                                 }
                             });
                     break;
                 case "election":
-                    all.add(() -> select(client, path, each, hold, turns));
+                    all.add(() -> select(client, path, each, hold, gate, turns));
                     break;
                 default:
                     all.add(
@@ -354,7 +356,7 @@ public final class Curator {
                                     try (LeaderLatch latch = new LeaderLatch(client, path)) {
                                         latch.start();
                                         latch.await();
-                                        turns.add(held(hold));
+                                        turns.add(held(hold, gate));
                                     }
                                 }
                             });
@@ -370,16 +372,24 @@ public final class Curator {
         return "\"turns\": [" + pairs + "], \"cpu\": " + used;
     }
 
-    private static long[] held(long hold) {
+    private static long[] held(long hold, Path gate) {
         long had = now();
         while (now() - had < hold) {
             LockSupport.parkNanos(hold - (now() - had));
+        }
+        while (Files.exists(gate)) {
+            LockSupport.parkNanos(1_000_000);
         }
         return new long[] {had, now()};
     }
 
     private static void select(
-            CuratorFramework client, String path, int each, long hold, List<long[]> turns)
+            CuratorFramework client,
+            String path,
+            int each,
+            long hold,
+            Path gate,
+            List<long[]> turns)
             throws Exception {
         CountDownLatch left = new CountDownLatch(each);
         LeaderSelector selector =
@@ -390,7 +400,7 @@ public final class Curator {
                             @Override
                             public void takeLeadership(CuratorFramework led) {
                                 if (left.getCount() > 0) {
-                                    turns.add(held(hold));
+                                    turns.add(held(hold, gate));
                                     left.countDown();
                                 }
                             }

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 import aiolead
 
-from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now
+from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now, until_open
 
 
 class Aiolead:
@@ -139,7 +139,7 @@ class Aiolead:
             return aiolead.Lock(client, path).hold
         return aiolead.Election(client, path).leadership
 
-    async def turns(self, kind: Kind, path: str, each: int, hold: float) -> Answer:
+    async def turns(self, kind: Kind, path: str, each: int, hold: float, gate: str) -> Answer:
         turns: list[tuple[int, int]] = []
 
         async def contend(client: aiolead.Client) -> None:
@@ -148,6 +148,7 @@ class Aiolead:
                 async with turn():
                     had = now()
                     await anyio.sleep(hold)
+                    await until_open(gate, anyio.sleep)
                     turns.append((had, now()))
 
         with Stopwatch() as watch:

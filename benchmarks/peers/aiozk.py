@@ -9,7 +9,7 @@ from typing import Any
 import aiozk
 import aiozk.exc
 
-from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now
+from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now, until_open
 
 
 class Aiozk:
@@ -109,7 +109,7 @@ class Aiozk:
     def _contender(kind: Kind, client: aiozk.ZKClient, path: str) -> Any:
         return client.recipes.Lock(path) if kind == "lock" else _Leadership(client, path)
 
-    async def turns(self, kind: Kind, path: str, each: int, hold: float) -> Answer:
+    async def turns(self, kind: Kind, path: str, each: int, hold: float, gate: str) -> Answer:
         turns: list[tuple[int, int]] = []
 
         async def contend(client: aiozk.ZKClient) -> None:
@@ -118,6 +118,7 @@ class Aiozk:
                 async with contender:
                     had = now()
                     await asyncio.sleep(hold)
+                    await until_open(gate, asyncio.sleep)
                     turns.append((had, now()))
 
         with Stopwatch() as watch:

@@ -12,6 +12,8 @@ included. The server's side is counted by whoever sends the lines.
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
@@ -21,6 +23,9 @@ Kind = Literal["lock", "election", "latch"]
 
 RETRY_AFTER = 0.0005
 """After a failed attempt to use a broken connection, the next one follows this much later."""
+
+LOOK_AFTER = 0.001
+"""How often it is looked whether a gate is open, in seconds: see `Peer.turns`."""
 
 
 class Peer(Protocol):
@@ -85,8 +90,11 @@ class Peer(Protocol):
 
     # --- on all clients ------------------------------------------------------------------------
 
-    def turns(self, kind: Kind, path: str, each: int, hold: float) -> Answer:
+    def turns(self, kind: Kind, path: str, each: int, hold: float, gate: str) -> Answer:
         """Every client is a contender for the same thing, and has it so often, for so long.
+
+        Args:
+            gate: nobody gives it back while there is a file of this name.
 
         Returns:
             `turns`: pairs of moments, from when it was had until it began to be given back; `cpu`.
@@ -134,6 +142,16 @@ class Stopwatch:
 
     def answer(self) -> Answer:
         return {"seconds": self.seconds, "cpu": self.cpu}
+
+
+def is_shut(gate: str) -> bool:
+    return Path(gate).exists()
+
+
+async def until_open(gate: str, sleep: Callable[[float], Awaitable[None]]) -> None:
+    """Waits until there is no file of that name."""
+    while is_shut(gate):
+        await sleep(LOOK_AFTER)
 
 
 now = time.monotonic_ns

@@ -12,7 +12,7 @@ import kazoo
 import kazoo.client
 import kazoo.exceptions
 
-from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now
+from .interface import LOOK_AFTER, RETRY_AFTER, Answer, Kind, Stopwatch, is_shut, now
 
 _LOST = (
     kazoo.exceptions.ConnectionLoss,
@@ -135,12 +135,14 @@ class Kazoo:
 
         return run
 
-    def turns(self, kind: Kind, path: str, each: int, hold: float) -> Answer:
+    def turns(self, kind: Kind, path: str, each: int, hold: float, gate: str) -> Answer:
         turns: list[tuple[int, int]] = []
 
         def work() -> None:
             had = now()
             time.sleep(hold)
+            while is_shut(gate):
+                time.sleep(LOOK_AFTER)
             turns.append((had, now()))
 
         def contend(client: Any) -> None:

@@ -18,7 +18,7 @@ import anyio.lowlevel
 
 from . import _limit_wire as wire
 from ._limit_loops import Close, Dial, dial_asyncio, dial_trio
-from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now
+from .interface import RETRY_AFTER, Answer, Kind, Stopwatch, now, until_open
 
 _ROOT = wire.exists(b"/")
 
@@ -144,7 +144,7 @@ class Limit:
 
     # --- contenders ----------------------------------------------------------------------------
 
-    async def turns(self, kind: Kind, path: str, each: int, hold: float) -> Answer:
+    async def turns(self, kind: Kind, path: str, each: int, hold: float, gate: str) -> Answer:
         turns: list[tuple[int, int]] = []
 
         async def contend(link: wire.Link) -> None:
@@ -152,6 +152,7 @@ class Limit:
                 own = await _reach_front(link, path.encode())
                 had = now()
                 await anyio.sleep(hold)
+                await until_open(gate, anyio.sleep)
                 turns.append((had, now()))
                 await link.ask(wire.delete(own))
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from ..driver import PeerFailedError
+from aiolead.testing.launch import wait_until
+
+from ..driver import PATIENCE, PeerFailedError
 from ..peers.interface import Kind
 from ..peers.registry import PeerKind
+from ..site import Traffic
 from .model import (
     ALONE,
     COUNTED,
@@ -28,6 +35,13 @@ _HOLD = 0.01
 """How long everybody holds it, in seconds: longer than a round trip, as most work is."""
 
 _DELAYED = ("standalone+delay",)
+_PATIENCE = 60.0
+"""How long it may take until everybody is in line, in seconds."""
+
+_SETTLES = 0.15
+"""How long the first one holds it at least, in seconds: from a tenth of a second on, aiolead's is
+renewed, and that is not to be counted or not as it happens."""
+
 _MOST_KEPT = 500
 """How many latencies of a sample are kept, for the distribution."""
 
@@ -37,18 +51,43 @@ def hand_over(
 ) -> Callable[[Take], Values]:
     def measure(take: Take) -> Values:
         path = take.site.make()
-        each = max(take.size // contenders, 4)
+        each = max(take.size // contenders, 3)
         drivers = [take.driver, *(take.another() for _ in range(processes - 1))]
         with ExitStack() as stack, ThreadPoolExecutor(processes) as threads:
             for driver in drivers:
                 stack.enter_context(driver.clients(take.site.hosts, contenders // processes))
-            before = take.site.settled()
-            told = [
-                threads.submit(driver.call, "turns", kind=kind, path=path, each=each, hold=hold)
-                for driver in drivers
-            ]
-            answers = [future.result() for future in told]
-            traffic = take.site.settled() - before
+
+            gate = Path(stack.enter_context(TemporaryDirectory(prefix="benchmarks-"))) / "gate"
+
+            def turns_of(each: int) -> tuple[list[Any], Traffic]:
+                words = {"kind": kind, "path": path, "each": each, "hold": hold, "gate": gate}
+                nodes = take.site.glance().nodes
+                # On a busy machine, others may still be joining when the first one leaves, and ask
+                # for more, or less, than in a full line: so it does not leave before they have.
+                gate.touch()
+                try:
+                    told = [
+                        threads.submit(driver.call, "turns", PATIENCE, **words)
+                        for driver in drivers
+                    ]
+                    if not wait_until(
+                        lambda: (
+                            take.site.glance().nodes >= nodes + contenders
+                            or any(future.done() for future in told)  # it has failed
+                        ),
+                        _PATIENCE,
+                    ):
+                        raise PeerFailedError(f"turns: not in line within {_PATIENCE:g} s")
+                    time.sleep(_SETTLES)
+                    before = take.site.settled()
+                finally:
+                    gate.unlink()
+                return [future.result() for future in told], take.site.settled() - before
+
+            # Counted from when all are in line: the last turns of each, for which nobody joins any
+            # more, are counted by themselves and taken off. What is left are turns in a full line.
+            _, last = turns_of(1)
+            answers, traffic = turns_of(each)
         turns = sorted(tuple(turn) for answer in answers for turn in answer["turns"])
         if len(turns) != each * contenders:
             raise PeerFailedError(f"turns: {len(turns)} of {each * contenders}")
@@ -64,7 +103,7 @@ def hand_over(
             "p99": quantiles[98],
             "latencies": latencies[:: len(latencies) // _MOST_KEPT + 1],
             "cpu": sum(answer["cpu"] for answer in answers) / len(turns),
-            **traffic.each(len(turns)),
+            **(traffic - last).each(len(turns) - contenders),
         }
 
     return measure
@@ -82,7 +121,8 @@ _HOW = (
     "Clients with a session each, in one process, contend for the same thing; who has it holds "
     f"it for {_HOLD * 1000:g} ms, and gets in line again. The time is that from the holder's "
     "beginning to give it back until the next one has it; the counts are those of a whole turn: "
-    "getting in line, waiting, having, giving back."
+    "getting in line, waiting, having, giving back, where "
+    "everybody else is in line."
 )
 
 
