@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import hypothesis
 import pytest
 import trio
 import uvloop
@@ -33,6 +34,10 @@ from aiolead.testing.servers import BlockingServer, ZooKeeperServer
 # that are tested here are to be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says something about the machine, and nothing about what is tested.
+hypothesis.settings.register_profile("aiolead", deadline=None)
+hypothesis.settings.load_profile("aiolead")
 
 # --- event loops -------------------------------------------------------------------------------
 
