@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
+import sys
+from types import ModuleType
+
 import pytest
+from support.examples import EXAMPLES, Load, Said
 
 
 @pytest.fixture(params=["embedded", pytest.param("standalone", marks=pytest.mark.real)])
@@ -11,3 +17,25 @@ def hosts(request: pytest.FixtureRequest, chroot: str) -> str:
     if request.param == "embedded":
         return request.getfixturevalue("embedded") + chroot
     return request.getfixturevalue("zookeeper").connect_string + chroot
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Imports an example, under a name that nothing else has."""
+
+    def load(path: str) -> ModuleType:
+        name = "example_" + re.sub(r"\W", "_", path)
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    return Said(capsys)

@@ -8,68 +8,24 @@ costs to import a framework is most of what these tests cost.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import re
+import socket
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator
-from types import ModuleType
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx
 import pytest
 from asgi_lifespan import LifespanManager
-from support.docs import PATIENCE, ROOT, Program
+from support.docs import PATIENCE, Program
+from support.examples import EXAMPLES, Load, Said
 
+import aiolead
 from aiolead.testing import EmbeddedServer, ThreadedServer
-
-EXAMPLES = ROOT / "examples"
-
-Load = Callable[[str], ModuleType]
-
-
-@pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Load:
-    """Imports an example, under a name that nothing else has."""
-
-    def load(path: str) -> ModuleType:
-        name = "example_" + re.sub(r"\W", "_", path)
-        spec = importlib.util.spec_from_file_location(name, EXAMPLES / path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, name, module)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
-
-
-class Said:
-    """What the examples print in this process, as far as it is about leading."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self._lines: list[str] = []
-
-    @property
-    def lines(self) -> list[str]:
-        self._lines += self._capsys.readouterr().out.splitlines()
-        return self._lines
-
-    async def wait_for(self, line: str, times: int = 1) -> None:
-        """Waits until a line was printed that begins so, that many times."""
-        with anyio.fail_after(PATIENCE):
-            while sum(each.startswith(line) for each in self.lines) < times:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
-
-
-@pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    return Said(capsys)
 
 
 @pytest.fixture
@@ -131,6 +87,38 @@ def test_one_of_two_applications_runs_the_scheduler(
     anyio.run(main)
 
 
+# --- schedulers, in this process ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("example", "acts"),
+    [("apscheduler_once", "{} begins a report"), ("taskiq_once", "report of {}")],
+)
+def test_one_of_two_schedulers_acts(
+    embedded: str, chroot: str, load: Load, said: Said, example: str, acts: str
+) -> None:
+    run, hosts = load(f"{example}/app.py").main, embedded + chroot
+
+    async def main() -> None:
+        async with anyio.create_task_group() as second:
+            async with anyio.create_task_group() as first:
+                await first.start(run, hosts, "one")
+                await said.wait_for(acts.format("one"))
+                client: aiolead.Client = await second.start(run, hosts, "two")
+                assert client.healthy()
+                await said.wait_for(acts.format("one"), times=said.count(acts.format("one")) + 1)
+                assert said.count(acts.format("two")) == 0
+                first.cancel_scope.cancel()
+            over = len(said.lines)
+            # What it had begun has ended, too.
+            assert said.count("one begins") == said.count("one is not at work")
+            await said.wait_for(acts.format("two"))
+            assert not any("one" in line for line in said.lines[over:])
+            second.cancel_scope.cancel()
+
+    anyio.run(main)
+
+
 # --- Quart on trio, under hypercorn ------------------------------------------------------------
 
 
@@ -181,3 +169,61 @@ def _leader_first(one: Program, other: Program) -> tuple[Program, Program]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return (one, other) if _leads(one) else (other, one)
+
+
+# --- programs of their own ---------------------------------------------------------------------
+
+
+def test_one_worker_of_a_fleet_plans(embedded: str, chroot: str) -> None:
+    script, hosts = "examples/asyncio_workers/worker.py", embedded + chroot
+    with Program(script, hosts=hosts) as one:
+        first = int(one.wait_for(r"\d+ plans, token (\d+)")[1])
+        with Program(script, hosts=hosts) as other:
+            url = other.wait_for(r"answers at (http://\S+)")[1]
+            assert _http_status(url) == 200
+            other.wait_for(rf"does page \d+ of plan {first}")
+            assert not any("plans" in line for line in other.lines)
+            one.terminate()
+            assert one.finish() == 0
+            assert "plans no more" in one.lines[-1] or "plans no more" in one.lines[-2]
+            second = int(other.wait_for(r"\d+ plans, token (\d+)")[1])
+            assert second > first
+            other.wait_for(rf"does page \d+ of plan {second}")
+            other.terminate()
+            assert other.finish() == 0
+
+
+def test_a_service_tells_systemd_that_it_is_ready_before_it_leads(
+    embedded: str, chroot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, hosts = "examples/trio_service/service.py", embedded + chroot
+    told: list[str] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(PATIENCE)
+
+        def until(state: str) -> None:
+            while not any(each.startswith(state) for each in told):
+                told.append(systemd.recv(1000).decode())
+
+        with Program(script, hosts=hosts) as one:
+            one.wait_for("leads, token")
+            monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+            monkeypatch.setenv("WATCHDOG_USEC", "300_000")
+            with Program(script, hosts=hosts) as other:
+                until("READY=1")
+                until("WATCHDOG=1")
+                assert not any("leads" in line for line in other.lines)
+                one.terminate()
+                assert one.finish() == 0
+                assert "has stopped" in one.lines[-1]
+                until("STATUS=leads, token")
+                other.terminate()
+                until("STOPPING=1")
+                assert other.finish() == 0
+    order = [each for each in told if not each.startswith("WATCHDOG")]
+    assert [each.split("\n")[0].split(",")[0] for each in order[:3]] == [
+        "READY=1",
+        "STATUS=leads",
+        "STOPPING=1",
+    ]

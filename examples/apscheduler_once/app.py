@@ -1,0 +1,75 @@
+"""APScheduler's jobs, in exactly one of its processes. Start this twice.
+
+AIOLEAD_HOSTS=127.0.0.1:2181 python examples/apscheduler_once/app.py
+"""
+
+import asyncio
+import sys
+from datetime import datetime
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from apscheduler.executors.base import BaseExecutor, run_coroutine_job
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+import aiolead
+
+
+class TermExecutor(BaseExecutor):
+    """Runs jobs in the term's own task group: cancelled, and waited for, when the term is over.
+
+    APScheduler's own executor cancels them as well, but nobody waits until they have stopped.
+    """
+
+    def __init__(self, tasks: TaskGroup) -> None:
+        super().__init__()
+        self._tasks = tasks
+
+    def _do_submit_job(self, job: Any, run_times: list[datetime]) -> None:
+        self._tasks.start_soon(self._run, job, run_times)
+
+    async def _run(self, job: Any, run_times: list[datetime]) -> None:
+        log = self._logger.name
+        events = await run_coroutine_job(job, job._jobstore_alias, run_times, log)
+        self._run_job_success(job.id, events)
+
+
+async def report(term: aiolead.Term) -> None:
+    """A job. What it raises is logged, and it is run again when it is due the next time."""
+    print(f"{term.identity} begins a report, token {term.token}", flush=True)
+    try:
+        await anyio.sleep(0.2)
+        term.check()  # before what must not happen twice
+        print(f"{term.identity} has done a report", flush=True)
+    finally:
+        with anyio.move_on_after(0.5, shield=True):
+            await anyio.sleep(0.05)  # puts its papers away; nobody else leads before that
+        print(f"{term.identity} is not at work", flush=True)
+
+
+async def schedule(term: aiolead.Term) -> None:
+    """A scheduler for each term. What is due while nobody leads is not made up for."""
+    async with anyio.create_task_group() as jobs:
+        scheduler = AsyncIOScheduler(executors={"default": TermExecutor(jobs)})
+        scheduler.add_job(report, "interval", seconds=0.5, args=[term])
+        scheduler.start()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            scheduler.shutdown()
+
+
+async def main(
+    hosts: str | None = None,
+    identity: str | None = None,
+    task_status: TaskStatus[aiolead.Client] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    async with aiolead.connect(hosts) as client:
+        election = aiolead.Election(client, "/examples/apscheduler", identity=identity)
+        task_status.started(client)  # ready, before it leads
+        await election.run(schedule)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(identity=sys.argv[1] if sys.argv[1:] else None))

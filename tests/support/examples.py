@@ -1,0 +1,39 @@
+"""Examples that run in the process of their tests: with two instances of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+import anyio
+import pytest
+
+from .docs import PATIENCE, ROOT
+
+EXAMPLES = ROOT / "examples"
+
+Load = Callable[[str], ModuleType]
+"""Imports an example, by its path below `examples`."""
+
+
+class Said:
+    """What the examples print in this process, as far as it is about leading."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self._lines: list[str] = []
+
+    @property
+    def lines(self) -> list[str]:
+        self._lines += self._capsys.readouterr().out.splitlines()
+        return self._lines
+
+    def count(self, line: str) -> int:
+        """How many lines begin so."""
+        return sum(each.startswith(line) for each in self.lines)
+
+    async def wait_for(self, line: str, times: int = 1) -> None:
+        """Waits until a line was printed that begins so, that many times."""
+        with anyio.fail_after(PATIENCE):
+            while self.count(line) < times:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
