@@ -29,6 +29,7 @@ from ._client.states import (
     SessionStates,
 )
 from ._client.stream import WatchStream
+from ._client.telling import ClientStatistics
 from ._client.tls import TLS
 from ._client.transaction import Transaction
 from ._client.view import (
@@ -168,6 +169,7 @@ from ._recipes.strangers import Stranger, strangers
 from ._recipes.tenure import (
     Held,
     Tenure,
+    TenureStatistics,
     Term,
 )
 from ._recipes.tree.cache import TreeCache
@@ -244,6 +246,10 @@ from .errors import (
     UsageError,
     WireError,
 )
+from .events import (
+    Event,
+    EventName,
+)
 from .model import (
     ACL,
     ANYONE,
@@ -300,6 +306,7 @@ __all__ = [
     "Client",
     "ClientClosedError",
     "ClientLease",
+    "ClientStatistics",
     "ClientWatch",
     "Codec",
     "Condition",
@@ -331,6 +338,8 @@ __all__ = [
     "EnsembleConfig",
     "Entries",
     "EphemeralOnLocalSessionError",
+    "Event",
+    "EventName",
     "EventType",
     "ExclusiveLock",
     "Feature",
@@ -442,6 +451,7 @@ __all__ = [
     "Tenure",
     "TenureContext",
     "TenureLost",
+    "TenureStatistics",
     "Term",
     "ThrottledOpError",
     "TooManyRequestsError",

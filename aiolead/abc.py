@@ -8,15 +8,17 @@ Everything here belongs to one event loop and is not thread-safe.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from .errors import AioleadError, LossReason
+from .events import EventName
 from .model import ACL, Created, CreateMode, Missed, SessionState, Stat, WatchEvent
 
 __all__ = [
     "CoordinationClient",
+    "EventHook",
     "FencedClient",
     "Hold",
     "Lease",
@@ -243,12 +245,50 @@ class FencedClient(Protocol):
 
 
 @runtime_checkable
+class EventHook(Protocol):
+    """Whom recipes tell what happens: see `aiolead.events`, and `docs/observability.md`."""
+
+    def hears(self, level: int) -> bool:
+        """Whether anybody wants to hear of what matters so much, as `logging` counts.
+
+        Cheap: it is asked before an event is made.
+        """
+        ...
+
+    def now(self) -> float:
+        """Seconds on a monotonic clock, for how long things take."""
+        ...
+
+    def tell(
+        self,
+        name: EventName,
+        level: int,
+        *,
+        session_id: int,
+        path: str,
+        fields: Mapping[str, str | int | float],
+    ) -> None:
+        """Tells of an event. Never raises.
+
+        Args:
+            name: what has happened.
+            level: how much it matters.
+            session_id: the session that it speaks of.
+            path: as the client has it, below its chroot.
+            fields: what else there is to say.
+        """
+        ...
+
+
+@runtime_checkable
 class CoordinationClient(Protocol):
     """A session with an ensemble.
 
     Requests go out in the order of the calls, and are answered in that order; the call itself hands
     the request over, so that several calls without an await between them leave in one segment. A
     request made while the link is down waits for it, at most for the session timeout.
+
+    A client may have `events` besides, an `EventHook`: then its recipes tell that what happens.
     """
 
     @property

@@ -7,6 +7,7 @@ import random
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import final
 
@@ -17,6 +18,7 @@ from .._session.machine import SessionMachine
 from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.srvr import Version, parse_version
 from ..errors import ConfigurationError, ConnectFailed, UsageError
+from ..events import EventSink
 from ..model import Auth, SessionCredentials, SessionState
 from ..paths import parse_connect_string
 from .client import Client
@@ -57,6 +59,7 @@ def connect(
     server_version: str | None = None,
     max_in_flight: int = 1000,
     max_queued: int = 100_000,
+    on_event: EventSink | Sequence[EventSink] | None = None,
     clock: Callable[[], float] | None = None,
     rng: random.Random | None = None,
     dial: Dial = dial_tcp,
@@ -105,6 +108,9 @@ def connect(
             no more are in flight than the server answers in time for them.
         max_queued: how many requests may wait before a call raises `TooManyRequestsError`, with
             nothing sent. Requests of more than 256 MiB together may not wait, either.
+        on_event: what is called with each `Event`, beside the log, or a list of that: see
+            `aiolead.instrumentation`. It runs in the client's event loop, must be quick, and must
+            not use the client. What it raises is logged, once.
         clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
             A watchdog calls it in a thread of its own.
         rng: the randomness of host order and back-off.
@@ -153,6 +159,7 @@ def connect(
     opener = Opener(dial, None if ssl_context is None else ContextSource(ssl_context))
     _check_count("max_in_flight", max_in_flight)
     _check_count("max_queued", max_queued)
+    sinks = _checked_sinks(on_event)
     login = checked_sasl(sasl)
     logins = None if login is None else Logins(login)
 
@@ -175,7 +182,7 @@ def connect(
         )
 
     rng = rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
-    core = Core(make_machine, clock or lease_clock)
+    core = Core(make_machine, clock or lease_clock, sinks)
     core.server_version = version
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
     servers = HostList(known, rng)
@@ -205,6 +212,19 @@ def _check_size(name: str, size: object) -> None:
 def _check_count(name: str, count: object) -> None:
     if type(count) is not int or count < 1:
         raise ConfigurationError(f"{name}: must be a whole number from 1 up, not {count!r}")
+
+
+def _checked_sinks(on_event: object) -> Sequence[EventSink]:
+    if on_event is None:
+        return ()
+    sinks: list[EventSink] = []
+    for sink in on_event if isinstance(on_event, (list, tuple)) else (on_event,):
+        if not callable(sink) or iscoroutinefunction(sink):
+            raise ConfigurationError(
+                f"on_event: must be a plain function, or several, not {sink!r}"
+            )
+        sinks.append(sink)
+    return sinks
 
 
 def _checked_watchdog(watchdog: object, wind_down: float) -> Watchdog | None:
@@ -325,6 +345,7 @@ class Connection:
         machine.leases.close()
         with anyio.move_on_after(machine.timing.wind_down, shield=True):
             await core.holders_gone()
+        core.telling.is_closing = True
         if machine.state is SessionState.CONNECTED:
             with anyio.move_on_after(machine.timing.session_timeout / 3, shield=True):
                 goodbye = anyio.Event()

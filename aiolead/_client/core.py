@@ -15,9 +15,11 @@ from .._session.depot import Call
 from .._session.machine import SessionMachine
 from .._wire.srvr import Version
 from ..errors import AioleadError
+from ..events import EventSink
 from ..model import SessionState
 from .home import Home
 from .peer import Peer
+from .telling import Telling
 
 T = TypeVar("T")
 
@@ -30,10 +32,14 @@ class Core:
     Args:
         make_machine: makes the session machine for this core.
         clock: seconds on the lease's clock.
+        sinks: who is told what happens, beside the log.
     """
 
     def __init__(
-        self, make_machine: Callable[[Core], SessionMachine], clock: Callable[[], float]
+        self,
+        make_machine: Callable[[Core], SessionMachine],
+        clock: Callable[[], float],
+        sinks: Sequence[EventSink] = (),
     ) -> None:
         self.clock = clock
         self.tasks: TaskGroup | None = None
@@ -61,6 +67,7 @@ class Core:
         self.check_home: Callable[[], None] = _ignore
         """Raises `UsageError` unless called from where the client belongs; see `Home.check`."""
         self.machine = make_machine(self)
+        self.telling = Telling(self.machine, clock, sinks)
 
     def submit(self, call: Call[T], *, limited: bool = True) -> None:
         """Hands a call to the machine; see `SessionMachine.submit`.
@@ -99,7 +106,7 @@ class Core:
 
     def report(self, state: SessionState, session_id: int) -> None:
         """A change of state: everybody is told, in the order of subscription."""
-        logger.debug("session 0x%x: %s", session_id, state.value)
+        self.telling.session(state, session_id)
         for on_state in list(self._subscribers.values()):
             on_state(state, session_id)
 

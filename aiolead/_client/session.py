@@ -8,10 +8,12 @@ from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
 from .._wire.requests import AuthPacket
+from ..abc import EventHook
 from ..errors import (
     ConfigurationError,
     UsageError,
 )
+from ..events import ViewHook
 from ..model import (
     Auth,
     SessionCredentials,
@@ -23,6 +25,7 @@ from .lease import ClientLease
 from .operations import Scope, checked_duration
 from .reply import PendingReply
 from .states import SessionStates
+from .telling import ClientStatistics
 
 
 class SessionSide:
@@ -33,6 +36,7 @@ class SessionSide:
         self._limited = limited
         self._scope = Scope(prefix)
         self._lease = ClientLease(core, prefix)
+        self._events = ViewHook(core.telling.hub, prefix, core.clock)
 
     def __repr__(self) -> str:
         state = self._core.machine.state.value
@@ -123,6 +127,19 @@ class SessionSide:
     def last_zxid(self) -> int:
         """The newest transaction that an answer to this client has shown."""
         return self._core.machine.last_zxid
+
+    @property
+    def events(self) -> EventHook:
+        """Whom recipes tell what happens; see `connect(on_event=)` for listening."""
+        return self._events
+
+    def statistics(self) -> ClientStatistics:
+        """How the client is doing: its session, its connections, its requests, its lease.
+
+        A look at what is known here, without asking a server.
+        """
+        peer = self._core.peer
+        return self._core.telling.statistics(None if peer is None else peer.name)
 
     def observe(self) -> SessionStates:
         """The states of the session, from the present one on, as an async iterator."""

@@ -276,7 +276,7 @@ class Supervisor:
         return outcome
 
     def _failed(self, name: str, error: Exception) -> None:
-        logger.debug("%s: %s", name, error)
+        self._core.telling.connection_failed(name, error)
         self._failures[name] = error
 
     async def _try_address(self, server: Server, address: str, name: str) -> str:
@@ -317,7 +317,7 @@ class Supervisor:
                     with anyio.move_on_after(self._patience):
                         await link.opened.wait()
                         opened_at = clock()
-                        logger.debug("%s: session 0x%x", name, self._session_id)
+                        self._core.telling.connection_opened(name)
                         if not self._hosts.opened(server):
                             self.move("the server is not in the list any more")
                         if self._machine.is_read_only:
@@ -335,7 +335,7 @@ class Supervisor:
         if not link.opened.is_set():
             self._failed(name, why)
             return "refused" if isinstance(why, ServerHungUp) else "failed"
-        logger.debug("%s: %s", name, why)
+        self._core.telling.connection_lost(name, why)
         self._failures.clear()
         if clock() - opened_at >= min(0.25, self._machine.timing.session_timeout / 20):
             self._backoff.succeeded()

@@ -105,6 +105,7 @@ class Campaign(Background[CampaignState]):
         """From the end of the line to the end of a term; False if that was resigned."""
         client = self._client
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
+        waiting = self._election._telling.waits(client.session_id)
         candidate = self._election._candidate()
         if isinstance(candidate, Contender):
             candidate.when_ranked(self._on_rank)
@@ -112,9 +113,14 @@ class Campaign(Background[CampaignState]):
             await candidate.reach_front()
             self._changed = anyio.Event()
             term = self._election._begin(candidate, self._on_change, self._on_change)
-        except BaseException:
+        except BaseException as error:
             candidate.discard()
+            if waiting is not None:
+                waiting.failed(error, client.session_id)
             raise
+        if waiting is not None:
+            waiting.ended("held", term.session_id)
+        term._has_begun()
         unsubscribe = client.subscribe(lambda _state, _session_id: self._on_change())
         try:
             # Even if the link has gone by now: a term begins with this.
@@ -122,10 +128,13 @@ class Campaign(Background[CampaignState]):
             await self._follow(term)
         finally:
             unsubscribe()
-            if term.is_resigned:
-                await term._confirmed()
-            else:
-                await term._release()
+            try:
+                if term.is_resigned:
+                    await term._confirmed()
+                else:
+                    await term._release()
+            finally:
+                term._has_ended()
         return not term.is_resigned
 
     async def _follow(self, term: Term) -> None:

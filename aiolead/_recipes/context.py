@@ -34,6 +34,7 @@ class _Context(Generic[T]):
             recipe._tasks.leave(task, recipe)
             raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
         self._task = task
+        waiting = recipe._telling.waits(recipe._client.session_id)
         candidate = recipe._candidate()
         tenure: T | None = None
         scope = anyio.CancelScope()
@@ -49,6 +50,10 @@ class _Context(Generic[T]):
             if in_front:
                 # No checkpoint between winning and the body.
                 tenure = recipe._begin(candidate, scope.cancel)
+        except BaseException as error:
+            if waiting is not None:
+                waiting.failed(error, recipe._client.session_id)
+            raise
         finally:
             if tenure is None:
                 candidate.discard()
@@ -57,6 +62,10 @@ class _Context(Generic[T]):
         if tenure is not None:
             scope.__enter__()
             self._tenure, self._scope = tenure, scope
+        if waiting is not None:
+            waiting.ended("not held" if tenure is None else "held", recipe._client.session_id)
+        if tenure is not None:
+            tenure._has_begun()
         return tenure
 
     async def __aexit__(
@@ -87,6 +96,7 @@ class _Context(Generic[T]):
         finally:
             self._task = None
             self._recipe._tasks.leave(task, self._recipe)
+            tenure._has_ended()
         if left is None:
             if tenure.loss is not None:
                 raise tenure._error() from None

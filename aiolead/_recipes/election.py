@@ -46,6 +46,7 @@ class Election(QueuedRecipe[Term]):
     _role = Role.ELECTION
     _tenure = Term
     _urgent = True
+    _is_rare = True
 
     def __init__(
         self,

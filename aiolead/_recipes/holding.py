@@ -20,6 +20,7 @@ from .arguments import (
     checked_path,
 )
 from .candidate import Candidate
+from .telling import Telling
 from .tenure import Tenure
 
 T = TypeVar("T", bound=Tenure)
@@ -70,6 +71,10 @@ class HoldingRecipe(Generic[T]):
     """What is held."""
     _urgent: ClassVar[bool] = False
     """Whether the lease is renewed as a tenure begins, rather than once it has lasted a moment."""
+    _is_rare: ClassVar[bool] = False
+    """Whether tenures are so few that each is worth a line in the log."""
+    _called: ClassVar[str | None] = None
+    """What events call the recipe, if that is not the name of the class."""
 
     def __init__(
         self,
@@ -87,6 +92,13 @@ class HoldingRecipe(Generic[T]):
         self._surrender = checked_on_suspend(on_suspend) == "surrender"
         self._acl = checked_acl(acl)
         self._tasks = client.shared(path, TaskGuard)
+        self._telling = Telling(
+            self._client,
+            self._called or type(self).__name__,
+            self._path,
+            self._identity,
+            is_rare=self._is_rare,
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._path}>"
@@ -121,6 +133,7 @@ class HoldingRecipe(Generic[T]):
             candidate,
             self._path,
             self._identity,
+            telling=self._telling,
             urgent=self._urgent,
             surrender=self._surrender,
             on_lost=on_lost,

@@ -153,6 +153,7 @@ class _Kind(HoldingRecipe[HeldName]):
     """The names of one kind."""
 
     _tenure = HeldName
+    _called = "UniqueNames"
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
@@ -10,12 +11,14 @@ import anyio
 
 from ..abc import CoordinationClient, Watch
 from ..errors import ConnectionLossError, NoNodeError, SessionExpiredError
+from ..events import EventName
 from ..model import Participant, SessionState, WatchEvent
 from ..paths import join
 from .background import Background
 from .layout import Layout, Role
 from .neighbours import in_line
 from .revocation import participant
+from .telling import hook_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class ElectionObserver(Background[ElectionState]):
         self._leaders = leaders
         self._changed = anyio.Event()
         self._watches: list[Watch] = []
+        self._hook = hook_of(client)
+        self._tokens: tuple[int, ...] | None = None
 
     async def _run(self) -> None:
         unsubscribe = self._client.subscribe(self._on_state)
@@ -74,6 +79,7 @@ class ElectionObserver(Background[ElectionState]):
                     # What a read-only server says may be old, and may be undone.
                     is_current = self._client.state is SessionState.CONNECTED
                     self.publish(replace(state, is_current=is_current))
+                    self._tell(state)
                     await self._changed.wait()
         finally:
             unsubscribe()
@@ -85,6 +91,25 @@ class ElectionObserver(Background[ElectionState]):
             self._changed.set()
         elif self.current is not None:
             self.publish(replace(self.current, is_current=False))
+
+    def _tell(self, state: ElectionState) -> None:
+        """Tells of others that lead than before; not of those that were found at first."""
+        tokens = tuple(who.token for who in state.leaders)
+        before, self._tokens = self._tokens, tokens
+        if before is None or before == tokens:
+            return
+        leader = state.leader
+        self._hook.tell(
+            EventName.ELECTION_CHANGED,
+            logging.INFO,
+            session_id=state.session_id,
+            path=self._path,
+            fields={
+                "identity": "" if leader is None else leader.identity,
+                "token": 0 if leader is None else leader.token,
+                "leaders": len(tokens),
+            },
+        )
 
     def _on_event(self, _event: WatchEvent) -> None:
         self._changed.set()

@@ -8,7 +8,8 @@ lost. Clocks decide, not flags: a blocked event loop runs past any cancellation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, final
 
 import anyio
 import anyio.lowlevel
@@ -25,6 +26,35 @@ from ..errors import (
 )
 from .candidate import Candidate
 from .deletion import Departure
+from .telling import Telling
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TenureStatistics:
+    """How a tenure is doing, at the moment of `Tenure.statistics()`; times are in seconds.
+
+    Attributes:
+        path: our znode.
+        token: the fencing token.
+        session_id: the session that owns it.
+        is_held: whether it is held, by the clock.
+        remaining: for how long it is surely held, unless the lease is renewed before.
+        lasted: how long it has lasted; or had, when it was over.
+        loss: why it was lost; None while it is held, and if it was given up.
+        is_resigned: whether it was given up before its body had ended.
+        is_revocation_requested: whether somebody asks for it.
+    """
+
+    path: str
+    token: int
+    session_id: int
+    is_held: bool
+    remaining: float
+    lasted: float
+    loss: LossReason | None
+    is_resigned: bool
+    is_revocation_requested: bool
 
 
 class Tenure:
@@ -39,6 +69,7 @@ class Tenure:
         what: str,
         identity: str,
         *,
+        telling: Telling,
         urgent: bool,
         surrender: bool,
         on_lost: Callable[[], object],
@@ -47,6 +78,9 @@ class Tenure:
         self._client = client
         self._what = what
         self._identity = identity
+        self._telling = telling
+        self._since = telling.now()
+        self._lasted: float | None = None
         self._on_lost = on_lost
         self._on_resigned = on_resigned
         self._urgent = urgent
@@ -170,6 +204,7 @@ class Tenure:
             self._resigned = True
             if self._on_resigned is not None:
                 self._on_resigned()
+            self._has_ended()
             await self._release()
         else:
             await anyio.lowlevel.checkpoint()
@@ -198,7 +233,44 @@ class Tenure:
         else:
             self._lost_callbacks.append(callback)
 
+    def statistics(self) -> TenureStatistics:
+        """How it is doing. A look at what is known here, without asking a server."""
+        remaining, lasted = self.remaining(), self._lasted
+        return TenureStatistics(
+            path=self.path,
+            token=self.token,
+            session_id=self._session_id,
+            is_held=remaining > 0.0,
+            remaining=remaining,
+            lasted=self._telling.now() - self._since if lasted is None else lasted,
+            loss=self._loss,
+            is_resigned=self._resigned,
+            is_revocation_requested=self.is_revocation_requested,
+        )
+
     # --- for the recipes -----------------------------------------------------------------------
+
+    def _has_begun(self) -> None:
+        """Tells that it has; from then on `_has_ended` is to be called at its end."""
+        self._telling.begun(self.token, self._session_id)
+
+    def _has_ended(self) -> None:
+        """Tells that it is over, and why, unless that was told before."""
+        if self._lasted is None:
+            self._lasted = self._telling.now() - self._since
+            loss = self._loss
+            self._telling.ended(
+                self.token,
+                self._session_id,
+                self._given_up_as if loss is None else loss.name.lower(),
+                self._lasted,
+                is_loss=loss not in (None, LossReason.CLOSED),
+            )
+
+    @property
+    def _given_up_as(self) -> str:
+        """How it has ended, where it was not lost."""
+        return "resigned" if self._resigned else "released"
 
     def _ask_for(self) -> None:
         self._revocation.set()
@@ -218,6 +290,7 @@ class Tenure:
             self._on_lost()
             for callback in self._lost_callbacks:
                 callback()
+            self._has_ended()
 
     def _settle_by_clock(self) -> LossReason | None:
         given_up = self._resigned or self._released

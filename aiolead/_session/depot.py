@@ -236,6 +236,16 @@ class Depot:
         return len(self._inflight)
 
     @property
+    def queued(self) -> int:
+        """How many wait to be sent."""
+        return len(self._queue) + len(self._express)
+
+    @property
+    def sent(self) -> int:
+        """How many were sent so far, over all connections: it starts anew after 2^31 of them."""
+        return self._xid
+
+    @property
     def waiting_since(self) -> float | None:
         """Since when the request that waits longest has been waiting for a connection."""
         return max(self._queue[0].queued_at, self._lost_at) if self._queue else None

@@ -104,6 +104,7 @@ class LeaseBook:
         "_wait_until",
         "_winding",
         "observer",
+        "on_renewed",
     )
 
     def __init__(self, ledger: Ledger, timing: Timing, changed: Callable[[], object]) -> None:
@@ -120,6 +121,9 @@ class LeaseBook:
         self._next_beat = -inf
         self._closed = False
         self.observer: HoldObserver | None = None
+        self.on_renewed: Callable[[float, float], object] | None = None
+        """Called when a renewal was confirmed: how long that took, and what is left of the lease,
+        in seconds."""
 
     def retime(self, timing: Timing) -> None:
         """The session timeout was negotiated anew."""
@@ -138,6 +142,11 @@ class LeaseBook:
     @property
     def is_held(self) -> bool:
         return bool(self._settled or self._fresh)
+
+    @property
+    def held(self) -> int:
+        """How many znodes are held."""
+        return len(self._settled) + len(self._fresh)
 
     @property
     def is_winding(self) -> bool:
@@ -268,6 +277,8 @@ class LeaseBook:
             # This one has just missed a request that would have made the lease longer.
             self._next_beat = min(self._next_beat, max(now, self._ledger.provable_from))
         self._changed()
+        if self.on_renewed is not None:
+            self.on_renewed(self._took, self.deadline - now)
 
     def refused(self, now: float, *, retry: bool) -> None:
         """The renewal was refused: the next one leaves at once, or after a while."""

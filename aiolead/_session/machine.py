@@ -306,6 +306,11 @@ class SessionMachine:
         """Whether everything that was asked is answered."""
         return not (self._depot.inflight or self._depot.has_queued)
 
+    @property
+    def traffic(self) -> tuple[int, int, int]:
+        """How many requests were sent so far, are unanswered, and wait to be sent."""
+        return self._depot.sent, self._depot.inflight, self._depot.queued
+
     def give_up_session(self) -> None:
         """Every server refuses to resume the session: it is taken for expired.
 

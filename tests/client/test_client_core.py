@@ -13,7 +13,7 @@ from aiolead._client.core import Core
 
 
 async def test_whoever_gives_up_waiting_for_a_connection_is_not_told_any_more() -> None:
-    machine: Any = SimpleNamespace(state=SessionState.CONNECTING)
+    machine: Any = SimpleNamespace(state=SessionState.CONNECTING, leases=SimpleNamespace())
     core = Core(lambda _: machine, lease_clock)
     for _ in range(3):
         with anyio.move_on_after(0.001):

@@ -367,7 +367,9 @@ def test_examples_import_public_names_only() -> None:
         for node in ast.walk(ast.parse(script.read_text())):
             if isinstance(node, ast.ImportFrom):
                 module = node.module or ""
-                assert not module.startswith("aiolead.") or module == "aiolead.testing", script
+                is_sink = module.startswith("aiolead.instrumentation.")
+                is_public = is_sink or module == "aiolead.testing"
+                assert is_public or not module.startswith("aiolead."), script
                 if module == "aiolead":
                     assert {alias.name for alias in node.names} == {"blocking"}, script
                 if module == "aiolead.testing":
@@ -454,3 +456,16 @@ def test_a_tree_is_mirrored(hosts: str) -> None:
         mirror.wait_for("deleted /examples/tree/a$")
         mirror.interrupt()
         mirror.finish()
+
+
+def test_what_leads_shows_in_its_metrics(hosts: str) -> None:
+    (port,) = free_ports(1)
+    with Program("examples/observability/metrics.py", str(port), hosts=hosts) as program:
+        program.wait_for(r"leads, token \d+")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
+            text = page.read().decode()
+        path = hosts.partition("/")[2] + "/examples/observed"
+        assert f'aiolead_held{{path="/{path}",recipe="Election"}} 1.0' in text
+        assert "aiolead_session_connected 1.0" in text
+        program.interrupt()
+        assert program.finish() == -signal.SIGINT

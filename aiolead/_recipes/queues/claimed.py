@@ -154,6 +154,10 @@ class Claimed(Tenure):
             self._hold.release()
             self._claim.discard()
 
+    @property
+    def _given_up_as(self) -> str:
+        return "done" if self._is_done else super()._given_up_as
+
     # --- losing it -------------------------------------------------------------------------------
 
     def _lose(self, reason: LossReason) -> None:

@@ -53,21 +53,30 @@ class Consumption(_Context[C]):
         if scope is None or anyio.get_current_task().id != self._task:
             raise UsageError(f"{recipe!r}: use `async with ... as items`, and iterate in its task")
         await self._let_go()
+        waiting = recipe._telling.waits(recipe._client.session_id)
         candidate = recipe._candidate()
         try:
             await candidate.reach_front()
             tenure = self._tenure = recipe._begin(candidate, scope.cancel)
-        except BaseException:
+        except BaseException as error:
             candidate.discard()
+            if waiting is not None:
+                waiting.failed(error, recipe._client.session_id)
             raise
+        if waiting is not None:
+            waiting.ended("held", tenure.session_id)
+        tenure._has_begun()
         return tenure
 
     async def _let_go(self) -> None:
         tenure, self._tenure = self._tenure, None
         if tenure is None:
             return
-        if not tenure.is_resigned:
-            await tenure._release()
+        try:
+            if not tenure.is_resigned:
+                await tenure._release()
+        finally:
+            tenure._has_ended()
         if tenure.loss is not None:
             raise tenure._error()
 

@@ -223,7 +223,8 @@ class _Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         world = self._world()
-        if world is not None:
+        # Events are no complaints; the history tells by itself what they would tell it.
+        if world is not None and not hasattr(record, "aiolead_event"):
             world.history.logged(record.levelname, record.getMessage())
 
     def __enter__(self) -> None:

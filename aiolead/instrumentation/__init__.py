@@ -1,0 +1,16 @@
+"""Where events go: sinks for `aiolead.connect(on_event=)`, each in a module of its own.
+
+    from aiolead.instrumentation.prometheus import PrometheusSink
+
+    async with aiolead.connect(hosts, on_event=PrometheusSink()) as client:
+        ...
+
+A sink is any function that takes an `Event`. The log needs none: it is always told. One sink may
+serve any number of clients. `docs/observability.md` has the events and the metrics.
+"""
+
+from ..events import Event as Event
+from ..events import EventName as EventName
+from ..events import EventSink as EventSink
+
+__all__ = ["Event", "EventName", "EventSink"]

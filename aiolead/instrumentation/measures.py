@@ -1,0 +1,163 @@
+"""What events say in numbers: the same for every system of metrics."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ..events import Event, EventName
+
+__all__ = ["MEASURES", "Kind", "Measure", "Measures", "PathLabel"]
+
+PathLabel = Callable[[Event], str]
+"""What the metrics of an event about a recipe are labelled with as its path. Where there are very
+many paths, they are best put into few groups, or all into one."""
+
+
+class Kind(enum.Enum):
+    """What becomes of a measure's values."""
+
+    COUNT = "counter"
+    """They are added up."""
+    LEVEL = "gauge"
+    """They say by how much something has risen or fallen."""
+    TIME = "histogram"
+    """They are durations, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Something that is measured.
+
+    Attributes:
+        name: its name, with dots.
+        kind: what becomes of its values.
+        says: what it says, in a few words.
+        labels: what its values are told apart by.
+        bounds: of a histogram's buckets, in seconds.
+    """
+
+    name: str
+    kind: Kind
+    says: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+    @property
+    def prometheus_name(self) -> str:
+        """What Prometheus calls it."""
+        name = self.name.replace(".", "_")
+        match self.kind:
+            case Kind.COUNT:
+                return f"{name}_total"
+            case Kind.TIME:
+                return f"{name}_seconds"
+            case Kind.LEVEL:
+                return name
+
+
+SHORT = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Buckets for what takes a few round trips."""
+LONG = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0)
+"""Buckets for what takes as long as people please."""
+
+_RECIPE = ("recipe", "path")
+
+CONNECTED = Measure("aiolead.session.connected", Kind.LEVEL, "clients with a live session")
+CHANGES = Measure("aiolead.session.changes", Kind.COUNT, "changes of sessions' states", ("state",))
+AWAY = Measure("aiolead.session.away", Kind.TIME, "until a lost link was found", (), SHORT)
+ATTEMPTS = Measure("aiolead.connection.attempts", Kind.COUNT, "attempts to connect", ("outcome",))
+LOSSES = Measure("aiolead.connection.losses", Kind.COUNT, "connections that were lost")
+RENEWAL = Measure("aiolead.lease.renewal", Kind.TIME, "renewals of leases", (), SHORT)
+LATE = Measure("aiolead.lease.late", Kind.COUNT, "renewals of leases that came late")
+CONTENDERS = Measure("aiolead.contenders", Kind.LEVEL, "those who wait for their turn", _RECIPE)
+WAIT = Measure("aiolead.wait", Kind.TIME, "waits for a turn", (*_RECIPE, "outcome"), LONG)
+HELD = Measure("aiolead.held", Kind.LEVEL, "terms and holds that go on", _RECIPE)
+TENURE = Measure("aiolead.tenure", Kind.TIME, "terms and holds that are over", _RECIPE, LONG)
+ENDS = Measure("aiolead.tenures.ended", Kind.COUNT, "ends of terms", (*_RECIPE, "reason"))
+HANDOVERS = Measure(
+    "aiolead.election.changes", Kind.COUNT, "changes of observed leaders", ("path",)
+)
+
+MEASURES: tuple[Measure, ...] = (
+    CONNECTED,
+    CHANGES,
+    AWAY,
+    ATTEMPTS,
+    LOSSES,
+    RENEWAL,
+    LATE,
+    CONTENDERS,
+    WAIT,
+    HELD,
+    TENURE,
+    ENDS,
+    HANDOVERS,
+)
+"""All there are."""
+
+_IS_CONNECTED = ("connected", "read-only")
+
+Value = tuple[Measure, float, dict[str, str]]
+
+
+class Measures:
+    """Reads the values of the measures off events.
+
+    Args:
+        path_label: what stands for the path of an event.
+    """
+
+    def __init__(self, path_label: PathLabel | None = None) -> None:
+        self._path_label = path_label or _path
+
+    def of(self, event: Event) -> Iterator[Value]:
+        """What an event says in numbers: each measure, its value, and its labels."""
+        name, fields = event.name, event.fields
+        match name:
+            case EventName.CONNECTION_OPENED:
+                yield ATTEMPTS, 1, {"outcome": "opened"}
+            case EventName.CONNECTION_FAILED:
+                yield ATTEMPTS, 1, {"outcome": "failed"}
+            case EventName.CONNECTION_LOST:
+                yield LOSSES, 1, {}
+            case EventName.LEASE_RENEWED:
+                yield RENEWAL, float(fields["took"]), {}
+            case EventName.LEASE_LATE:
+                yield LATE, 1, {}
+            case EventName.CONTENTION_BEGUN:
+                yield CONTENDERS, 1, self._recipe(event)
+                # So that there is a series, which is 0, before there is a first leader.
+                yield HELD, 0, self._recipe(event)
+            case EventName.CONTENTION_ENDED:
+                yield CONTENDERS, -1, self._recipe(event)
+                outcome = {"outcome": str(fields["outcome"])}
+                yield WAIT, float(fields["waited"]), self._recipe(event) | outcome
+            case EventName.TENURE_BEGUN:
+                yield HELD, 1, self._recipe(event)
+            case EventName.TENURE_ENDED:
+                yield HELD, -1, self._recipe(event)
+                yield TENURE, float(fields["lasted"]), self._recipe(event)
+                yield ENDS, 1, self._recipe(event) | {"reason": str(fields["reason"])}
+            case EventName.ELECTION_CHANGED:
+                yield HANDOVERS, 1, {"path": self._path_label(event)}
+            case _:
+                yield from self._of_session(event)
+
+    def _of_session(self, event: Event) -> Iterator[Value]:
+        state = event.name.partition(".")[2]
+        yield CHANGES, 1, {"state": state}
+        is_connected = event.name in (EventName.SESSION_CONNECTED, EventName.SESSION_READ_ONLY)
+        rise = int(is_connected) - int(event.fields["before"] in _IS_CONNECTED)
+        if rise:
+            yield CONNECTED, rise, {}
+        if away := event.fields.get("away"):
+            yield AWAY, float(away), {}
+
+    def _recipe(self, event: Event) -> dict[str, str]:
+        return {"recipe": str(event.fields["recipe"]), "path": self._path_label(event)}
+
+
+def _path(event: Event) -> str:
+    return event.path

@@ -1,0 +1,54 @@
+"""Metrics for Prometheus, by its own client; the extra `prometheus` has it."""
+
+from __future__ import annotations
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+from ..events import Event
+from .measures import MEASURES, Kind, Measure, Measures, PathLabel
+
+__all__ = ["PrometheusSink"]
+
+
+class PrometheusSink:
+    """Keeps metrics of what clients tell; for `aiolead.connect(on_event=)`.
+
+    One for all clients of a process: a registry takes each metric only once.
+
+    Args:
+        registry: where the metrics are registered; by default that of `prometheus_client`.
+        path_label: what stands for a recipe's path in labels; by default the path itself. Every
+            label is a series of its own, for ever.
+
+    Raises:
+        ValueError: the registry has such metrics already.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: CollectorRegistry = REGISTRY,
+        path_label: PathLabel | None = None,
+    ) -> None:
+        self._measures = Measures(path_label)
+        self._metrics = {measure: _metric(measure, registry) for measure in MEASURES}
+
+    def __call__(self, event: Event) -> None:
+        for measure, value, labels in self._measures.of(event):
+            metric = self._metrics[measure]
+            child = metric.labels(**labels) if labels else metric
+            if isinstance(child, Histogram):
+                child.observe(value)
+            else:
+                child.inc(value)
+
+
+def _metric(measure: Measure, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+    name, says, labels = measure.prometheus_name, measure.says, measure.labels
+    match measure.kind:
+        case Kind.COUNT:
+            return Counter(name, says, labels, registry=registry)
+        case Kind.LEVEL:
+            return Gauge(name, says, labels, registry=registry)
+        case Kind.TIME:
+            return Histogram(name, says, labels, registry=registry, buckets=measure.bounds)

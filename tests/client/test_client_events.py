@@ -1,0 +1,290 @@
+"""What clients and recipes tell, on every event loop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+from support.recipes import PATIENCE, SESSION, eventually
+from support.told import Told
+
+import aiolead
+from aiolead import CreateMode, Election, EventName, Lock, Queue
+from aiolead.errors import ConfigurationError, LossReason, ThrottledOpError
+from aiolead.testing import EmbeddedServer, OpCode
+
+RECIPES = ("contention.", "tenure.", "election.")
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    """What is told; in the end it must all be as the page says."""
+    told = Told()
+    yield told
+    assert told.wrong == []
+
+
+def connect(server: EmbeddedServer, told: Any, **options: Any) -> aiolead.Connection:
+    return aiolead.connect(
+        server.connect_string, on_event=told, **{"session_timeout": SESSION, **options}
+    )
+
+
+# --- sessions and links ------------------------------------------------------------------------
+
+
+async def test_a_life_without_trouble(told: Told) -> None:
+    async with EmbeddedServer() as server:
+        async with connect(server, told) as client:
+            session_id = client.session_id
+        assert told.names() == ["session.connected", "connection.opened", "session.closed"]
+        assert {event.session_id for event in told.events} == {session_id}
+        assert told.events[0].fields == {"before": "connecting", "away": 0.0, "timeout": SESSION}
+        assert told.events[1].fields == {"server": server.connect_string}
+
+
+async def test_a_link_that_is_lost_and_found(told: Told) -> None:
+    async with EmbeddedServer() as server, connect(server, told) as client:
+        server.disconnect()
+        await eventually(lambda: len(told.of(EventName.CONNECTION_OPENED)) == 2, "it is back")
+        assert told.names("session.")[1:] == ["session.suspended", "session.connected"]
+        lost, found = told.of(EventName.CONNECTION_LOST)[0], told.of(EventName.SESSION_CONNECTED)[1]
+        assert lost.fields == {
+            "server": server.connect_string,
+            "reason": "the server closed the connection",
+            "error": "ServerHungUp",
+        }
+        assert found.fields["before"] == "suspended"
+        assert 0 < found.fields["away"] < PATIENCE
+        now = client.statistics()
+        assert (now.connections, now.suspensions, now.expirations) == (2, 1, 0)
+        assert (now.state, now.server) == (aiolead.SessionState.CONNECTED, server.connect_string)
+
+
+async def test_a_session_that_expires_takes_a_lock_with_it(told: Told) -> None:
+    async with EmbeddedServer() as server, connect(server, told) as client:
+        first = client.session_id
+        with pytest.raises(aiolead.LockLost):
+            async with Lock(client, "/lock") as held:
+                server.expire_session(first)
+                await anyio.sleep(PATIENCE)
+        await client.ready()
+        names = told.names("session.", "tenure.")
+        assert names[-4:] == [
+            "session.expired",
+            "tenure.ended",
+            "session.connecting",
+            "session.connected",
+        ]
+        (ended,) = told.of(EventName.TENURE_ENDED)
+        assert (ended.session_id, ended.level) == (first, logging.WARNING)
+        assert (ended.fields["reason"], ended.fields["token"]) == ("expired", held.token)
+        assert client.statistics().expirations == 1
+
+
+async def test_a_server_that_is_not_there(told: Told) -> None:
+    async with EmbeddedServer() as server:
+        await server.stop()
+        with pytest.raises(aiolead.ConnectFailed):
+            async with connect(server, told, connect_timeout=0.05):
+                raise AssertionError
+        failed = told.of(EventName.CONNECTION_FAILED)[0]
+        assert failed.fields["server"] == server.connect_string
+        assert failed.fields["error"] == "ConnectionRefusedError"
+        assert "session.closed" in told.names()
+
+
+# --- what is held ------------------------------------------------------------------------------
+
+
+async def test_a_term_and_its_renewals(told: Told) -> None:
+    async with EmbeddedServer() as server:
+        async with connect(server, told) as client:
+            election = Election(client.chroot("/app"), "/leader", identity="anna")
+            async with election.leadership() as term:
+                begun = term.statistics()
+                await eventually(lambda: bool(told.of(EventName.LEASE_RENEWED)), "a renewal")
+                during, client_now = term.statistics(), client.statistics()
+        assert told.names(*RECIPES) == [
+            "contention.begun",
+            "contention.ended",
+            "tenure.begun",
+            "tenure.ended",
+        ]
+        who = {"recipe": "Election", "identity": "anna"}
+        waits, waited, begins, ends = (e for e in told.events if e.name.startswith(RECIPES))
+        assert {event.path for event in (waits, waited, begins, ends)} == {"/app/leader"}
+        assert waits.fields == who
+        assert waited.fields["outcome"] == "held"
+        assert begins.fields == who | {"token": term.token}
+        assert ends.fields.items() >= (who | {"token": term.token, "reason": "released"}).items()
+        assert (begins.level, ends.level) == (logging.INFO, logging.INFO)
+
+        renewed = told.of(EventName.LEASE_RENEWED)[0].fields
+        assert 0 < renewed["took"] < renewed["timeout"] == SESSION
+        assert 0 < renewed["remaining"] <= SESSION
+        assert client_now.held == 1
+        assert client_now.renewals >= 1
+        assert client_now.slowest_renewal >= renewed["took"]
+        assert 0 < client_now.lease_remaining < SESSION
+        assert client_now.requests >= 3
+
+        over = term.statistics()
+        assert begun.lasted < during.lasted <= over.lasted == ends.fields["lasted"]
+        assert (begun.is_held, over.is_held, over.remaining) == (True, False, 0.0)
+        assert (over.token, over.path, over.loss) == (term.token, term.path, None)
+
+
+async def test_how_tenures_end(told: Told) -> None:
+    async with EmbeddedServer() as server:
+        async with connect(server, told) as client:
+            async with Lock(client, "/lock") as held:
+                await held.resign()
+            assert held.statistics().is_resigned
+            with pytest.raises(aiolead.LockLost):
+                async with Lock(client, "/lock") as held:
+                    await client.delete(held.path)
+                    await anyio.sleep(PATIENCE)
+            assert held.statistics().loss is LossReason.DELETED
+            queue = Queue(client, "/queue")
+            await queue.put(b"one")
+            await queue.put(b"two")
+            async with queue.consume() as items:
+                async for item in items:
+                    await item.ack()
+                    break
+            async with queue.get():
+                pass
+        ends = [
+            (event.fields["recipe"], event.fields["reason"], event.level)
+            for event in told.of(EventName.TENURE_ENDED)
+        ]
+        assert ends == [
+            ("Lock", "resigned", logging.DEBUG),
+            ("Lock", "deleted", logging.WARNING),
+            ("Queue", "done", logging.DEBUG),
+            ("Queue", "released", logging.DEBUG),
+        ]
+        assert len(told.of(EventName.TENURE_BEGUN)) == len(ends)
+
+
+async def test_how_waits_end(told: Told) -> None:
+    async with EmbeddedServer() as server:
+        async with connect(server, told) as client, Lock(client, "/lock", identity="holder"):
+            lock = Lock(client, "/lock", identity="waits")
+            async with lock.try_hold() as held:
+                assert held is None
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_hold, lock)
+                await eventually(lambda: len(told.of(EventName.CONTENTION_BEGUN)) == 3, "it waits")
+                tasks.cancel_scope.cancel()
+            await client.sync()  # behind all that it had asked for
+            server.throttle(OpCode.CREATE2)
+            with pytest.raises(ThrottledOpError):
+                await _hold(Lock(client, "/other", identity="waits"))
+        ended = [
+            event.fields["outcome"]
+            for event in told.of(EventName.CONTENTION_ENDED)
+            if event.fields["identity"] == "waits"
+        ]
+        assert ended == ["not held", "cancelled", "failed"]
+        assert len(told.of(EventName.CONTENTION_BEGUN)) == len(ended) + 1
+
+
+async def _hold(lock: Lock) -> None:
+    async with lock:
+        raise AssertionError
+
+
+async def test_a_campaign_and_those_who_watch_it(told: Told) -> None:
+    changed = EventName.ELECTION_CHANGED
+    async with EmbeddedServer() as server:
+        async with connect(server, told) as client:
+            election = Election(client, "/election", identity="anna")
+            async with election.observe() as seen:
+                with anyio.fail_after(PATIENCE):
+                    await anext(seen)
+                    async with election.campaign() as states:
+                        async for state in states:
+                            if state.term is not None and state.phase is aiolead.Phase.LEADING:
+                                await eventually(lambda: bool(told.of(changed)), "it is seen")
+                                await state.term.resign()
+                    await eventually(lambda: len(told.of(changed)) >= 2, "so is its end")
+        first, *_, last = told.of(EventName.ELECTION_CHANGED)
+        (begun,) = told.of(EventName.TENURE_BEGUN)
+        assert first.path == "/election"
+        assert first.fields == {"identity": "anna", "token": begun.fields["token"], "leaders": 1}
+        assert last.fields == {"identity": "", "token": 0, "leaders": 0}
+        assert [event.fields["reason"] for event in told.of(EventName.TENURE_ENDED)] == ["resigned"]
+
+
+async def test_a_client_that_is_closed_ends_what_is_held_without_alarm(told: Told) -> None:
+    async with EmbeddedServer() as server:
+        async with connect(server, told) as client:
+            async with Election(client, "/election").campaign() as states:
+                async for state in states:
+                    if state.phase is aiolead.Phase.LEADING:
+                        break
+                client._core.machine.leases.close()
+                await eventually(lambda: bool(told.of(EventName.TENURE_ENDED)), "it is over")
+        (ended,) = told.of(EventName.TENURE_ENDED)
+        assert (ended.fields["reason"], ended.level) == ("closed", logging.INFO)
+
+
+async def test_a_renewal_that_comes_late(told: Told) -> None:
+    async with EmbeddedServer() as server, connect(server, told) as client:
+        told_of = client._core.machine.leases.on_renewed
+        assert told_of is not None
+        told_of(SESSION / 4, 5.0)
+        told_of(SESSION / 4 + 0.5, 4.0)
+        assert told.names("lease.") == ["lease.renewed", "lease.renewed", "lease.late"]
+        now = client.statistics()
+        assert (now.renewals, now.late_renewals, now.slowest_renewal) == (2, 1, SESSION / 4 + 0.5)
+
+
+# --- who listens -------------------------------------------------------------------------------
+
+
+async def test_a_sink_that_raises_changes_nothing(
+    told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: aiolead.Event) -> None:
+        raise ValueError("a sink")
+
+    async with EmbeddedServer() as server:
+        async with connect(server, [fails, told]) as client:
+            async with Lock(client, "/lock"):
+                server.disconnect()
+                await eventually(lambda: len(told.of(EventName.CONNECTION_OPENED)) == 2, "back")
+            await client.create("/x", mode=CreateMode.EPHEMERAL)
+    assert told.names()[-1] == "session.closed"
+    complaints = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert len(complaints) == 1
+
+
+async def test_without_a_sink_the_log_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aiolead")
+    async with EmbeddedServer() as server, aiolead.connect(server.connect_string) as client:
+        assert client.events.hears(logging.INFO)
+        assert not client.events.hears(logging.DEBUG)
+        async with Lock(client, "/lock"), Election(client, "/election").leadership():
+            pass
+    told = [vars(record).get("aiolead_event") for record in caplog.records]
+    assert told == ["tenure.begun", "tenure.ended"]
+
+
+@pytest.mark.parametrize("sink", ["print", 7, [print, None]])
+def test_what_is_no_sink_is_refused(sink: Any) -> None:
+    with pytest.raises(ConfigurationError, match="on_event: must be a plain function"):
+        aiolead.connect("zk", on_event=sink)
+
+
+def test_nor_is_a_coroutine_function() -> None:
+    async def sink(_: aiolead.Event) -> None:
+        raise AssertionError
+
+    with pytest.raises(ConfigurationError, match="on_event"):
+        aiolead.connect("zk", on_event=sink)
