@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import logging
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -70,7 +71,7 @@ class Event:
     level: int
     session_id: int = 0
     path: str = ""
-    fields: Mapping[str, Field] = field(default_factory=dict)
+    fields: Mapping[str, Field] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
         return _LINES[self.name].format(
@@ -158,7 +159,8 @@ class EventHub:
     def _guarded(self, number: int, sink: EventSink, event: Event) -> None:
         try:
             sink(event)
-        except Exception:
+        except (Exception, CancelledError):
+            # Nobody can cancel a plain function: it comes from what the sink itself has looked at.
             if number in self._complained:
                 return
             self._complained.add(number)

@@ -219,12 +219,17 @@ def _checked_sinks(on_event: object) -> Sequence[EventSink]:
         return ()
     sinks: list[EventSink] = []
     for sink in on_event if isinstance(on_event, (list, tuple)) else (on_event,):
-        if not callable(sink) or iscoroutinefunction(sink):
+        if not callable(sink) or _is_async(sink):
             raise ConfigurationError(
                 f"on_event: must be a plain function, or several, not {sink!r}"
             )
         sinks.append(sink)
     return sinks
+
+
+def _is_async(sink: Callable[..., object]) -> bool:
+    """Whether calling it would only make a coroutine, which nobody would await."""
+    return iscoroutinefunction(sink) or iscoroutinefunction(type(sink).__call__)
 
 
 def _checked_watchdog(watchdog: object, wind_down: float) -> Watchdog | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import final
 
-import anyio
-
 from ..abc import CoordinationClient, EventHook
 from ..events import EventHub, EventName, ViewHook
 
@@ -106,5 +104,6 @@ class Waiting:
 
     def failed(self, error: BaseException, session_id: int) -> None:
         """It was cut short by what is being raised."""
-        is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-        self.ended("cancelled" if is_cancelled else "failed", session_id)
+        # A cancellation of either backend, a Ctrl-C, or a coroutine that is closed, in which case
+        # there may be no event loop to ask any more: none of them is an `Exception`.
+        self.ended("failed" if isinstance(error, Exception) else "cancelled", session_id)

@@ -71,6 +71,10 @@ class Client:
         """
         return self._client.healthy(max_unconfirmed)
 
+    def statistics(self) -> aiolead.ClientStatistics:
+        """How the client is doing; see `aiolead.Client.statistics`."""
+        return self._make(lambda c: c.statistics())
+
     # --- operations ----------------------------------------------------------------------------
 
     def chroot(self, path: str) -> Client:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, Unpack, final
 import aiolead
 
 from ..errors import ConfigurationError, UsageError
+from ..events import EventSink
 from ..model import Auth, SessionCredentials
 from ._client import Client
 from ._loop import Loop
@@ -36,6 +37,7 @@ class ConnectOptions(TypedDict, total=False):
     server_version: str | None
     max_in_flight: int
     max_queued: int
+    on_event: EventSink | Sequence[EventSink] | None
     clock: Callable[[], float] | None
     rng: random.Random | None
     dial: Callable[[str, int], Any]
@@ -61,7 +63,8 @@ def connect(
         backend: which event loop runs in the thread.
         backend_options: for `anyio.run`.
         options: as for `aiolead.connect`. `wind_down` is how long bodies have to notice a loss: a
-            quarter of the session timeout at most, a tenth unless given.
+            quarter of the session timeout at most, a tenth unless given. `on_event` is called in
+            the thread of the event loop.
 
     Raises (at the call): as `aiolead.connect`.
 

@@ -114,6 +114,10 @@ class Tenure(Generic[T]):
         """
         self._loop.call(self._tenure.resign)
 
+    def statistics(self) -> aiolead.TenureStatistics:
+        """How it is doing; see `aiolead.Tenure.statistics`."""
+        return self._loop.ask(self._tenure.statistics)
+
     @property
     def is_revocation_requested(self) -> bool:
         """Whether somebody asks for it (`revoke`): let go of it as soon as you can.

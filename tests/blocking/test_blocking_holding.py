@@ -124,6 +124,23 @@ def test_the_other_recipes(own: ThreadedServer, threads: ThreadPoolExecutor) -> 
         assert client.exists("/one") is None
 
 
+def test_what_happens_is_told_in_the_thread_of_the_loop(
+    own: ThreadedServer, backend: Backend
+) -> None:
+    told: list[tuple[str, str]] = []
+
+    def on_event(event: aiolead.Event) -> None:
+        told.append((event.name, threading.current_thread().name))
+
+    with connect(own, backend, on_event=on_event) as client:
+        with blocking.Lock(client, "/lock") as held:
+            assert held.statistics().is_held
+            assert client.statistics().held == 1
+        assert (held.statistics().loss, held.statistics().remaining) == (None, 0.0)
+    assert {"session.connected", "tenure.begun", "tenure.ended"} <= {name for name, _ in told}
+    assert {thread for _, thread in told} == {"aiolead-blocking"}
+
+
 def test_threads_take_turns(own: ThreadedServer, backend: Backend) -> None:
     """With one object, eight threads, and nothing else between them."""
     tokens: list[int] = []

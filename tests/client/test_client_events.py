@@ -97,6 +97,32 @@ async def test_a_server_that_is_not_there(told: Told) -> None:
         assert "session.closed" in told.names()
 
 
+async def test_no_secret_is_told(told: Told, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    user, right, wrong, znode = "anna", "a-right-secret", "a-wrong-secret", "a-secret-of-a-znode"
+    async with EmbeddedServer(sasl_users={user: right}) as server:
+        with pytest.raises(aiolead.AuthFailedError):
+            async with connect(server, told, sasl=aiolead.SASL.digest_md5(user, wrong)):
+                raise AssertionError
+        auth = [aiolead.Auth.digest(user, right)]
+        sasl = aiolead.SASL.digest_md5(user, right)
+        async with connect(server, told, sasl=sasl, auth=auth) as client:
+            password = client.credentials.password
+            queue = Queue(client, "/queue")
+            await queue.put(znode.encode())
+            async with Lock(client, "/lock"), queue.get():
+                server.disconnect()
+                await eventually(lambda: len(told.of(EventName.CONNECTION_OPENED)) == 2, "back")
+    assert told.of(EventName.SESSION_AUTH_FAILED)
+    everything = "\n".join(
+        [str(event) + repr(event) + repr(event.as_dict()) for event in told.events]
+        + [record.getMessage() + repr(vars(record)) for record in caplog.records]
+    )
+    assert str(told.events[0]) in everything
+    for secret in (right, wrong, znode, password.hex(), repr(password)):
+        assert secret not in everything
+
+
 # --- what is held ------------------------------------------------------------------------------
 
 
@@ -282,9 +308,12 @@ def test_what_is_no_sink_is_refused(sink: Any) -> None:
         aiolead.connect("zk", on_event=sink)
 
 
-def test_nor_is_a_coroutine_function() -> None:
-    async def sink(_: aiolead.Event) -> None:
+class _Asynchronous:
+    async def __call__(self, _: aiolead.Event) -> None:
         raise AssertionError
 
+
+@pytest.mark.parametrize("sink", [_Asynchronous(), _Asynchronous().__call__])
+def test_nor_is_what_would_have_to_be_awaited(sink: Any) -> None:
     with pytest.raises(ConfigurationError, match="on_event"):
         aiolead.connect("zk", on_event=sink)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -145,6 +146,23 @@ def test_a_sink_that_fails_is_told_of_once_and_disturbs_nobody(
     ]
 
 
+def test_a_sink_that_looks_at_what_was_cancelled_cancels_nobody() -> None:
+    def fails(_: Event) -> None:
+        raise asyncio.CancelledError
+
+    event = _event(EventName.LEASE_LATE)
+    EventHub([fails]).tell(event.name, event.level, fields=event.fields)
+
+
+def test_who_stops_the_program_from_a_sink_is_let_through() -> None:
+    def fails(_: Event) -> None:
+        raise KeyboardInterrupt
+
+    event = _event(EventName.LEASE_LATE)
+    with pytest.raises(KeyboardInterrupt):
+        EventHub([fails]).tell(event.name, event.level, fields=event.fields)
+
+
 def test_sinks_hear_all_and_the_log_what_it_is_set_to(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aiolead.recipes")
     assert EventHub().hears(logging.INFO)
@@ -186,6 +204,26 @@ def test_recipes_tell_nothing_to_whom_does_not_listen() -> None:
     assert deaf.asked == {logging.DEBUG: 3}
     telling.ended(17, 1, "expired", 0.5, is_loss=True)
     assert deaf.told == [EventName.TENURE_ENDED]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (OSError(), "failed"),
+        (GeneratorExit(), "cancelled"),
+        (asyncio.CancelledError(), "cancelled"),
+    ],
+)
+def test_a_wait_that_is_cut_short_is_told_of_even_when_no_loop_runs(
+    error: BaseException, outcome: str
+) -> None:
+    heard: list[Event] = []
+    client: Any = _Client(ViewHook(EventHub([heard.append])))
+    waiting = Telling(client, "Lock", "/lock", "host-1", is_rare=False).waits(1)
+    assert waiting is not None
+    waiting.failed(error, 1)
+    assert heard[-1].fields["outcome"] == outcome
+    assert len(set(heard)) == 2
 
 
 @pytest.mark.parametrize("client", [object(), _Client(None), _Client("no hook")])
