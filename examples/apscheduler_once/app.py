@@ -57,6 +57,7 @@ async def schedule(term: aiolead.Term) -> None:
         try:
             await anyio.sleep_forever()
         finally:
+            scheduler.pause()  # at once, while shutting down takes a turn of the event loop
             scheduler.shutdown()
 
 

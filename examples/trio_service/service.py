@@ -41,14 +41,19 @@ async def keep_watchdog_quiet() -> None:
         await trio.sleep(every)
 
 
+async def serve() -> None:
+    async with aiolead.connect() as client, trio.open_nursery() as nursery:
+        election = aiolead.Election(client, "/examples/service")
+        nursery.start_soon(keep_watchdog_quiet)
+        nursery.start_soon(election.run, lead)
+        notify("READY=1\nSTATUS=waits for its turn")
+        print(f"{election.identity} is ready", flush=True)
+
+
 async def main() -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with aiolead.connect() as client, trio.open_nursery() as nursery:
-            election = aiolead.Election(client, "/examples/service")
-            nursery.start_soon(keep_watchdog_quiet)
-            nursery.start_soon(election.run, lead)
-            notify("READY=1\nSTATUS=waits for its turn")
-            print(f"{election.identity} is ready", flush=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve)  # in a task of its own: connecting may be what takes long
             async for _ in signals:
                 notify("STOPPING=1")
                 nursery.cancel_scope.cancel()
