@@ -15,6 +15,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -38,6 +39,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # How long an example takes says something about the machine, and nothing about what is tested.
 hypothesis.settings.register_profile("aiolead", deadline=None)
 hypothesis.settings.load_profile("aiolead")
+
+# Many tests start programs. Where no bytecode is to be written, each of those would compile the
+# library anew, which is a good part of its time; so theirs is kept apart from the sources. Not in
+# the copies that bugs are planted in, which change faster than bytecode is known to be old.
+_ROOT = Path(__file__).parents[1]
+if (_ROOT / ".git").exists() and os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    os.environ["PYTHONPYCACHEPREFIX"] = str(_ROOT / ".pytest_cache" / "bytecode")
 
 # --- event loops -------------------------------------------------------------------------------
 
