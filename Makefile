@@ -12,7 +12,7 @@ SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py doc
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit docs soak chaos aiozk mutants fuzz bench bench-quick zookeeper wheel clean
+.PHONY: help demo test lint types unit docs picture soak chaos aiozk mutants fuzz bench bench-quick zookeeper wheel clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ unit: $(VENV)/.dev ## Only the tests that need neither sockets nor Java.
 docs: $(VENV)/.dev ## Builds the site from the pages and the docstrings, into build/site.
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
 	@echo "file://$(CURDIR)/build/site/index.html"
+
+picture: $(VENV)/.dev ## Plays the demo, and draws it anew: docs/demo.svg, the picture in the README.
+	$(BIN)/python docs/_site/demo_picture.py docs/demo.svg
 
 zookeeper: $(VENV)/.dev ## Sees to it that there is a real ZooKeeper, or says how to get one.
 	tests/tools/install-zookeeper $(BIN)/python

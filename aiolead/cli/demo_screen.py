@@ -147,11 +147,14 @@ class LiveScreen(Screen):
         self.refresh()
 
     def refresh(self) -> None:
+        self._live.update(self.frame(), refresh=True)
+
+    def frame(self) -> Group:
+        """What is on the screen now."""
         told = Table.grid(padding=(0, 2))
         for at, text in self._told:
             told.add_row(Text(at, "dim"), text)
-        title = Text(self._scene.title, "bold")
-        self._live.update(Group(title, "", self._table(), "", told), refresh=True)
+        return Group(Text(self._scene.title, "bold"), "", self._table(), "", told)
 
     def sum_up(self, lines: list[tuple[str, str]]) -> None:
         for line, style in lines:
