@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import anyio
 import pytest
+from asgi_lifespan import LifespanManager
 
 from .docs import PATIENCE, ROOT
 
@@ -14,6 +16,11 @@ EXAMPLES = ROOT / "examples"
 
 Load = Callable[[str], ModuleType]
 """Imports an example, by its path below `examples`."""
+
+
+def lifespan(app: Any) -> LifespanManager:
+    """An ASGI application from its startup to its shutdown, as a server has them."""
+    return LifespanManager(app, startup_timeout=PATIENCE, shutdown_timeout=PATIENCE)
 
 
 class Said:
