@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
+from errno import EIO
 from importlib.metadata import PackageNotFoundError, version
-from signal import SIGPIPE
+from signal import SIGHUP, SIGPIPE
 
 from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
@@ -23,10 +23,11 @@ from .ensemble import ensemble
 from .lock import lock
 from .observe import observe
 from .options import COMMON_OPTIONS
-from .output import Reporter, prepare
+from .output import Reporter, give_up_output, has_lost_terminal, prepare
 from .run import run
 from .server import server
 from .settings import ConfigurationFile
+from .top import top
 from .tree import tree
 from .watch import watch
 from .znodes import create, get, ls, rm, stat
@@ -61,6 +62,7 @@ app.command(lock, group=HOLDING, usage="Usage: aiolead lock [OPTIONS] PATH -- CO
 app.command(elect, group=HOLDING, usage="Usage: aiolead elect [OPTIONS] PATH")
 app.command(observe, group=HOLDING, usage="Usage: aiolead observe [OPTIONS] PATH")
 app.command(contenders, group=HOLDING, usage="Usage: aiolead contenders [OPTIONS] PATH")
+app.command(top, group=HOLDING, usage="Usage: aiolead top [OPTIONS] [PATH...]")
 app.command(ls, group=ZNODES, usage="Usage: aiolead ls [OPTIONS] [PATH]")
 app.command(tree, group=ZNODES, usage="Usage: aiolead tree [OPTIONS] [PATH]")
 app.command(get, group=ZNODES, usage="Usage: aiolead get [OPTIONS] PATH")
@@ -95,13 +97,15 @@ def dispatch(arguments: Sequence[str]) -> int:
         reporter.error(str(error))
         return error.code
     except BrokenPipeError:
-        # Whoever read has gone. Python would try once more to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_output()
         return exits.by_signal(SIGPIPE)
     except AioleadError as error:
         reporter.failure(error)
         return exits.exit_code(error)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == EIO and has_lost_terminal():
+            give_up_output()
+            return exits.by_signal(SIGHUP)
         # A disk that is full, or a defect of ours: one line all the same.
         kind = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
         where = "" if reporter.debug else " (--debug shows where)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import stat
 import sys
 import traceback
 from collections.abc import Sequence
@@ -114,6 +115,19 @@ def write_bytes(data: bytes) -> None:
 def is_terminal() -> bool:
     """Whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
+
+
+def has_lost_terminal() -> bool:
+    """Whether standard output was a terminal that is not there any more."""
+    return stat.S_ISCHR(os.fstat(1).st_mode) and not os.isatty(1)
+
+
+def give_up_output() -> None:
+    """Lets standard output go nowhere: whoever read has gone.
+
+    Python would else try once more to write what is left, and fail, as it exits.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def is_fancy() -> bool:

@@ -71,7 +71,7 @@ def test_a_story() -> None:
     assert stage.names("/a") == (["host-1"], ["host-2"])
     (term,) = stage.line("/a").terms
     assert (term.not_before, term.began, term.is_exact) == (1000, 5000, False)
-    assert said.since(term, 5060) == "≤ 1 h 7 min"
+    assert said.since(term, 5060) == "< 1 h 7 min"
 
     stage.enter("/a", 3)
     assert stage.texts(5001) == ["host-3 waits"]
@@ -236,6 +236,19 @@ def test_items_of_a_queue_are_no_contenders() -> None:
     stage.enter("/known", 1, name="x-0000000001")
     assert [one.what for one in stage.news(2)] == [What.BEGAN]
     assert stage.line("/known").kind == "unknown"
+
+
+def test_paths_that_were_only_given_to_look_under() -> None:
+    stage = Stage("/", "/b")
+    stage.news(1)
+    assert [line.path for line in stage.scene.lines] == ["/b"]
+    stage.enter("/b/c", 1)
+    stage.news(2)
+    assert [line.path for line in stage.scene.lines] == ["/b/c"]
+    # But where somebody contends there, too, that is shown.
+    stage.enter("/b", 2)
+    stage.news(3)
+    assert [line.path for line in stage.scene.lines] == ["/b", "/b/c"]
 
 
 def test_what_may_not_be_read_and_what_belongs_to_nobody() -> None:

@@ -47,11 +47,14 @@ class Feed:
     """Keeps a scene up to date while `run` runs; any number of tasks may wait for what is new.
 
         feed = Feed(client, ["/jobs"])
-        tasks.start_soon(feed.run)
-        revision = 0
-        while True:
-            revision = await feed.changed(revision)
-            show(feed.scene)
+
+        async def show():
+            revision = -1
+            while True:
+                revision = await feed.changed(revision)
+                print(feed.scene.lines)
+
+        await feed.during(show)
 
     Args:
         client: the session.
@@ -134,6 +137,34 @@ class Feed:
                 tasks.start_soon(guarded, partial(self._follow_tree, cache))
             if self._inquirer is not None:
                 tasks.start_soon(self._ask, self._inquirer)
+        if failures:
+            raise failures[0]
+
+    async def during(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Runs while some work is done; what either raises leaves bare, and ends both.
+
+        Args:
+            work: the work, which may wait for `changed`.
+
+        Raises:
+            what `run` raises, and the work.
+        """
+        failures: list[Exception] = []
+
+        async def run() -> None:
+            try:
+                await self.run()
+            except AioleadError as error:
+                failures.append(error)
+                tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            try:
+                await work()
+            except Exception as error:
+                failures.append(error)
+            tasks.cancel_scope.cancel()
         if failures:
             raise failures[0]
 

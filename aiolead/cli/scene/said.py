@@ -18,6 +18,7 @@ __all__ = [
     "scene_as_json",
     "since",
     "term_as_json",
+    "verb",
 ]
 
 
@@ -38,12 +39,17 @@ def duration(seconds: float) -> str:
 
 
 def since(term: Term, now: float) -> str:
-    """For how long a term has lasted; `≤` where we did not see it begin."""
+    """For how long a term has lasted; `<` where we did not see it begin."""
     lasted = shown.span((term.ended or now) - term.not_before)
-    return lasted if term.is_exact else f"≤ {lasted}"
+    return lasted if term.is_exact else f"< {lasted}"
 
 
 _VERBS = {"election": "leads", "lock": "has the lock", "semaphore": "has a permit"}
+
+
+def verb(kind: str) -> str:
+    """What having it is called, for a line of some kind."""
+    return _VERBS.get(kind, "holds")
 
 
 def happening_as_text(one: Happening, kind: str) -> str:
@@ -56,7 +62,7 @@ def happening_as_text(one: Happening, kind: str) -> str:
     who, term, before = name_of(one.identity), one.term, one.before
     match one.what:
         case What.BEGAN:
-            text = f"{who} {_VERBS.get(kind, 'holds')} (token {one.token})"
+            text = f"{who} {verb(kind)} (token {one.token})"
             if before is not None and term is not None:
                 text += f", after {name_of(before.identity)}"
                 if before.silent_since is not None:
@@ -65,7 +71,7 @@ def happening_as_text(one: Happening, kind: str) -> str:
                 elif term.gap:
                     text += f", {duration(term.gap)} with nobody between"
         case What.VACANT:
-            text = f"{who} is gone: nobody {_VERBS.get(kind, 'holds')}"
+            text = f"{who} is gone: nobody {verb(kind)}"
         case What.ENDED:
             text = f"{who} is gone"
         case What.JOINED:

@@ -9,7 +9,7 @@ clock that never jumps; they are arguments.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import final
@@ -71,8 +71,13 @@ class Scene:
 
     @property
     def lines(self) -> list[Line]:
-        """All lines, by their paths."""
-        return [self._lines[path] for path in sorted(self._lines)]
+        """All lines, by their paths.
+
+        A path that was only given to be looked under is left out, once there is a line.
+        """
+        paths = sorted(self._lines)
+        above = {higher for path in paths for higher in _all_above(path)}
+        return [self._lines[path] for path in paths if self._lines[path].kind or path not in above]
 
     def line(self, path: str) -> Line | None:
         """The line at a path."""
@@ -373,3 +378,9 @@ class Scene:
         ]
         for _, path in sorted(vacant)[: len(self._lines) - MOST_LINES]:
             self._forget(path)
+
+
+def _all_above(path: str) -> Iterator[str]:
+    while path != "/":
+        path = parent(path)
+        yield path

@@ -1,0 +1,155 @@
+"""How `aiolead top` shows a scene: a live table, lines of text, or objects."""
+
+from __future__ import annotations
+
+import errno
+import os
+from abc import ABC, abstractmethod
+
+import anyio
+from rich.console import Console, Group
+from rich.live import Live
+
+from .. import shown
+from ..output import can_show, is_terminal, write_json, write_line
+from ..scene import Feed, said
+from .picture import Picture
+
+__all__ = ["open_view"]
+
+EVERY = 1.0
+"""How often times are shown anew where nothing happens, in seconds."""
+
+
+class View(ABC):
+    """Args: the feed, and whether to end as soon as what there is was shown."""
+
+    def __init__(self, feed: Feed, *, once: bool) -> None:
+        self._feed = feed
+        self._once = once
+
+    @abstractmethod
+    async def show(self) -> None:
+        """Shows the scene, until it is cancelled; or once.
+
+        Raises:
+            OSError: it cannot be written any more.
+        """
+
+    async def _all_seen(self) -> int:
+        """Waits until all that there is was seen; gives the revision."""
+        revision = self._feed.scene.revision
+        while not self._feed.scene.is_current:
+            revision = await self._feed.changed(revision)
+        return revision
+
+
+class LineView(View):
+    """What there is, then what happens: lines of text, or objects."""
+
+    def __init__(self, feed: Feed, *, once: bool, as_json: bool) -> None:
+        super().__init__(feed, once=once)
+        self._as_json = as_json
+
+    async def show(self) -> None:
+        scene = self._feed.scene
+        revision = await self._all_seen()
+        # What happens from here on is told; what has happened before is in what there is.
+        number = self._newest(0)
+        self._tell_all()
+        was_current = True
+        while not self._once:
+            revision = await self._feed.changed(revision)
+            for one in scene.since(number):
+                number = one.number
+                if self._as_json:
+                    write_json(said.happening_as_json(one))
+                else:
+                    line = scene.line(one.path)
+                    text = said.happening_as_text(one, line.kind if line else "")
+                    at = shown.moment(round(one.at * 1000))
+                    write_line(f"{at}  {shown.escaped(one.path)}  {text}")
+            if scene.is_current is not was_current:
+                was_current = scene.is_current
+                self._tell_link()
+
+    def _newest(self, number: int) -> int:
+        happenings = self._feed.scene.since(number)
+        return happenings[-1].number if happenings else number
+
+    def _tell_all(self) -> None:
+        scene, now = self._feed.scene, self._feed.clock()
+        if self._as_json:
+            write_json(said.scene_as_json(scene, now))
+            return
+        for line in scene.lines:
+            holders = [
+                f"{said.name_of(term.identity)} {said.verb(line.kind)} "
+                f"(token {term.token}, for {said.since(term, now)})"
+                for term in line.terms
+            ]
+            waiting = [said.name_of(one.identity) for one in line.waiting]
+            text = ", ".join(holders) or f"nobody {said.verb(line.kind)}"
+            if waiting:
+                text += f"; behind: {', '.join(waiting)}"
+            write_line(f"{shown.moment(round(now * 1000))}  {shown.escaped(line.path)}  {text}")
+
+    def _tell_link(self) -> None:
+        scene = self._feed.scene
+        if self._as_json:
+            event = "current" if scene.is_current else "not current"
+            write_json({"time": shown.now(), "event": event, "state": scene.link.value})
+        elif scene.is_current:
+            write_line(f"{shown.now()}  the link is back: all that has happened is told")
+        else:
+            write_line(f"{shown.now()}  no link to the servers ({scene.link.value})")
+
+
+class TableView(View):
+    """A table that fills the terminal, and what happens below it."""
+
+    def __init__(self, feed: Feed, title: str, *, once: bool) -> None:
+        super().__init__(feed, once=once)
+        self._picture = Picture(scene=feed.scene, title=title, can_show=can_show)
+        self._console = Console(highlight=False, emoji=False, markup=False)
+
+    async def show(self) -> None:
+        if self._once:
+            await self._all_seen()
+            self._console.print(self._drawn(height=1 << 16))
+            return
+        revision = -1
+        # Whatever ends it, the terminal is then as it was.
+        with Live(
+            console=self._console,
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        ) as live:
+            while True:
+                if not is_terminal():
+                    # It was closed. Rich writes nothing then, and would say nothing for ever.
+                    raise OSError(errno.EIO, os.strerror(errno.EIO))
+                live.update(self._drawn(self._console.height), refresh=True)
+                with anyio.move_on_after(EVERY):
+                    revision = await self._feed.changed(revision)
+
+    def _drawn(self, height: int) -> Group:
+        # Not the last column: whatever is written there may make the terminal go on to a new line.
+        width = max(1, self._console.width - 1)
+        return Group(*self._picture.draw(self._feed.clock(), width, height))
+
+
+def open_view(feed: Feed, title: str, *, as_json: bool, once: bool) -> View:
+    """The kind of view that suits standard output.
+
+    Args:
+        feed: what to show.
+        title: where that is.
+        as_json: whether a program reads it.
+        once: whether to show it once only.
+    """
+    if as_json or not is_terminal() or os.environ.get("TERM", "dumb") in ("", "dumb"):
+        return LineView(feed, once=once, as_json=as_json)
+    return TableView(feed, title, once=once)

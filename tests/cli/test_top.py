@@ -1,0 +1,269 @@
+"""`aiolead top`."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from support.cli import WITHIN, Command, Run, environment, somebody
+from support.ready import ReadyProcess
+
+from aiolead import SessionState, Stat
+from aiolead.cli.scene import Scene
+from aiolead.cli.top.picture import Picture
+
+NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
+
+
+def enter(scene: Scene, path: str, zxid: int, name: str) -> None:
+    stat = replace(NOTHING, czxid=zxid, ephemeral_owner=zxid, ctime=1_000_000)
+    scene.put(f"{path}/_c_x-latch-{zxid:010d}", stat, name.encode())
+
+
+def leave(scene: Scene, path: str, zxid: int) -> None:
+    scene.remove(f"{path}/_c_x-latch-{zxid:010d}")
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Three elections, of which one is vacant and one has a silent leader; it is 1100."""
+    scene = Scene(["/"])
+    scene.set_link(SessionState.CONNECTED, 1, 1000.0)
+    enter(scene, "/jobs/scheduler", 1, "host-1:4711")
+    enter(scene, "/jobs/scheduler", 2, "host-2:815")
+    enter(scene, "/jobs/mailer", 3, "host-1:4711")
+    enter(scene, "/jobs/名前", 4, "\x1b[2Jevil")
+    scene.settle(1010.0)
+    leave(scene, "/jobs/mailer", 3)
+    scene.settle(1040.0)
+    leave(scene, "/jobs/scheduler", 1)
+    scene.settle(1098.0)
+    for at in (1090.0, 1099.0):
+        scene.hear({2: ""}, at)
+    return scene
+
+
+def drawn(scene: Scene, width: int = 100, height: int = 24) -> list[str]:
+    picture = Picture(scene=scene, title="zk1/app")
+    return [line.plain.rstrip() for line in picture.draw(1100.0, width, height)]
+
+
+def test_all_of_it(scene: Scene) -> None:
+    assert drawn(scene) == [
+        "aiolead top  00:18:20Z  zk1/app  3 lines, 2 contenders",
+        "",
+        "path             held by      for           token  session",
+        "/jobs/mailer     nobody       1 min 0 s",
+        "/jobs/scheduler  host-2:815   2 s           2      connected",
+        r"/jobs/名前       \x1b[2Jevil  < 1 min 40 s  4      silent 10 s",
+        "",
+        "00:17:20  /jobs/mailer  host-1:4711 is gone: nobody leads",
+        "00:18:18  /jobs/scheduler  host-2:815 leads (token 2), after host-1:4711",
+        r"00:18:19  /jobs/名前  \x1b[2Jevil has no connection, and still holds",
+    ]
+
+
+def test_what_is_the_matter_comes_first_where_there_is_little_room(scene: Scene) -> None:
+    for n in range(20):
+        enter(scene, f"/other/{n:02}", 100 + n, "well")
+    enter(scene, "/jobs/scheduler", 200, "host-3")
+    scene.settle(1099.5)
+    lines = drawn(scene, 60, 12)
+    assert len(lines) == 12
+    first = ["/jobs/mailer", "/jobs/名前", "/other/00", "/other/01"]
+    assert [line.split()[0] for line in lines[3:7]] == first
+    assert lines[7] == "(19 more)"
+    # What has changed last is always there.
+    assert lines[-1].startswith("00:18:19  ")
+
+
+def test_any_size(scene: Scene) -> None:
+    """Nothing is wider or higher than the terminal, which may be too narrow for anything."""
+    enter(scene, "/jobs/scheduler", 5, "x" * 200)
+    scene.put("/jobs/scheduler/y-lock-0000000007", replace(NOTHING, czxid=7), None)
+    scene.settle(1099.0)
+    for width in range(101):
+        for height in (0, 1, 2, 3, 5, 8, 13, 40):
+            lines = drawn(scene, width, height)
+            assert len(lines) <= height
+            assert all(cell_len(line) <= width for line in lines), (width, lines)
+    # Columns are there in full, or not at all; paths and names may be cut.
+    assert drawn(scene, 30)[2].split() == ["path", "held", "by"]
+    assert any("not all of these exclude each other" in line for line in drawn(scene, 200))
+    assert any("waits" in line for line in drawn(scene, 100))
+
+
+def test_characters_that_a_terminal_has_not(scene: Scene) -> None:
+    picture = Picture(scene=scene, title="zk", can_show=str.isascii)
+    text = "\n".join(line.plain for line in picture.draw(1100.0, 200, 24))
+    assert text.isascii()
+    assert r"/jobs/\u540d\u524d" in text
+
+
+def test_while_the_link_is_lost(scene: Scene) -> None:
+    scene.set_link(SessionState.SUSPENDED, 1, 1100.0)
+    assert drawn(scene)[1] == "no link to the servers (suspended): this is what was last heard"
+    scene.set_link(SessionState.CONNECTED, 1, 1100.0)
+    assert drawn(scene)[1] == "reads ..."
+    assert not any(drawn(Scene())[2:])
+
+
+def test_once(run: Run, hosts: str) -> None:
+    with somebody(hosts) as client:
+        client.create("/a")
+        client.create("/a/_c_x-latch-", b"one", ephemeral=True, sequence=True)
+        client.create("/a/_c_y-latch-", b"t\x1bwo", ephemeral=True, sequence=True)
+        code, out, err = run("top", "--once", hosts=hosts)
+        assert (code, len(out), err) == (0, 1, [])
+        assert "Z  /a  one leads (token " in out[0]
+        assert out[0].endswith(r"; behind: t\x1bwo")
+        code, out, err = run("top", "/a", "/nobody", "--once", "--json", hosts=hosts)
+        assert (code, len(out), err) == (0, 1, [])
+        first, nobody = json.loads(out[0])["lines"]
+        assert [one["identity"] for one in first["contenders"]] == ["one", "t\x1bwo"]
+        assert (nobody["path"], nobody["kind"], nobody["terms"]) == ("/nobody", None, [])
+        code, out, err = run("top", "--max-znodes", "2", hosts=hosts)
+        assert (code, out, len(err)) == (1, [], 1)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_in_a_pipe(hosts: str, form: str) -> None:
+    options = ["--json"] if form == "json" else []
+    with somebody(hosts) as client, Command("top", *options, hosts=hosts) as command:
+        client.create("/a")
+        command.out.expect("/  nobody holds|lines")
+        one = client.create("/a/_c_x-latch-", b"one", ephemeral=True, sequence=True)
+        command.out.expect("/a  one leads" if not options else '"began", "path": "/a"')
+        client.delete(one)
+        command.out.expect("/a  one is gone: nobody leads" if not options else '"vacant"')
+        command.signal(signal.SIGTERM)
+        assert command.finish() == 0
+        assert command.err.rest() == []
+
+
+# --- on a terminal -------------------------------------------------------------------------------
+
+
+class Terminal:
+    """A terminal that can be looked at: tmux, with a server of its own, and a shell in it."""
+
+    def __init__(self, hosts: str) -> None:
+        self._tmux = ["tmux", "-u", "-L", f"aiolead-{uuid.uuid4().hex}"]
+        env = environment(AIOLEAD_HOSTS=hosts, LC_ALL="C.UTF-8", NO_COLOR="", PS1="$ ", HOME="/")
+        self._do(
+            *("-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "20"),
+            *("bash", "--norc", "--noprofile"),
+            env=env,
+        )
+
+    def _do(self, *arguments: str, env: dict[str, str] | None = None) -> str:
+        return subprocess.run(
+            [*self._tmux, *arguments],
+            env=env,
+            capture_output=True,
+            check=True,
+            timeout=WITHIN,
+        ).stdout.decode()
+
+    def type(self, *keys: str) -> None:
+        self._do("send-keys", *keys)
+
+    def resize(self, width: int, height: int) -> None:
+        self._do("resize-window", "-x", str(width), "-y", str(height))
+
+    def screen(self, *, colours: bool = False) -> list[str]:
+        shown = self._do("capture-pane", "-p", *(["-e"] if colours else []))
+        return [line.rstrip() for line in shown.splitlines()]
+
+    def wait_for(self, text: str, line: int | None = None) -> list[str]:
+        """Waits until the screen shows a text, or has it as one line; gives the screen."""
+        deadline = time.monotonic() + WITHIN
+        while True:
+            screen = self.screen()
+            if any(text in each for each in screen) if line is None else screen[line] == text:
+                return screen
+            assert time.monotonic() < deadline, screen
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        self._do("kill-server")
+
+
+@pytest.fixture
+def terminal(somewhere: str) -> Iterator[Terminal]:
+    if shutil.which("tmux") is None:
+        if os.environ.get("AIOLEAD_REQUIRE_TMUX") == "1":
+            pytest.fail("AIOLEAD_REQUIRE_TMUX=1, but there is no tmux", pytrace=False)
+        pytest.skip("needs tmux")
+    terminal = Terminal(somewhere)
+    yield terminal
+    terminal.close()
+
+
+def test_on_a_terminal(terminal: Terminal, somewhere: str) -> None:
+    with somebody(somewhere) as client:
+        client.create("/a")
+        first = client.create("/a/_c_x-latch-", "höst-1".encode(), ephemeral=True, sequence=True)
+        client.create("/a/_c_y-latch-", b"host-2", ephemeral=True, sequence=True)
+        terminal.type("echo before", "Enter")
+        terminal.wait_for("before")
+        terminal.type(f"{sys.executable} -m aiolead top", "Enter")
+        screen = terminal.wait_for("connected")
+        assert screen[2].split() == ["path", "held", "by", "for", "token", "session"]
+        assert screen[3].split()[:2] == ["/a", "höst-1"]
+        assert screen[4].split()[:2] == ["1.", "host-2"]
+        client.delete(first)
+        terminal.wait_for("host-2 leads")
+        assert any("\x1b[32m/a" in line for line in terminal.screen(colours=True))
+        terminal.resize(30, 8)
+        terminal.wait_for("Z  127..")
+        terminal.resize(3, 2)
+        terminal.wait_for("ai", line=0)
+        terminal.resize(90, 20)
+        terminal.wait_for("host-2 leads")
+        terminal.type("C-c")
+        # It has not ended in disorder, and what was there before is there again.
+        terminal.wait_for("before")
+        terminal.type("echo ended with $?", "Enter")
+        terminal.wait_for("ended with 0")
+
+
+@pytest.mark.parametrize("hangup", ["heeded", "ignored"])
+def test_a_terminal_that_is_closed(somewhere: str, hangup: str) -> None:
+    """It ends, as anything that nobody looks at; not in disorder."""
+    master, slave = pty.openpty()
+    env = environment(TERM="xterm", AIOLEAD_HOSTS=somewhere)
+    process: ReadyProcess | subprocess.Popen[bytes]
+    if hangup == "heeded":
+        process = ReadyProcess(["top", "/nobody"], env, slave)
+    else:
+        # As `nohup` has it: it comes to know by what it cannot write any more.
+        script = f"trap '' HUP; exec {sys.executable} -m aiolead top /nobody"
+        process = subprocess.Popen(
+            ["setsid", "--ctty", "sh", "-c", script],
+            env=env,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+    os.close(slave)
+    seen = b""
+    while b"/nobody" not in seen:
+        seen += os.read(master, 4096)
+    os.close(master)
+    try:
+        code = process.wait(WITHIN)
+    finally:
+        process.kill()
+    assert code in ((0, 128 + signal.SIGHUP) if hangup == "heeded" else (129,))
