@@ -387,22 +387,6 @@ async def test_a_session_that_is_over_before_it_is_adapted(scene: Scene) -> None
             pass
 
 
-async def test_a_client_that_has_lost_its_way_is_served_again(scene: Scene) -> None:
-    """aiozk, its link lost before its watches are set again, is dead for ever."""
-    zk = scene.zk
-    event = zk.wait_for_events([aiozk.WatchEvent.CREATED], "/x")
-    await zk.exists("/x", watch=True)
-    scene.proxy.drop_reply(OpCode.SET_WATCHES, count=1, how="reset")
-    scene.proxy.reset()
-    with pytest.raises(TimeoutError), anyio.fail_after(2):
-        await zk.exists("/")
-    async with adapt(zk) as client:
-        with anyio.fail_after(PATIENCE):
-            assert await zk.exists("/")
-            await client.create("/x")
-            await event
-
-
 async def test_closing_aiozks_client_ends_what_is_held(scene: Scene) -> None:
     zk, session_id = scene.zk, scene.session.session_id
     async with adapt(zk) as client:

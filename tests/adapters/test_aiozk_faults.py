@@ -1,13 +1,15 @@
 """The faults that aiozk's own recipes do not survive, on theirs and on ours over the adapter.
 
-The table in docs/aiozk.md is what is asserted here, for aiozk 0.32.0.
+The table in docs/aiozk.md is what is asserted here, for aiozk 0.32.0, on the embedded server and a
+real one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import aiozk
@@ -15,14 +17,16 @@ import anyio
 import pytest
 from aiozk.states import States
 from support.aiozk_peer import started
-from support.faults import only_on
+from support.faults import end_session_of, only_on
+from support.raw import RawClient
 from support.recipes import PATIENCE, eventually
 
 import aiolead
 from aiolead.adapters.aiozk import adapt
 from aiolead.errors import LossReason, TenureLost
 from aiolead.model import SessionState
-from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
+from aiolead.paths import parse_connect_string
+from aiolead.testing import BlockingServer, EmbeddedServer, FaultProxy, OpCode
 
 pytestmark = only_on("asyncio")
 
@@ -31,17 +35,66 @@ NEVER = 0.5
 """How long something is waited for that does not come, in seconds. It takes 5 ms where it does."""
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[EmbeddedServer]:
-    async with EmbeddedServer() as server:
-        yield server
+@dataclass(frozen=True)
+class Place:
+    """A server, as it is seen from behind the links.
+
+    Attributes:
+        connect_string: with a chroot, where others are on that server.
+        watched: the paths that are watched below that.
+        is_linked: whether a session has a connection.
+    """
+
+    connect_string: str
+    watched: Callable[[], set[str]]
+    is_linked: Callable[[int], bool]
+
+    def line(self) -> list[str]:
+        """The contenders, in their order."""
+        with RawClient(self.connect_string) as raw:
+            names = raw.children(PATH)
+        return [f"{PATH}/{name}" for name in sorted(names, key=lambda name: name[-10:])]
+
+    async def end_session(self, zk: Any) -> None:
+        """As an operator does who knows the password of aiozk's client."""
+        session = (zk.session.session_id, zk.session.password)
+        await end_session_of(self.connect_string, session, repr(zk))
+
+
+@pytest.fixture(params=["embedded", pytest.param("standalone", marks=pytest.mark.real)])
+def place(request: pytest.FixtureRequest, chroot: str) -> Iterator[Place]:
+    if request.param == "embedded":
+        with EmbeddedServer.in_thread() as server:
+            yield Place(
+                server.connect_string,
+                lambda: set(server.watches()),
+                lambda _session_id: server.connections > 0,
+            )
+    else:
+        yield behind(request.getfixturevalue("real_server"), chroot)
+
+
+def behind(server: BlockingServer, chroot: str) -> Place:
+    with RawClient(server.connect_string) as raw:
+        raw.create(chroot)
+
+    def watched() -> set[str]:
+        lines = server.four_letter("wchp").splitlines()
+        return {line.removeprefix(chroot) for line in lines if line.startswith(f"{chroot}/")}
+
+    def is_linked(session_id: int) -> bool:
+        return f"sid=0x{session_id & (1 << 64) - 1:x}," in server.four_letter("cons")
+
+    return Place(server.connect_string + chroot, watched, is_linked)
 
 
 @asynccontextmanager
-async def linked(server: EmbeddedServer, session_timeout: float = 8.0) -> AsyncIterator[Any]:
+async def linked(place: Place, session_timeout: float = 8.0) -> AsyncIterator[Any]:
     """An aiozk client and the link that it goes through."""
-    with FaultProxy("127.0.0.1", server.port) as proxy:
-        async with started(proxy.connect_string, session_timeout=session_timeout) as zk:
+    target = parse_connect_string(place.connect_string)
+    with FaultProxy(*target.hosts[0]) as proxy:
+        hosts = proxy.connect_string + target.chroot
+        async with started(hosts, session_timeout=session_timeout) as zk:
             yield zk, proxy
 
 
@@ -55,10 +108,6 @@ async def running(work: Any) -> AsyncIterator[asyncio.Task[Any]]:
         task.cancel()
         with suppress(asyncio.CancelledError, Exception):
             await task
-
-
-def in_line(server: EmbeddedServer) -> list[str]:
-    return [path for path in server.znodes() if path.startswith(PATH + "/")]
 
 
 async def wins(kind: str, zk: Any) -> Any:
@@ -91,51 +140,51 @@ KINDS = pytest.mark.parametrize("kind", ["lock", "election"])
 
 
 @KINDS
-async def test_a_lost_create_is_a_second_znode_to_aiozk(kind: str, server: EmbeddedServer) -> None:
-    async with linked(server) as (zk, proxy):
+async def test_a_lost_create_is_a_second_znode_to_aiozk(kind: str, place: Place) -> None:
+    async with linked(place) as (zk, proxy):
         await zk.ensure_path(PATH)
         proxy.drop_reply(OpCode.CREATE2)
         async with running(wins(kind, zk)) as task:
-            await eventually(lambda: server.watches(), "it waits")
+            await eventually(lambda: place.watched(), "it waits")
             # ... for itself: nobody else is there.
-            assert len(in_line(server)) == 2
-            assert list(server.watches()) == in_line(server)[:1]
+            assert len(place.line()) == 2
+            assert place.watched() == set(place.line()[:1])
             assert not task.done()
 
 
 @KINDS
-async def test_a_lost_create_is_found_again(kind: str, server: EmbeddedServer) -> None:
-    async with linked(server) as (zk, proxy), adapt(zk) as client:
+async def test_a_lost_create_is_found_again(kind: str, place: Place) -> None:
+    async with linked(place) as (zk, proxy), adapt(zk) as client:
         await zk.ensure_path(PATH)
         proxy.drop_reply(OpCode.CREATE2)
         with anyio.fail_after(PATIENCE):
             async with tenure_of(kind, client) as held:
-                assert in_line(server) == [held.path]
+                assert place.line() == [held.path]
 
 
 # --- the link is reset while somebody waits ----------------------------------------------------
 
 
 @KINDS
-async def test_aiozk_waits_for_ever_after_a_reset(kind: str, server: EmbeddedServer) -> None:
-    async with started(server.connect_string) as other, linked(server) as (zk, proxy):
+async def test_aiozk_waits_for_ever_after_a_reset(kind: str, place: Place) -> None:
+    async with started(place.connect_string) as other, linked(place) as (zk, proxy):
         first = await wins(kind, other)
         async with running(wins(kind, zk)) as task:
-            await eventually(lambda: server.watches(), "it waits")
+            await eventually(lambda: place.watched(), "it waits")
             await zk.exists("/")  # answered behind the request that has set its watch
             before = zk.session.session_id
             proxy.reset()
             await zk.exists("/")  # over the next connection
             assert zk.session.session_id == before
-            await eventually(lambda: not server.watches(), "its watch is gone with its link")
+            await eventually(lambda: not place.watched(), "its watch is gone with its link")
             await (first.release() if kind == "lock" else first.resign())
             await asyncio.wait([task], timeout=NEVER)
             assert not task.done()
-            assert len(in_line(server)) == 1
+            assert len(place.line()) == 1
 
 
 @KINDS
-async def test_the_turn_comes_after_a_reset(kind: str, server: EmbeddedServer) -> None:
+async def test_the_turn_comes_after_a_reset(kind: str, place: Place) -> None:
     entered = anyio.Event()
 
     async def wait(client: aiolead.Client) -> None:
@@ -143,14 +192,14 @@ async def test_the_turn_comes_after_a_reset(kind: str, server: EmbeddedServer) -
             entered.set()
 
     async with (
-        aiolead.connect(server.connect_string) as other,
-        linked(server) as (zk, proxy),
+        aiolead.connect(place.connect_string) as other,
+        linked(place) as (zk, proxy),
         adapt(zk) as client,
         anyio.create_task_group() as tasks,
     ):
         async with tenure_of(kind, other):
             tasks.start_soon(wait, client)
-            await eventually(lambda: len(server.watches()) == 2, "it waits")
+            await eventually(lambda: len(place.watched()) == 2, "it waits")
             proxy.reset()
             await zk.exists("/")
         with anyio.fail_after(PATIENCE):
@@ -160,20 +209,21 @@ async def test_the_turn_comes_after_a_reset(kind: str, server: EmbeddedServer) -
 # --- the link of an idle client is closed ------------------------------------------------------
 
 
-async def test_aiozk_does_not_notice_that_its_link_was_closed(server: EmbeddedServer) -> None:
-    async with linked(server) as (zk, proxy):
+async def test_aiozk_does_not_notice_that_its_link_was_closed(place: Place) -> None:
+    async with linked(place) as (zk, proxy):
         proxy.refuse()
         proxy.fin()
-        await eventually(lambda: not server.connections, "the server has closed the connection")
+        session_id = zk.session.session_id
+        await eventually(lambda: not place.is_linked(session_id), "the server has closed the link")
         await anyio.sleep(NEVER)
         assert zk.session.state == States.CONNECTED
         proxy.heal()
 
 
 async def test_a_link_that_was_closed_is_noticed_and_the_lock_is_kept(
-    server: EmbeddedServer,
+    place: Place,
 ) -> None:
-    async with linked(server) as (zk, proxy), adapt(zk) as client:
+    async with linked(place) as (zk, proxy), adapt(zk) as client:
         async with aiolead.Lock(client, PATH) as held:
             proxy.refuse()
             proxy.fin()
@@ -187,8 +237,8 @@ async def test_a_link_that_was_closed_is_noticed_and_the_lock_is_kept(
 # --- the session is replaced by another one ----------------------------------------------------
 
 
-async def test_aiozk_takes_another_session_for_its_own(server: EmbeddedServer) -> None:
-    async with linked(server, session_timeout=1.0) as (zk, proxy):
+async def test_aiozk_takes_another_session_for_its_own(place: Place) -> None:
+    async with linked(place, session_timeout=1.0) as (zk, proxy):
         lock = await wins("lock", zk)
         before = zk.session.session_id
         states: list[str] = []
@@ -202,14 +252,14 @@ async def test_aiozk_takes_another_session_for_its_own(server: EmbeddedServer) -
         assert zk.session.session_id != before
         assert States.LOST not in states
         assert lock.is_locked
-        await eventually(lambda: not in_line(server), "its znode is gone with its session")
-        async with aiolead.connect(server.connect_string) as other:
+        await eventually(lambda: not place.line(), "its znode is gone with its session")
+        async with aiolead.connect(place.connect_string) as other:
             async with aiolead.Lock(other, PATH, layout=aiolead.Layout.CURATOR):
                 assert lock.is_locked
 
 
-async def test_a_silent_handshake_costs_no_session(server: EmbeddedServer) -> None:
-    async with linked(server, session_timeout=4.0) as (zk, proxy), adapt(zk) as client:
+async def test_a_silent_handshake_costs_no_session(place: Place) -> None:
+    async with linked(place, session_timeout=4.0) as (zk, proxy), adapt(zk) as client:
         async with aiolead.Lock(client, PATH) as held:
             before = client.session_id
             proxy.drop_reply(OpCode.CREATE_SESSION, how="silence")
@@ -221,16 +271,50 @@ async def test_a_silent_handshake_costs_no_session(server: EmbeddedServer) -> No
 
 
 @KINDS
-async def test_another_session_is_a_lost_one(kind: str, server: EmbeddedServer) -> None:
-    async with linked(server) as (zk, _), adapt(zk) as client:
+async def test_aiozk_goes_on_holding_in_the_next_session(kind: str, place: Place) -> None:
+    async with linked(place, session_timeout=1.0) as (zk, _):
+        held = await wins(kind, zk)
+        before = zk.session.session_id
+        await place.end_session(zk)
+        with anyio.fail_after(PATIENCE):
+            while zk.session.session_id == before:
+                with suppress(aiozk.exc.TimeoutError):
+                    await zk.exists("/")
+        async with aiolead.connect(place.connect_string) as other:
+            async with tenure_of(kind, other):
+                assert held.is_locked if kind == "lock" else held.has_leadership
+
+
+@KINDS
+async def test_another_session_is_a_lost_one(kind: str, place: Place) -> None:
+    async with linked(place) as (zk, _), adapt(zk) as client:
         before = client.session_id
         with pytest.raises(TenureLost) as caught:
             async with tenure_of(kind, client):
-                server.expire_session(before)
+                await place.end_session(zk)
                 await anyio.sleep_forever()
         assert caught.value.reason is LossReason.EXPIRED
         await client.ready()
         assert zk.session.session_id == client.session_id != before
+
+
+# --- the link is lost before watches are set again ---------------------------------------------
+
+
+async def test_a_client_that_has_lost_its_way_is_served_again(place: Place) -> None:
+    """aiozk, its link lost before its watches are set again, is dead for ever."""
+    async with linked(place) as (zk, proxy):
+        event = zk.wait_for_events([aiozk.WatchEvent.CREATED], "/x")
+        await zk.exists("/x", watch=True)
+        proxy.drop_reply(OpCode.SET_WATCHES, count=1, how="reset")
+        proxy.reset()
+        with pytest.raises(TimeoutError), anyio.fail_after(NEVER):
+            await zk.exists("/")
+        async with adapt(zk) as client:
+            with anyio.fail_after(PATIENCE):
+                assert await zk.exists("/")
+                await client.create("/x")
+                await event
 
 
 async def test_the_version_of_aiozk_is_the_one_of_the_table() -> None:

@@ -100,7 +100,11 @@ async def end_session(hosts: str, client: aiolead.Client) -> None:
         client: whose session it is.
     """
     machine = client._core.machine
-    session = (machine.session_id, machine._password)
+    await end_session_of(hosts, (machine.session_id, machine._password), repr(client))
+
+
+async def end_session_of(hosts: str, session: tuple[int, bytes], whose: str) -> None:
+    """The same, of any client: by the id and the password of its session."""
 
     def close() -> bool:
         # The client, which is thrown out by this, comes back and throws this out.
@@ -108,7 +112,7 @@ async def end_session(hosts: str, client: aiolead.Client) -> None:
             return raw.session.session_id == 0
         return False
 
-    await eventually(lambda: anyio.to_thread.run_sync(close), f"the session of {client!r} is over")
+    await eventually(lambda: anyio.to_thread.run_sync(close), f"the session of {whose} is over")
 
 
 @dataclass(frozen=True, slots=True)
