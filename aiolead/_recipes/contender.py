@@ -155,8 +155,11 @@ class Contender(Place):
             try:
                 return await self._create()
             except NoNodeError:
-                await self._client.ensure_path(self._path, mode=self._layout.parents, acl=self._acl)
+                await self._make_path()
         return await self._create()
+
+    async def _make_path(self) -> None:
+        await self._client.ensure_path(self._path, mode=self._layout.parents, acl=self._acl)
 
     async def _create(self) -> bool:
         """One round trip: the create, and a look at the line, which shows the new znode, too."""

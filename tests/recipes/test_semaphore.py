@@ -35,6 +35,7 @@ from aiolead import (
     Layout,
     LockLost,
     LossReason,
+    MixedLayoutError,
     Semaphore,
     SessionState,
     UsageError,
@@ -299,6 +300,42 @@ async def test_a_permit_of_kazoos_counts_only_if_it_was_made_in_front_of_the_lin
         async with Semaphore(a, PATH, 1, layout=Layout.KAZOO).hold(wait=PATIENCE) as held:
             assert await a.get_children(PATH) == [held.path.rpartition("/")[2]]
         assert len(set(places)) == len(places) == 2
+
+
+@on_embedded
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [(Layout.CURATOR, Layout.KAZOO), (Layout.KAZOO, Layout.CURATOR)],
+    ids=repr,
+)
+async def test_semaphores_of_another_layout_are_refused(
+    server: ServerUnderTest, theirs: Layout, ours: Layout
+) -> None:
+    """Neither counts the permits of the other one, and kazoo takes Curator's parts for permits."""
+    async with connect(server) as a, connect(server) as b:
+        async with Semaphore(a, PATH, 1, layout=theirs) as held:
+            await b.sync("/")
+            before = await a.get_children(PATH)
+            with pytest.raises(
+                MixedLayoutError, match=re.escape(f"use layout={theirs!r}")
+            ) as caught:
+                async with Semaphore(b, PATH, 5, layout=ours):
+                    pytest.fail("they are not counted together")
+            owner = held.session_id if theirs == Layout.KAZOO else 0
+            assert caught.value.session_id == owner
+            assert caught.value.neighbour.rpartition("/")[2] in before
+            await eventually(lambda: _children_are(a, before), "what it has made is gone")
+        if theirs == Layout.KAZOO:
+            # Nothing was written that kazoo would take for a permit.
+            assert (stat := await a.exists(PATH)) is not None
+            assert stat.cversion == 2
+            await b.delete_all(f"{PATH}-__lock__")
+            async with Semaphore(b, PATH, 5, layout=ours).hold(wait=PATIENCE):
+                pass
+
+
+async def _children_are(client: Client, expected: list[str]) -> bool:
+    return await client.get_children(PATH) == expected
 
 
 # --- what makes no sense -------------------------------------------------------------------------

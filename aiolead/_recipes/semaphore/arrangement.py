@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...errors import ConfigurationError
 from ...paths import join
 from ..layout import Layout
+
+_PARTS = ("locks", "leases", "limit")
+"""Curator's, below the path."""
+
+_KAZOOS_PERMIT = re.compile("([0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
+"""kazoo's, below the path: its own, and ours in its layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,12 @@ class Arrangement:
         """
         return self.layout == Layout.KAZOO
 
+    def misfits(self, names: Iterable[str]) -> list[str]:
+        """The children of the path that are there for semaphores of the other layout."""
+        if self.is_kazoos:
+            return [name for name in names if name in _PARTS]
+        return [name for name in names if _KAZOOS_PERMIT.fullmatch(name)]
+
 
 def arranged(path: str, layout: Layout) -> Arrangement:
     """How a semaphore is laid out.
@@ -45,7 +59,7 @@ def arranged(path: str, layout: Layout) -> Arrangement:
         ConfigurationError: the layout has no semaphores.
     """
     if layout == Layout.CURATOR:
-        parts = (join(path, part) for part in ("locks", "leases", "limit"))
+        parts = (join(path, part) for part in _PARTS)
         return Arrangement(path, layout, *parts)
     if layout == Layout.KAZOO:
         return Arrangement(path, layout, f"{path}-__lock__", path, path)

@@ -22,14 +22,13 @@ from ...errors import LossReason, NodeExistsError, NoNodeError, UsageError
 from ...model import ACL, Created, CreateMode, WatchEvent
 from ...paths import join, parent
 from ..attempt import Attempt
-from ..contender import Contender
 from ..deletion import Departure, all_of
-from ..layout import Role
 from ..line import Line, Node
 from ..own import Claims, OwnZnode, ZnodeGone
 from ..together import Together
 from .arrangement import Arrangement
 from .limit import LimitReply, ask
+from .misfits import Turn, refuse_misfits
 
 LEASE = "lease-"
 
@@ -64,7 +63,7 @@ class Permits(Attempt):
         self._default = default
         self._data = data
         self._acl = acl
-        self._contender: Contender | None = None
+        self._contender: Turn | None = None
         self._turn: Hold | None = None  # of our place in line, while we wait at its front
         self._is_turn_lost = False
         self._place: int | None = None  # our number in the line, once we are to be known by it
@@ -144,14 +143,7 @@ class Permits(Attempt):
         contender = self._contender
         question: _Question | None = None
         if contender is None:
-            contender = self._contender = Contender(
-                self._client,
-                self._where.line,
-                self._where.layout,
-                Role.LOCK,
-                self._data,
-                acl=self._acl,
-            )
+            contender = self._contender = Turn(self._client, self._where, self._data, acl=self._acl)
             if not (self._line.was_contended or self._where.is_kazoos):
                 question = self._ask(watches=False)
         if question is not None or any(znode.is_wanted for znode in self._own):
@@ -217,6 +209,7 @@ class Permits(Attempt):
 
         Raises:
             UsageError: the limit is less than what is asked for.
+            MixedLayoutError: there are semaphores of Curator on the path of kazoo's.
             InvalidDataError: what is published is no limit.
             ZnodeGone: a permit, or our place in line, is not there any more.
         """
@@ -234,6 +227,8 @@ class Permits(Attempt):
                 break
         else:
             raise ZnodeGone
+        if self._where.is_kazoos:
+            await refuse_misfits(self._client, self._where, names)
         limit = await question.limit.value(self._default)
         if question.front is not None:
             try:
