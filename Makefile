@@ -74,7 +74,7 @@ bench-quick: zookeeper $(VENV)/.bench ## Measures the core of it, in about three
 	$(BIN)/python -m benchmarks run --scale quick
 
 clean: ## Removes the environment and what tools left behind.
-	rm -rf $(VENV) $(REPORT) benchmark-report fuzz-corpus fuzz-findings build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(REPORT) screenshots benchmark-report fuzz-corpus fuzz-findings build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # The stamps say what the environment holds; it is updated when the project's metadata change.
 

@@ -16,6 +16,7 @@ from .acl import acl
 from .child import CommandError
 from .completion import completion
 from .contenders import contenders
+from .dashboard import dashboard
 from .demo import demo
 from .doctor import doctor
 from .elect import elect
@@ -63,6 +64,7 @@ app.command(elect, group=HOLDING, usage="Usage: aiolead elect [OPTIONS] PATH")
 app.command(observe, group=HOLDING, usage="Usage: aiolead observe [OPTIONS] PATH")
 app.command(contenders, group=HOLDING, usage="Usage: aiolead contenders [OPTIONS] PATH")
 app.command(top, group=HOLDING, usage="Usage: aiolead top [OPTIONS] [PATH...]")
+app.command(dashboard, group=HOLDING, usage="Usage: aiolead dashboard [OPTIONS] [PATH...]")
 app.command(ls, group=ZNODES, usage="Usage: aiolead ls [OPTIONS] [PATH]")
 app.command(tree, group=ZNODES, usage="Usage: aiolead tree [OPTIONS] [PATH]")
 app.command(get, group=ZNODES, usage="Usage: aiolead get [OPTIONS] PATH")

@@ -28,7 +28,7 @@ from .output import Reporter
 
 __all__ = ["ConfigurationFile", "default_files"]
 
-_SECRET = ("auth", "sasl")
+_SECRET = ("auth", "sasl", "token")
 
 
 def default_files() -> tuple[Path, ...]:

@@ -1,0 +1,89 @@
+"""What the dashboard serves: its page, and the state that this shows. Nothing else, ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from importlib.resources import files
+from typing import final
+
+from .doors import Doors
+from .web import Answer, Push, Request
+
+__all__ = ["Site"]
+
+_HTML = "text/html; charset=utf-8"
+_PAGES = {
+    "/": ("dashboard.html", _HTML),
+    "/dashboard.css": ("dashboard.css", "text/css; charset=utf-8"),
+    "/dashboard.js": ("dashboard.js", "text/javascript; charset=utf-8"),
+    "/timeline.js": ("timeline.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+_FOR_ALL = ("/dashboard.css", "/icon.svg")
+"""What the page that asks for the token needs."""
+STATE, EVENTS = "/state", "/events"
+
+
+@final
+class Site:
+    """Says what to answer to a request.
+
+    Args:
+        doors: decides whom to answer.
+        state: gives the state, as JSON.
+        follow: sends the state, and again whenever it has changed.
+    """
+
+    def __init__(self, doors: Doors, state: Callable[[], bytes], follow: Push) -> None:
+        self._doors = doors
+        self._state = state
+        self._follow = follow
+        folder = files("aiolead.cli.dashboard") / "pages"
+        self._pages = {
+            path: Answer(HTTPStatus.OK, (folder / name).read_bytes(), kind)
+            for path, (name, kind) in _PAGES.items()
+        }
+        self._token_page = (folder / "token.html").read_bytes()
+
+    def answer(self, request: Request) -> Answer:
+        """What to answer."""
+        headers, doors = request.headers, self._doors
+        host = headers.get("host", "")
+        if not doors.knows(host, request.address):
+            return _plain(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "This is not the host that you asked for (--allow-host makes it one).",
+            )
+        path = request.path
+        if doors.is_locked and path == "/" and "token" in request.query:
+            return self._unlock(request.query["token"])
+        if path not in _FOR_ALL and not doors.admits(
+            headers.get("authorization", ""), headers.get("cookie", "")
+        ):
+            return self._ask(path)
+        if path == STATE:
+            return Answer(HTTPStatus.OK, self._state(), "application/json")
+        if path == EVENTS:
+            # Some proxies would keep it until there is more of it.
+            now = (("X-Accel-Buffering", "no"),)
+            return Answer(HTTPStatus.OK, self._follow, "text/event-stream", now)
+        return self._pages.get(path) or _plain(HTTPStatus.NOT_FOUND, "There is no such page.")
+
+    def _unlock(self, token: str) -> Answer:
+        """Has the browser keep what lets it in, and forget the address with the token."""
+        doors = self._doors
+        if not doors.opens_to(token):
+            return self._ask("/")
+        cookie = f"{doors.cookie_name}={doors.cookie_value}; HttpOnly; SameSite=Lax"
+        return Answer(HTTPStatus.SEE_OTHER, headers=(("Location", "./"), ("Set-Cookie", cookie)))
+
+    def _ask(self, path: str) -> Answer:
+        how = ("WWW-Authenticate", 'Bearer realm="aiolead"')
+        if path == "/":
+            return Answer(HTTPStatus.UNAUTHORIZED, self._token_page, _HTML, (how,))
+        return Answer(HTTPStatus.UNAUTHORIZED, b"It takes the token.\n", headers=(how,))
+
+
+def _plain(status: HTTPStatus, text: str) -> Answer:
+    return Answer(status, f"{text}\n".encode())

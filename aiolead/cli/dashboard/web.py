@@ -1,0 +1,231 @@
+"""HTTP/1.1 for a few pages that are only read: h11 on anyio's sockets, so on every event loop.
+
+It takes GET and HEAD, without bodies. It never waits for anybody without a bound, and has so many
+connections at most.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import final
+from urllib.parse import parse_qs
+
+import anyio
+import h11
+from anyio.abc import SocketAttribute, SocketStream
+
+__all__ = ["Answer", "Push", "Request", "Send", "Web"]
+
+logger = logging.getLogger("aiolead.dashboard")
+
+PATIENCE = 10.0
+"""How long a client has to ask, and to take each piece of an answer, in seconds."""
+IDLE = 60.0
+"""How long a connection is kept on which nothing is asked, in seconds."""
+MOST_CONNECTIONS = 200
+LONGEST_REQUEST = 16 * 1024
+"""The longest request, with its headers, in bytes."""
+
+Send = Callable[[bytes], Awaitable[None]]
+Push = Callable[[Send], Awaitable[None]]
+"""Sends one piece of an answer after the other; cancelled when the client has gone."""
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Only what we serve ourselves, nothing inline, and no text that becomes markup or a script."""
+ALWAYS = (
+    ("Content-Security-Policy", _POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked.
+
+    Attributes:
+        path: as it was sent: nothing in it is decoded.
+        query: what comes after the question mark, by name.
+        headers: by their names in small letters; of several of one name, the last.
+        address: of ours, that the request came in at.
+    """
+
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered.
+
+    Attributes:
+        status: of HTTP.
+        content: the body; or what sends it, piece by piece.
+        content_type: of the body.
+        headers: besides those that every answer has.
+    """
+
+    status: HTTPStatus
+    content: bytes | Push = b""
+    content_type: str = "text/plain; charset=utf-8"
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+@final
+class Web:
+    """Answers requests.
+
+    Args:
+        answer: says what to answer.
+    """
+
+    def __init__(self, answer: Callable[[Request], Answer]) -> None:
+        self._answer = answer
+        self._connections = 0
+
+    async def serve(self, stream: SocketStream) -> None:
+        """Serves one connection, to its end."""
+        self._connections += 1
+        try:
+            async with stream:
+                if self._connections > MOST_CONNECTIONS:
+                    await stream.send(b"HTTP/1.1 503 Busy\r\nConnection: close\r\n\r\n")
+                else:
+                    await _Conversation(stream, self._answer).run()
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
+            return  # clients come and go, and some take their time
+        except Exception:
+            logger.exception("a connection was given up")
+        finally:
+            self._connections -= 1
+
+
+@final
+class _Conversation:
+    """One connection."""
+
+    def __init__(self, stream: SocketStream, answer: Callable[[Request], Answer]) -> None:
+        self._stream = stream
+        self._answer = answer
+        self._address = stream.extra(SocketAttribute.local_address)  # noqa: S610 - of anyio
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_REQUEST)
+
+    async def run(self) -> None:
+        http, patience = self._http, PATIENCE
+        try:
+            while await self._one_request(patience):
+                http.start_next_cycle()
+                patience = IDLE
+        except h11.RemoteProtocolError as error:
+            if http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                why = HTTPStatus(error.error_status_hint)
+                await self._respond(Answer(why, f"{why.phrase}\n".encode()), is_head=False)
+
+    async def _one_request(self, patience: float) -> bool:
+        """Answers one; whether there may be another one after it."""
+        http = self._http
+        with anyio.fail_after(patience):
+            request = await self._next()
+        if not isinstance(request, h11.Request):
+            return False
+        with anyio.fail_after(PATIENCE):
+            # Nothing that is asked here needs a body; one is not read, and the connection closed.
+            whole = isinstance(await self._next(), h11.EndOfMessage)
+        method = request.method
+        if method not in (b"GET", b"HEAD"):
+            answer = Answer(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                b"This can only be read.\n",
+                headers=(("Allow", "GET, HEAD"),),
+            )
+        else:
+            answer = self._ask(request)
+        await self._respond(answer, is_head=method == b"HEAD", is_last=not whole)
+        return whole and http.our_state is h11.DONE and http.their_state is h11.DONE
+
+    def _ask(self, request: h11.Request) -> Answer:
+        path, _, query = request.target.decode("ascii").partition("?")
+        try:
+            values = parse_qs(query, max_num_fields=16)
+        except ValueError:
+            return Answer(HTTPStatus.BAD_REQUEST, b"Bad Request\n")
+        try:
+            return self._answer(
+                Request(
+                    path,
+                    {name: each[-1] for name, each in values.items()},
+                    {
+                        name.decode("ascii"): value.decode("latin-1")
+                        for name, value in request.headers
+                    },
+                    str(self._address[0]),
+                )
+            )
+        except Exception:
+            logger.exception("%s could not be answered", path)
+            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"Internal Server Error\n")
+
+    async def _next(self) -> object:
+        http = self._http
+        while (event := http.next_event()) is h11.NEED_DATA:
+            try:
+                data = await self._stream.receive(4096)
+            except anyio.EndOfStream:
+                data = b""
+            http.receive_data(data)
+        return event
+
+    async def _respond(self, answer: Answer, *, is_head: bool, is_last: bool = True) -> None:
+        headers = [*ALWAYS, ("Content-Type", answer.content_type), *answer.headers]
+        content = answer.content
+        if isinstance(content, bytes):
+            headers.append(("Content-Length", str(len(content))))
+        if is_last:
+            headers.append(("Connection", "close"))
+        head = h11.Response(
+            status_code=answer.status, reason=answer.status.phrase.encode(), headers=headers
+        )
+        await self._send(self._http.send(head))
+        if is_head:
+            pass
+        elif isinstance(content, bytes):
+            await self._send(self._http.send(h11.Data(data=content)))
+        else:
+            await self._push(content)
+        await self._send(self._http.send(h11.EndOfMessage()))
+
+    async def _push(self, push: Push) -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def until_gone() -> None:
+                # Whoever listens has nothing to say, until he hangs up.
+                with suppress(
+                    anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
+                ):
+                    await self._stream.receive(1024)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(until_gone)
+            with suppress(TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await push(lambda data: self._send(self._http.send(h11.Data(data=data))))
+            tasks.cancel_scope.cancel()
+        raise anyio.BrokenResourceError  # an answer without an end has none
+
+    async def _send(self, data: bytes | None) -> None:
+        if data:
+            with anyio.fail_after(PATIENCE):
+                await self._stream.send(data)

@@ -1,0 +1,374 @@
+"""The dashboard as HTTP has it: whom it answers, and what it says."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from http.client import HTTPConnection
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import pytest
+from support.cli import WITHIN, outcome
+from support.raw import RawClient
+from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
+
+from aiolead import SessionState, Stat
+from aiolead.cli.dashboard.doors import Doors, host_of, is_loopback
+from aiolead.cli.dashboard.state import MOST_LINES, MOST_TERMS, MOST_WAITING, as_state
+from aiolead.cli.dashboard.web import MOST_CONNECTIONS
+from aiolead.cli.scene import Scene
+
+TOKEN = "a-token-of-some-length+/="
+ELECTED = "/jobs/one/_c_x-latch-"
+PAGES = ("/", "/dashboard.css", "/dashboard.js", "/timeline.js", "/icon.svg", "/state")
+
+
+@pytest.fixture(scope="module")
+def open_one() -> Iterator[Served]:
+    """One that answers this machine, without a token."""
+    with served("/jobs", "--listen", "127.0.0.1:0", "--allow-host", "proxy.example") as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[Served]:
+    """One that answers whoever reaches it, and knows the token."""
+    env = {"AIOLEAD_DASHBOARD_TOKEN": TOKEN}
+    with served("--listen", "0.0.0.0:0", "--backend", "trio", **env) as one:
+        yield one
+
+
+# --- whom it answers -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost:1", "LOCALHOST.", "[::1]:8764", "proxy.example", "127.0.0.1:"],
+)
+def test_it_answers_by_its_own_names(open_one: Served, host: str) -> None:
+    assert open_one.status(Host=host) == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "127.0.0.1@evil.example",
+        "10.1.2.3",
+        "",
+        "[::1",
+        "localhost:port",
+    ],
+)
+@pytest.mark.parametrize("target", ["/", "/state", "/events", "/icon.svg", "/none"])
+def test_it_answers_by_no_other_name(open_one: Served, host: str, target: str) -> None:
+    response, body = open_one.ask(target, Host=host)
+    assert (response.status, b"jobs" in body) == (421, False)
+
+
+def test_a_host_must_be_named_once(open_one: Served) -> None:
+    for hosts in (b"", b"Host: localhost\r\nHost: evil.example\r\n"):
+        answer = open_one.say(b"GET / HTTP/1.1\r\n" + hosts + b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+    assert open_one.say(b"GET / HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421 ")
+
+
+def test_beyond_this_machine_it_takes_the_token(locked: Served) -> None:
+    assert TOKEN not in locked.url
+    assert locked.url.endswith("/?token=a-token-of-some-length%2B%2F%3D")
+    for target in ("/", "/state", "/events", "/dashboard.js", "/none", "/?token=", "/?token=no"):
+        response, body = locked.ask(target)
+        assert response.status == 401, target
+        assert response.headers["WWW-Authenticate"].startswith("Bearer ")
+        assert TOKEN.encode() not in body
+    # Whoever has no token may see how it is asked for, and that well dressed.
+    assert locked.status("/dashboard.css") == locked.status("/icon.svg") == 200
+    assert b'name="token"' in locked.ask("/")[1]
+    assert locked.status("/?token=" + "a" * 10_000) == 401
+
+
+def test_whoever_knows_the_token_gets_in(locked: Served) -> None:
+    assert locked.status("/state", Authorization=f"Bearer {TOKEN}") == 200
+    assert locked.status("/state", Authorization=f"Basic {TOKEN}") == 401
+    assert locked.status("/state", Authorization="Bearer \xff") == 401
+    split = urlsplit(locked.url)
+    response, body = locked.ask(f"{split.path}?{split.query}")
+    # The address that has the token is left at once, and its cookie does not have it.
+    assert (response.status, response.headers["Location"], body) == (303, "./", b"")
+    cookie, *attributes = response.headers["Set-Cookie"].split("; ")
+    assert attributes == ["HttpOnly", "SameSite=Lax"]
+    assert "token" not in cookie
+    assert locked.status("/state", Cookie=f"other=1; {cookie}") == 200
+    for wrong in (cookie[:-1], cookie.replace("=", "x=", 1), "a=\xff", f"{cookie.split('=')[0]}="):
+        assert locked.status("/state", Cookie=wrong) == 401
+
+
+def test_listening_everywhere_it_answers_by_the_address_that_was_asked(locked: Served) -> None:
+    # A name that leads here is not enough, but an address is no name.
+    assert locked.status("/icon.svg", Host=f"127.0.0.1:{locked.port}") == 200
+    assert locked.status("/icon.svg", Host="10.1.2.3") == 421
+    assert locked.status("/icon.svg", Host="evil.example") == 421
+
+
+def test_a_token_is_made_up_where_it_takes_one() -> None:
+    with served("--listen", "0.0.0.0:0") as one:
+        token = urlsplit(one.url).query.removeprefix("token=")
+        assert len(token) >= 32
+        assert one.status("/state") == 401
+        assert one.status("/state", Authorization=f"Bearer {token}") == 200
+
+
+def test_names_and_addresses_of_hosts() -> None:
+    assert host_of("Name.Example.:80") == "name.example"
+    assert host_of("[::FFFF:127.0.0.1]:80") == "127.0.0.1"
+    assert host_of("[0::1]") == "::1"
+    for bad in ("", ":80", "a:b", "a:1:2", "[::1]x", "a:٣"):
+        assert host_of(bad) is None
+    assert is_loopback("127.8.0.1")
+    assert is_loopback("localhost")
+    assert not is_loopback("0.0.0.0")
+    assert not is_loopback("::")
+    # Who has bound an address of the network is not asked for as localhost.
+    assert not Doors("192.0.2.1", 1).knows("localhost", "192.0.2.1")
+    assert Doors("192.0.2.1", 1).knows("192.0.2.1:1", "192.0.2.1")
+    assert not Doors("127.0.0.1", 1).opens_to("")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--listen", "8764"], "--listen: must be ADDRESS:PORT"),
+        (["--listen", "127.0.0.1:65536"], "--listen"),
+        (["--listen", "::1:x"], "--listen"),
+        (["--token", "short"], "--token: must have 16 characters or more"),
+        (["relative"], "relative"),
+        (["--leaders", "0"], "--leaders"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str], complaint: str) -> None:
+    code, out, err = outcome("dashboard", *arguments, hosts="127.0.0.1:1")
+    assert (code, out, len(err)) == (2, [], 1)
+    assert complaint in err[0]
+    assert "short" not in err[0]
+
+
+def test_a_port_that_is_taken(open_one: Served) -> None:
+    hosts, taken = open_one.zookeeper.connect_string, f"127.0.0.1:{open_one.port}"
+    code, out, err = outcome("dashboard", "--listen", taken, hosts=hosts)
+    assert (code, out) == (1, [])
+    assert err == [f"aiolead: cannot listen on {taken}: Address already in use (see: --listen)"]
+
+
+# --- what it serves ------------------------------------------------------------------------------
+
+
+def test_every_answer_has_the_headers_that_keep_browsers_from_harm(open_one: Served) -> None:
+    for target, status in [*((page, 200) for page in PAGES), ("/none", 404)]:
+        response, _ = open_one.ask(target)
+        assert response.status == status
+        policy = response.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; ")
+        assert "require-trusted-types-for 'script'; trusted-types 'none'" in policy
+        assert "unsafe" not in policy
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["Access-Control-Allow-Origin"] is None
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/../state.py",
+        "/..%2fstate.py",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "//etc/passwd",
+        "/dashboard.html",
+        "/pages/dashboard.js",
+        "/dashboard.js/",
+        "/dashboard.js%00",
+        "/Dashboard.js",
+        "/\\..\\state.py",
+        "http://127.0.0.1/state",
+        "/__init__.py",
+        "*",
+    ],
+)
+def test_nothing_but_its_pages(open_one: Served, target: str) -> None:
+    response, body = open_one.ask(target)
+    assert (response.status, body) == (404, b"There is no such page.\n")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
+def test_it_can_only_be_read(open_one: Served, method: str) -> None:
+    response, _ = open_one.ask("/state", method, body=b"{}")
+    assert (response.status, response.headers["Allow"]) == (405, "GET, HEAD")
+
+
+def test_head_says_what_get_would(open_one: Served) -> None:
+    response, body = open_one.ask("/dashboard.js", "HEAD")
+    whole = open_one.ask("/dashboard.js")[1]
+    assert (response.status, body) == (200, b"")
+    assert response.headers["Content-Length"] == str(len(whole))
+    assert open_one.ask("/events", "HEAD")[1] == b""
+
+
+def test_connections_are_kept_and_requests_may_follow_each_other(open_one: Served) -> None:
+    one = b"GET /icon.svg HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    assert open_one.say(one * 3).count(b"HTTP/1.1 200 ") == 3
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"\0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 40_000 + b"\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+)
+def test_what_is_no_request_is_no_harm(open_one: Served, nonsense: bytes) -> None:
+    answer = open_one.say(nonsense)
+    assert answer == b"" or answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 431 "))
+    assert open_one.status("/state") == 200
+
+
+def test_so_many_connections_at_once(open_one: Served) -> None:
+    where = "127.0.0.1", open_one.port
+    with ExitStack() as links:
+        for _ in range(MOST_CONNECTIONS):
+            links.enter_context(socket.create_connection(where, WITHIN))
+        assert open_one.say(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").startswith(
+            b"HTTP/1.1 503 "
+        )
+    while open_one.status("/icon.svg") == 503:
+        pass  # until it has noticed that they are gone
+
+
+# --- what it says --------------------------------------------------------------------------------
+
+
+class Listener:
+    """Reads server-sent events."""
+
+    def __init__(self, port: int, **headers: str) -> None:
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=WITHIN)
+        self._connection.request("GET", "/events", headers=headers)
+        self.response = self._connection.getresponse()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def event(self) -> tuple[str, str]:
+        """The next one, with its data."""
+        fields: dict[str, str] = {}
+        while line := self.response.readline().decode().rstrip("\n"):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+        return fields.get("event", ""), fields.get("data", "")
+
+    def state(self, path: str) -> dict[str, Any]:
+        """A line of the next state that is current."""
+        while True:
+            name, data = self.event()
+            if name == "state" and (state := json.loads(data))["is_current"]:
+                return next((line for line in state["lines"] if line["path"] == path), {})
+
+    def until(self, path: str, holder: str | None) -> dict[str, Any]:
+        """The line, once that one holds."""
+        while True:
+            line = self.state(path)
+            if [one["name"] for one in line.get("holders", ())] == [holder] * (holder is not None):
+                return line
+
+
+@pytest.mark.parametrize("name", ["open_one", "locked"])
+def test_a_leader_changes(request: pytest.FixtureRequest, name: str) -> None:
+    one: Served = request.getfixturevalue(name)
+    with Listener(one.port, Authorization=f"Bearer {TOKEN}") as listener:
+        assert listener.response.headers["Content-Type"] == "text/event-stream"
+        assert listener.event() == ("", "")  # how soon to try again
+        with (
+            RawClient(one.zookeeper.connect_string) as anna,
+            RawClient(one.zookeeper.connect_string) as ben,
+        ):
+            anna.create("/jobs")
+            anna.create("/jobs/one")
+            path = anna.create(ELECTED, b"anna", flags=EPHEMERAL_SEQUENTIAL)
+            listener.until("/jobs/one", "anna")
+            ben.create(ELECTED, b"ben\x1b[31m\xe2\x80\xae", flags=EPHEMERAL_SEQUENTIAL)
+            while not (line := listener.until("/jobs/one", "anna"))["waiting"]:
+                pass
+            assert [who["name"] for who in line["waiting"]] == ["ben\\x1b[31m\\u202e"]
+            anna.delete(path)
+            line = listener.until("/jobs/one", "ben\\x1b[31m\\u202e")
+            assert line["kind"] == "election"
+            first, second = line["terms"]
+            assert (first["name"], second["ended"]) == ("anna", None)
+            assert second["gap"] >= 0
+            assert first["ended"] == second["began"] - second["gap"]
+            assert isinstance(second["token"], str)
+        line = listener.until("/jobs/one", None)
+        assert line["vacant_since"] >= second["began"]
+        state = json.loads(one.ask("/state", Authorization=f"Bearer {TOKEN}")[1])
+        assert state["happenings"][0]["what"] == "vacant"
+        assert state["ensemble"]["servers"][0]["role"] == "standalone"
+
+
+def test_a_link_that_is_lost_is_told_and_it_ends_well_all_the_same() -> None:
+    with served("--listen", "127.0.0.1:0") as one, Listener(one.port) as listener:
+        listener.state("/")
+        one.zookeeper.stop()
+        while (event := listener.event())[0] != "state" or '"suspended"' not in event[1]:
+            pass
+        assert not json.loads(event[1])["is_current"]
+        one.command.signal(signal.SIGTERM)
+        assert one.command.finish() == 0
+        assert one.command.err.rest() == []
+
+
+# --- the state -----------------------------------------------------------------------------------
+
+NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
+
+
+def scene_with(paths: int, contenders: int) -> Scene:
+    scene = Scene()
+    scene.set_link(SessionState.CONNECTED, 1, 0.0)
+    for path in range(paths):
+        for n in range(1, contenders + 1):
+            stat = replace(NOTHING, czxid=n, ephemeral_owner=n, ctime=1000)
+            scene.put(f"/{'p' * 300}{path}/lock-{n:010d}", stat, b"x" * 1000)
+    scene.settle(1.0)
+    return scene
+
+
+def test_the_page_does_not_grow_without_a_bound() -> None:
+    state = as_state(scene_with(MOST_LINES + 7, 3), None, 2.0)
+    assert (len(state["lines"]), state["more_lines"]) == (MOST_LINES, 7)
+    # Paths that are too long look alike, and are told apart all the same.
+    assert len({line["key"] for line in state["lines"]}) == MOST_LINES
+    assert len(json.dumps(state)) < 1_000_000
+
+    scene = scene_with(1, MOST_WAITING + 6)
+    (line,) = as_state(scene, None, 2.0)["lines"]
+    assert (len(line["waiting"]), line["more_waiting"]) == (MOST_WAITING, 5)
+    assert len(line["path"]) < 250
+    for n in range(1, MOST_TERMS + 6):
+        scene.remove(f"/{'p' * 300}0/lock-{n:010d}")
+        scene.settle(1.0 + n)
+    (line,) = as_state(scene, None, 100.0)["lines"]
+    assert len(line["terms"]) == MOST_TERMS
+    assert len({term["key"] for term in line["terms"]}) == MOST_TERMS
+    assert line["terms"][-1]["ended"] is None
