@@ -205,10 +205,29 @@ class Keeper:
         deadline = clock() + GONE_WITHIN
         with contextlib.suppress(ChildProcessError):
             while clock() < deadline:
-                if os.waitpid(-child.pid, os.WNOHANG) == (0, 0):
+                if self._stopping:
+                    self._kill_adopted()
+                if os.waitpid(-1 if self._stopping else -child.pid, os.WNOHANG) == (0, 0):
                     time.sleep(0.002)
         self._tell(ended=code, stopped=self._stopping)
         self._over = True
+
+    def _kill_adopted(self) -> None:
+        """Kills what has left the process group: the child of an `aiolead` in our child, say.
+
+        A daemon that was started on purpose lives on if the child ends by itself. But when the
+        lease runs out, nothing of what it has started may. (Orphans have become ours; where the
+        system does not tell which those are, they are out of reach.)
+        """
+        try:
+            with open(f"/proc/self/task/{self._pid}/children") as file:  # noqa: PTH123 - no pathlib
+                adopted = [int(pid) for pid in file.read().split()]
+        except OSError:
+            return
+        for pid in adopted:
+            # Not reaped yet, so that it is nobody else; it may have changed its user.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
     def _send(self, number: int, *, group: bool = False) -> None:
         """Sends a signal to the child, which is not reaped, or to its process group."""

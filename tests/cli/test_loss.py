@@ -123,6 +123,46 @@ def test_aiolead_itself_is_killed(somewhere: str) -> None:
             assert child.death() < gone.times()[0]
 
 
+def test_a_command_that_holds_something_else(somewhere: str) -> None:
+    """A run in a run. The inner child is in none of the outer one's process groups."""
+    patient = ["--session-timeout", "40", "--grace", "10"]
+    inner = [sys.executable, "-m", "aiolead", "run", *patient, "/inner", "--"]
+    inner += ["sh", "-c", STUBBORN]
+    with Command("run", *SESSION, "/app", "--", *inner, hosts=somewhere) as command:
+        child, _, _ = works(command)
+        with child:
+            with RawClient(somewhere) as client:
+                (name,) = client.children("/app")
+            gone = Disappearance(somewhere, f"/app/{name}")
+            command.signal(signal.SIGSTOP)
+            command.out.expect("told")
+            assert child.death() < gone.times()[0]
+            command.signal(signal.SIGCONT)
+            assert command.finish() == 74
+
+
+def test_a_short_outage(somewhere: str) -> None:
+    """Shorter than the session timeout: the command goes on, and so does the session."""
+    address, slash, chroot = somewhere.partition("/")
+    host, _, port = address.rpartition(":")
+    with FaultProxy(host, int(port)) as proxy:
+        with contender(proxy.connect_string + slash + chroot) as command:
+            child, _, node = works(command)
+            with child, RawClient(somewhere) as client:
+                proxy.refuse()
+                proxy.reset()
+                begin = time.monotonic()
+                # By the end of this the lease that it had would have run out.
+                while (since := time.monotonic() - begin) < 1.25 * float(SESSION[1]):
+                    if since > 0.2 * float(SESSION[1]):
+                        proxy.heal()
+                    assert child.is_running
+                    client.exists(node)
+                    time.sleep(0.1)
+                command.signal(signal.SIGTERM)
+                assert command.finish() == 0
+
+
 SUSPENDED = """
 import sys, time
 sys.path.insert(0, sys.argv[1])  # the module alone, as it is run
