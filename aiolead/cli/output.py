@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import select
 import stat
 import sys
 import traceback
@@ -42,11 +43,11 @@ class Reporter:
             details: the same for programs; they are left out of the text.
         """
         if not self.quiet:
-            self._say("info", text, details)
+            self._say("info", text, details, patience=0.1)
 
     def error(self, text: str, **details: object) -> None:
         """Something is wrong, or ends the command."""
-        self._say("error", text, details)
+        self._say("error", text, details, patience=1.0)
 
     def failure(self, error: BaseException, text: str = "") -> None:
         """An error ends the command.
@@ -60,7 +61,7 @@ class Reporter:
                 traceback.print_exception(error, file=sys.stderr)
         self.error(text or str(error) or type(error).__name__)
 
-    def _say(self, level: str, text: str, details: dict[str, object]) -> None:
+    def _say(self, level: str, text: str, details: dict[str, object], *, patience: float) -> None:
         message = shown.escaped(" ".join(text.split()))
         if self.as_json:
             said = {"time": shown.now(), "level": level, "message": message, **details}
@@ -68,10 +69,25 @@ class Reporter:
         else:
             line = f"aiolead: {message}"
         try:
-            print(line, file=sys.stderr, flush=True)
+            if _takes_more(patience):
+                print(line, file=sys.stderr, flush=True)
         except OSError:
             # Nobody can be told; what the command is there for goes on.
             return
+
+
+def _takes_more(patience: float) -> bool:
+    """Whether standard error takes a line without waiting for longer than that, in seconds.
+
+    A pipe that nobody reads fills up, be it by what a command of ours has written; whoever wrote to
+    it then would wait for ever, with a lease that runs out.
+    """
+    try:
+        poller = select.poll()
+        poller.register(sys.stderr.fileno(), select.POLLOUT)
+    except (OSError, ValueError, AttributeError):
+        return True  # it is no file of the system's, or closed
+    return bool(poller.poll(patience * 1000))
 
 
 def prepare() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
-from support.cli import WITHIN, Command, Process, outcome
+from support.cli import WITHIN, Command, Process, environment, outcome
 from support.raw import RawClient
 
 import aiolead
@@ -104,6 +108,38 @@ def test_the_environment_tells_the_command_what_it_holds(somewhere: str) -> None
     assert int(env["AIOLEAD_TOKEN"]) > 0
     assert int(env["AIOLEAD_SESSION"], 16) > 0
     assert env["AIOLEAD_SESSION"].startswith("0x")
+
+
+def test_a_run_in_a_run(somewhere: str) -> None:
+    """Each tells its command what that one holds; exit codes come through."""
+    inner = [sys.executable, "-m", "aiolead", "run", "-q", "/inner", "--", "sh", "-c"]
+    script = "echo $AIOLEAD_PATH; exit 5"
+    got, out, err = outcome("run", "-q", "/app", "--", *inner, script, hosts=somewhere)
+    assert (got, out, err) == (5, ["/inner"], [])
+
+
+def test_a_full_pipe(somewhere: str) -> None:
+    """Nobody reads what we say; we do what we are there for all the same."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)  # as it is for whoever shares it
+    command = subprocess.Popen(
+        [sys.executable, "-m", "aiolead", "run", "/app", "--", "sh", "-c", "echo works; exit 3"],
+        env=environment(AIOLEAD_HOSTS=somewhere),
+        stdout=subprocess.PIPE,
+        stderr=writer,
+    )
+    try:
+        assert command.communicate(timeout=WITHIN)[0] == b"works\n"
+        assert command.returncode == 3
+    finally:
+        command.kill()
+        command.wait(WITHIN)
+        os.close(reader)
+        os.close(writer)
 
 
 # --- signals -----------------------------------------------------------------------------------
