@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, Group, UnknownOptionError
 from ..errors import AioleadError
 from . import exits
 from .acl import acl
+from .bench import bench
 from .child import CommandError
 from .completion import completion
 from .contenders import contenders
@@ -76,6 +77,7 @@ app.command(acl, group=ZNODES, usage="Usage: aiolead acl [OPTIONS] PATH [ENTRY..
 app.command(watch, group=ZNODES, usage="Usage: aiolead watch [OPTIONS] PATH")
 app.command(ensemble, group=SERVERS, usage="Usage: aiolead ensemble [OPTIONS]")
 app.command(doctor, group=SERVERS, usage="Usage: aiolead doctor [OPTIONS] [PATH...]")
+app.command(bench, group=SERVERS, usage="Usage: aiolead bench [OPTIONS] [PATH]")
 app.command(server, group=OTHERS)
 app.command(demo, group=OTHERS)
 app.command(completion, group=OTHERS, usage="Usage: aiolead completion SHELL")
