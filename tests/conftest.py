@@ -49,9 +49,28 @@ if (_ROOT / ".git").exists() and os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # --- event loops -------------------------------------------------------------------------------
 
-# In its debug mode asyncio notes the ten frames that made each future and callback, which is a good
-# part of a test's time. One frame says who it was.
+# In its debug mode asyncio notes the frames that made each callback, task and future, and that was a
+# good part of a test's time. One frame says who it was.
 setattr(asyncio.constants, "DEBUG_STACK_DEPTH", 1)  # noqa: B010 - declared final
+
+
+class _DebugLoop(asyncio.SelectorEventLoop):
+    """A loop in debug mode whose futures do not know who made them.
+
+    That is the one place where the whole stack is noted, whatever the depth that was asked for.
+    """
+
+    _makes_a_future = False
+
+    def get_debug(self) -> bool:
+        return super().get_debug() and not self._makes_a_future
+
+    def create_future(self) -> asyncio.Future[Any]:
+        self._makes_a_future = True
+        try:
+            return super().create_future()
+        finally:
+            self._makes_a_future = False
 
 
 def _eager_loop() -> asyncio.AbstractEventLoop:
@@ -61,7 +80,7 @@ def _eager_loop() -> asyncio.AbstractEventLoop:
 
 
 _BACKENDS = [
-    pytest.param(("asyncio", {"debug": True}), id="asyncio"),
+    pytest.param(("asyncio", {"debug": True, "loop_factory": _DebugLoop}), id="asyncio"),
     pytest.param(("asyncio", {"loop_factory": uvloop.new_event_loop}), id="asyncio+uvloop"),
     pytest.param(("trio", {}), id="trio"),
 ]
