@@ -13,7 +13,7 @@ from aiolead.testing.simulation.run import load_scenario
 pytestmark = pytest.mark.timeout(600)
 
 RECIPES = Path(__file__).parent / "recipes"
-SEEDS = 10
+SEEDS = 6
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

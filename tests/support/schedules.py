@@ -11,10 +11,10 @@ from aiolead.testing.simulation.run import load_scenario
 SCENARIOS = Path(__file__).parents[1] / "simulation" / "scenarios.py"
 BLOCK = 25
 BLOCKS = [
-    *(("contend", first) for first in range(0, 350, BLOCK)),
-    *(("lockset", first) for first in range(0, 150, BLOCK)),
+    *(("contend", first) for first in range(0, 200, BLOCK)),
+    *(("lockset", first) for first in range(0, 100, BLOCK)),
 ]
-"""500 schedules: of each scenario some, and the first seed of each block."""
+"""300 schedules: of each scenario some, and the first seed of each block."""
 
 ALWAYS = (
     "stepped down by the clock",
