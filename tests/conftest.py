@@ -1,7 +1,8 @@
 """The backends, the servers and the guards that all tests share.
 
 A coroutine test runs once for each event loop. One that takes `server` runs, in addition, once for
-each kind of server: the embedded one, a real ZooKeeper, a real ensemble of three.
+each kind of server: the embedded one, a real ZooKeeper, a real ensemble of three; on the ensemble
+on one of the loops only, unless AIOLEAD_EVERY_LOOP=1.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import hypothesis
 import pytest
@@ -49,7 +51,7 @@ if (_ROOT / ".git").exists() and os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # --- event loops -------------------------------------------------------------------------------
 
-# In its debug mode asyncio notes the frames that made each callback, task and future, and that was a
+# In its debug mode asyncio notes the frames that made each callback, task and future, which is a
 # good part of a test's time. One frame says who it was.
 setattr(asyncio.constants, "DEBUG_STACK_DEPTH", 1)  # noqa: B010 - declared final
 
@@ -229,11 +231,38 @@ def server(request: pytest.FixtureRequest, chroot: str) -> ServerUnderTest:
     return ServerUnderTest(request.param, hosts, chroot)
 
 
+_EVERY_LOOP = "AIOLEAD_EVERY_LOOP"
+
+
+def _on_other_loops(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Tests against the ensemble that run on another event loop already.
+
+    What is special to an ensemble does not depend on the loop, and all loops are met on the other
+    servers; so each such test has one loop in a normal run, and which one goes by its name.
+    """
+    loops: dict[str, dict[str, list[pytest.Item]]] = {}
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        if spec and spec.params.get("server") == "ensemble" and "anyio_backend" in spec.params:
+            loop, _, options = spec.id.partition("-")
+            test = f"{item.nodeid.partition('[')[0]}[{options}]"
+            loops.setdefault(test, {}).setdefault(loop, []).append(item)
+    others: set[pytest.Item] = set()
+    for test, found in loops.items():
+        chosen = sorted(found)[crc32(test.encode()) % len(found)]
+        others.update(item for loop in found if loop != chosen for item in found[loop])
+    return others
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if OVER_AIOZK:
         others = choose(items)
         config.hook.pytest_deselected(items=others)
+    elif os.environ.get(_EVERY_LOOP) != "1":
+        others = _on_other_loops(items)
+        items[:] = [item for item in items if item not in others]
+        config.hook.pytest_deselected(items=list(others))
     for item in items:
         if any(name in getattr(item, "fixturenames", ()) for name in _REAL):
             item.add_marker(pytest.mark.real)
