@@ -33,6 +33,10 @@ lint: $(VENV)/.dev ## Style, format, and who may import whom.
 types: $(VENV)/.dev ## mypy and pyright.
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	@# Whether users see the type of every public name.
+	@mkdir -p build
+	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes aiolead --ignoreexternal >build/types.txt \
+		|| { grep -B 1 -A 2 error build/types.txt; exit 1; }
 
 unit: $(VENV)/.dev ## Only the tests that need neither sockets nor Java.
 	$(BIN)/python -m pytest tests/unit

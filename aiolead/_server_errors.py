@@ -26,31 +26,36 @@ class ServerError(AioleadError):
 
 
 class SystemFaultError(ServerError):
-    code, summary = -1, "the server had an internal error"
+    code: int = -1
+    summary: ClassVar[str] = "the server had an internal error"
     outcome = Outcome.UNKNOWN
 
 
 class RuntimeInconsistencyError(ServerError):
     """In a transaction: an operation that was not tried, since another one failed."""
 
-    code, summary = -2, "not tried, since another operation of the transaction failed"
+    code: int = -2
+    summary: ClassVar[str] = "not tried, since another operation of the transaction failed"
 
 
 class DataInconsistencyError(ServerError):
-    code, summary = -3, "the server found its data to be inconsistent"
+    code: int = -3
+    summary: ClassVar[str] = "the server found its data to be inconsistent"
     outcome = Outcome.UNKNOWN
 
 
 class MarshallingError(ServerError):
     """The server could not read the request: most often it is older than the operation."""
 
-    code, summary = -5, "the server could not read the request"
+    code: int = -5
+    summary: ClassVar[str] = "the server could not read the request"
 
 
 class UnimplementedError(ServerError):
     """The server does not know the operation, or has it switched off."""
 
-    code, summary = -6, "the server does not support the operation"
+    code: int = -6
+    summary: ClassVar[str] = "the server does not support the operation"
 
 
 class UnsupportedError(UnimplementedError):
@@ -73,96 +78,116 @@ class UnsupportedError(UnimplementedError):
 
 
 class OperationTimeoutError(ServerError):
-    code, summary = -7, "the server gave up on the operation"
+    code: int = -7
+    summary: ClassVar[str] = "the server gave up on the operation"
     outcome = Outcome.UNKNOWN
 
 
 class BadArgumentsError(ServerError):
     blame = Blame.CALLER
-    code, summary = -8, "the server found the arguments invalid"
+    code: int = -8
+    summary: ClassVar[str] = "the server found the arguments invalid"
 
 
 class NewConfigNoQuorumError(ServerError):
-    code, summary = -13, "no quorum of the new configuration is up to date with the leader"
+    code: int = -13
+    summary: ClassVar[str] = "no quorum of the new configuration is up to date with the leader"
 
 
 class ReconfigInProgressError(ServerError):
-    code, summary = -14, "another reconfiguration is in progress"
+    code: int = -14
+    summary: ClassVar[str] = "another reconfiguration is in progress"
 
 
 class APIError(ServerError):
-    code, summary = -100, "the server reported an API error"
+    code: int = -100
+    summary: ClassVar[str] = "the server reported an API error"
 
 
 class NoNodeError(ServerError):
-    code, summary = -101, "no such znode"
+    code: int = -101
+    summary: ClassVar[str] = "no such znode"
 
 
 class NoAuthError(ServerError):
     blame = Blame.CALLER
-    code, summary = -102, "not allowed by the znode's ACL"
+    code: int = -102
+    summary: ClassVar[str] = "not allowed by the znode's ACL"
 
 
 class BadVersionError(ServerError):
     blame = Blame.RIVAL
-    code, summary = -103, "the znode has another version"
+    code: int = -103
+    summary: ClassVar[str] = "the znode has another version"
 
 
 class NoChildrenForEphemeralsError(ServerError):
     blame = Blame.CALLER
-    code, summary = -108, "ephemeral znodes cannot have children"
+    code: int = -108
+    summary: ClassVar[str] = "ephemeral znodes cannot have children"
 
 
 class NodeExistsError(ServerError):
     blame = Blame.RIVAL
-    code, summary = -110, "the znode exists already"
+    code: int = -110
+    summary: ClassVar[str] = "the znode exists already"
 
 
 class NotEmptyError(ServerError):
-    code, summary = -111, "the znode has children"
+    code: int = -111
+    summary: ClassVar[str] = "the znode has children"
 
 
 class InvalidACLError(ServerError):
     blame = Blame.CALLER
-    code, summary = -114, "the server found the ACL invalid"
+    code: int = -114
+    summary: ClassVar[str] = "the server found the ACL invalid"
 
 
 class NotReadOnlyError(ServerError):
-    code, summary = -119, "the server is read-only"
+    code: int = -119
+    summary: ClassVar[str] = "the server is read-only"
 
 
 class EphemeralOnLocalSessionError(ServerError):
-    code, summary = -120, "a local session cannot have ephemeral znodes"
+    code: int = -120
+    summary: ClassVar[str] = "a local session cannot have ephemeral znodes"
 
 
 class NoWatcherError(ServerError):
-    code, summary = -121, "no such watch"
+    code: int = -121
+    summary: ClassVar[str] = "no such watch"
 
 
 class RequestTimeoutError(ServerError):
-    code, summary = -122, "the server gave up on the request"
+    code: int = -122
+    summary: ClassVar[str] = "the server gave up on the request"
     outcome = Outcome.UNKNOWN
 
 
 class ReconfigDisabledError(ServerError):
-    code, summary = -123, "reconfiguration is switched off"
+    code: int = -123
+    summary: ClassVar[str] = "reconfiguration is switched off"
 
 
 class QuotaExceededError(ServerError):
     blame = Blame.CALLER
-    code, summary = -125, "a quota would be exceeded"
+    code: int = -125
+    summary: ClassVar[str] = "a quota would be exceeded"
 
 
 class ThrottledOpError(ServerError):
     """The server had too much to do, and did not apply the request: ask again, after a while."""
 
-    code, summary = -127, "the server is overloaded and dropped the request"
+    code: int = -127
+    summary: ClassVar[str] = "the server is overloaded and dropped the request"
 
 
 class RolledBackError(ServerError):
     """In a transaction: an operation that was undone, since a later one failed."""
 
-    code, summary = 0, "undone, since another operation of the transaction failed"
+    code: int = 0
+    summary: ClassVar[str] = "undone, since another operation of the transaction failed"
 
 
 class UnknownServerError(ServerError):
@@ -188,9 +213,9 @@ class TransactionError(ServerError):
     def __init__(self, index: int, results: Sequence[ServerError]) -> None:
         cause = results[index]
         super().__init__(message=f"operation {index} of the transaction failed: {cause}")
-        self.blame = cause.blame
-        self.code = cause.code
-        self.path = cause.path
+        self.blame: Blame = cause.blame
+        self.code: int = cause.code
+        self.path: str | None = cause.path
         self.index = index
         self.cause = cause
-        self.results = tuple(results)
+        self.results: tuple[ServerError, ...] = tuple(results)

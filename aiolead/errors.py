@@ -255,7 +255,7 @@ class ConnectFailed(TransportError, OSError):
     def __init__(self, message: str, attempts: Sequence[tuple[str, Exception]] = ()) -> None:
         tried = "; ".join(f"{address}: {_describe(error)}" for address, error in attempts)
         super().__init__(f"{message} ({tried})" if tried else message)
-        self.attempts = tuple(attempts)
+        self.attempts: tuple[tuple[str, Exception], ...] = tuple(attempts)
 
 
 class ConnectionLossError(TransportError):
@@ -339,8 +339,8 @@ class TenureLost(CoordinationError):
 
     def __init__(self, path: str, reason: LossReason, token: int) -> None:
         super().__init__(f"{self.noun} of {path} lost (token {token}): {reason.value}")
-        self.blame = _BLAME_FOR_LOSS[reason]
-        self.session_over = reason in (LossReason.EXPIRED, LossReason.CLOSED)
+        self.blame: Blame = _BLAME_FOR_LOSS[reason]
+        self.session_over: bool = reason in (LossReason.EXPIRED, LossReason.CLOSED)
         self.path = path
         self.reason = reason
         self.token = token

@@ -61,13 +61,13 @@ class Core:
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
         self._holders_gone = anyio.Event()
         self._jobs: set[anyio.CancelScope] = set()
-        self.spawned = 0
+        self.spawned: int = 0
         """How many jobs of `spawn` have not ended."""
         self._home: Home | None = None
         self.check_home: Callable[[], None] = _ignore
         """Raises `UsageError` unless called from where the client belongs; see `Home.check`."""
-        self.machine = make_machine(self)
-        self.telling = Telling(self.machine, clock, sinks)
+        self.machine: SessionMachine = make_machine(self)
+        self.telling: Telling = Telling(self.machine, clock, sinks)
 
     def submit(self, call: Call[T], *, limited: bool = True) -> None:
         """Hands a call to the machine; see `SessionMachine.submit`.

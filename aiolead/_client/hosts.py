@@ -31,7 +31,7 @@ class HostList:
         self._bound_for: Server | None = None
         self._plan: list[Server] = []
         """Where to go since the list has changed: the order of the next round."""
-        self.has_changed = False
+        self.has_changed: bool = False
         """Whether the list has changed since the last round began."""
 
     def __len__(self) -> int:

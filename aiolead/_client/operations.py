@@ -60,7 +60,7 @@ class Scope:
     __slots__ = ("prefix",)
 
     def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
+        self.prefix: str = prefix
 
     def full(self, path: str) -> str:
         """The path on the server."""

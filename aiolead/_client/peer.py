@@ -31,7 +31,7 @@ class Peer:
     __slots__ = ("_asking", "_is_known", "_open_stream", "_version", "name")
 
     def __init__(self, name: str, open_stream: Callable[[], Awaitable[ByteStream]]) -> None:
-        self.name = name
+        self.name: str = name
         self._open_stream = open_stream
         self._asking = anyio.Lock()
         self._is_known = False

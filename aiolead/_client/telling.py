@@ -82,7 +82,7 @@ class Telling:
     def __init__(
         self, machine: SessionMachine, clock: Callable[[], float], sinks: Sequence[EventSink]
     ) -> None:
-        self.hub = EventHub(sinks)
+        self.hub: EventHub = EventHub(sinks)
         self.is_closing = False
         """Set as the client takes its leave: that the server hangs up then is no event."""
         self._machine = machine

@@ -59,7 +59,7 @@ class WriteHeld(Held):
 
     def _on_reader(self, node: Node) -> None:
         self._is_downgraded = True
-        self.path = node.path
+        self.path: str = node.path
 
 
 @final
@@ -172,10 +172,10 @@ class ReadWriteLock:
     ) -> None:
         if isinstance(layout, Layout):
             layout.require(type(self).__name__, Role.READ, Role.WRITE)
-        self.read = ReadLock(
+        self.read: ReadLock = ReadLock(
             client, path, identity=identity, layout=layout, on_suspend=on_suspend, acl=acl
         )
-        self.write = WriteLock(
+        self.write: WriteLock = WriteLock(
             client, path, identity=identity, layout=layout, on_suspend=on_suspend, acl=acl
         )
 

@@ -42,7 +42,7 @@ class SequenceWarning(UserWarning):
         )
         self.path = path
         self.sequence = sequence
-        self.left = LAST_SEQUENCE - 1 - sequence
+        self.left: int = LAST_SEQUENCE - 1 - sequence
 
     def __reduce__(self) -> tuple[type[SequenceWarning], tuple[str, int]]:
         return type(self), (self.path, self.sequence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import final
 
 from ..abc import CoordinationClient, EventHook
@@ -46,7 +47,7 @@ class Telling:
         self._path = path
         self._identity = identity
         self._rare = logging.INFO if is_rare else logging.DEBUG
-        self.now = self._hook.now
+        self.now: Callable[[], float] = self._hook.now
 
     def waits(self, session_id: int) -> Waiting | None:
         """A wait for a turn begins; None if nobody wants to know."""

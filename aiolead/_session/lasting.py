@@ -58,18 +58,18 @@ class StreamSlot:
         limit: int,
         on_news: Callable[[], object],
     ) -> None:
-        self.path = path
-        self.recursive = recursive
-        self.on_news = on_news
+        self.path: str = path
+        self.recursive: bool = recursive
+        self.on_news: Callable[[], object] = on_news
         self._prefix = prefix
-        self.events = EventBuffer(limit)
-        self.is_set = False
+        self.events: EventBuffer = EventBuffer(limit)
+        self.is_set: bool = False
         """Whether a server has once confirmed its watch; from then on it is set again."""
         self.gap: MissedReason | None = None
         """What the reader is to be told when the watch is set again."""
         self.ended: AioleadError | None = None
         """Why nothing will come any more."""
-        self.closed = False
+        self.closed: bool = False
 
     def tell(self, type_: EventType, path: str, zxid: int) -> None:
         label = path[len(self._prefix) :] or "/" if self._prefix else path

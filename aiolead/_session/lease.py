@@ -54,10 +54,10 @@ class HeldZnode:
         surrender: bool,
     ) -> None:
         self._book = book
-        self.path = path
+        self.path: str = path
         self._lost: Callable[[LossReason], object] | None = lost
         self._settled = settled
-        self.surrender = surrender
+        self.surrender: bool = surrender
 
     def release(self) -> None:
         """Ends the hold: `lost` is no longer called."""

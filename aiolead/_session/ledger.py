@@ -78,7 +78,7 @@ class Ledger:
         self._proven = -inf
         self._timing = timing
         self._grain = timing.session_timeout * GRAIN
-        self.write_took = 0.0
+        self.write_took: float = 0.0
         """How long the newest committed write of this connection took; 0 before the first."""
 
     def opened(self, timing: Timing, sent: float, *, created: bool) -> None:

@@ -105,17 +105,17 @@ class SessionMachine:
         on_due: Callable[[], object],
         on_challenge: Callable[[bytes], object] | None = None,
     ) -> None:
-        self.state = SessionState.CONNECTING
-        self.session_id = 0
-        self.last_zxid = 0
-        self.last_contact = -inf
+        self.state: SessionState = SessionState.CONNECTING
+        self.session_id: int = 0
+        self.last_zxid: int = 0
+        self.last_contact: float = -inf
         """When the servers were last heard of."""
         self._last_answer = -inf
         self.can_move = False
         """Whether there is another server to go to, so that it is worth giving one up."""
         self._password = b""
         self._asked_timeout = session_timeout
-        self.login = Login(auth, on_challenge, self._send, self._introduce, self.ended)
+        self.login: Login = Login(auth, on_challenge, self._send, self._introduce, self.ended)
         self._max_request = max_request
         self._max_reply = max_reply
         self._tick_time = tick_time
@@ -130,10 +130,12 @@ class SessionMachine:
             self.last_zxid = resume.last_zxid
             # What it was granted before counts for as long as it lives: see `ledger`.
             session_timeout = min(session_timeout, resume.timeout)
-        self.timing = Timing.derive(session_timeout, tick_time=tick_time, wind_down=wind_down)
+        self.timing: Timing = Timing.derive(
+            session_timeout, tick_time=tick_time, wind_down=wind_down
+        )
         self._ledger = Ledger(self.timing)
-        self.leases = LeaseBook(self._ledger, self.timing, on_due)
-        self.watches = WatchRegistry(self._ask, lambda: self.last_zxid)
+        self.leases: LeaseBook = LeaseBook(self._ledger, self.timing, on_due)
+        self.watches: WatchRegistry = WatchRegistry(self._ask, lambda: self.last_zxid)
         self._window = Window(max_in_flight, self.timing.prompt)
         self._depot = Depot(self._window, max_queued)
         self._renewals = Renewals(self.leases, self._depot, lambda: self.last_contact, on_output)
@@ -149,7 +151,7 @@ class SessionMachine:
         self._last_sent = -inf
         self._pings: deque[float] = deque()
         self._holds_back = False
-        self.is_read_only = False
+        self.is_read_only: bool = False
 
     @property
     def max_body(self) -> int:

@@ -76,15 +76,15 @@ class WatchSlot:
         self.on_event = on_event
         self.event: WatchEvent | None = None
         self.path: str | None = None
-        self.label = ""
+        self.label: str = ""
         """The path as the caller named it; differs from `path` by the chroot."""
         self.wire: WatcherType | None = None
         """What it is armed as, or about to be, to the server."""
         self.kind: Kind | None = None
         """What it is armed as."""
-        self.pending = 0
+        self.pending: int = 0
         """How many reads that will arm it are unanswered."""
-        self.closed = False
+        self.closed: bool = False
 
     @property
     def is_armed(self) -> bool:
@@ -113,7 +113,7 @@ class Arming:
         self._slot = slot
         self._path = path
         self._kind = kind
-        self.told = registry.told
+        self.told: int = registry.told
         """What the server had been told of persistent watches before it was asked."""
 
     def sending(self, body: bytes) -> bytes:
@@ -202,12 +202,12 @@ class WatchRegistry:
         self._armed: dict[tuple[str, Kind], dict[WatchSlot, None]] = {}
         self._arming: Counter[tuple[str, WatcherType]] = Counter()
         self._dropped: deque[WatchSlot] = deque()
-        self.lasting = LastingWatches()
-        self.told = 0
+        self.lasting: LastingWatches = LastingWatches()
+        self.told: int = 0
         """Counts what servers were told of persistent watches."""
-        self.is_live = False
+        self.is_live: bool = False
         """Whether the server knows of all of them: false from a lost link to their re-arming."""
-        self.unanswered = 0
+        self.unanswered: int = 0
         """How many of the requests that re-arm are."""
 
     def __len__(self) -> int:

@@ -22,7 +22,7 @@ class Writer:
     __slots__ = ("buffer",)
 
     def __init__(self) -> None:
-        self.buffer = bytearray()
+        self.buffer: bytearray = bytearray()
 
     def i32(self, value: int) -> None:
         try:

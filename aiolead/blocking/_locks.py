@@ -264,8 +264,8 @@ class ReadWriteLock:
 
         self._client = client
         self._recipe = client._make(make)
-        self.read = ReadLock(client, self._recipe.read)
-        self.write = WriteLock(client, self._recipe.write)
+        self.read: ReadLock = ReadLock(client, self._recipe.read)
+        self.write: WriteLock = WriteLock(client, self._recipe.write)
 
     def __repr__(self) -> str:
         return f"<blocking {self._recipe!r}>"

@@ -38,7 +38,7 @@ class Tenure(Generic[T]):
         self._loop = loop
         self._tenure = tenure
         self.token: int = tenure.token
-        self.lost = threading.Event()
+        self.lost: threading.Event = threading.Event()
         tenure.add_lost_callback(self.lost.set)
         if on_lost is not None:
             self._add(on_lost)

@@ -45,10 +45,10 @@ def _version() -> str:
         return "unknown: run from a source tree that is not installed"
 
 
-HOLDING = Group("Leading and locking", sort_key=1)
-ZNODES = Group("Znodes", sort_key=2)
-SERVERS = Group("Servers", sort_key=3)
-OTHERS = Group("Others", sort_key=4)
+HOLDING: Group = Group("Leading and locking", sort_key=1)
+ZNODES: Group = Group("Znodes", sort_key=2)
+SERVERS: Group = Group("Servers", sort_key=3)
+OTHERS: Group = Group("Others", sort_key=4)
 
 app: App = App(
     name="aiolead",

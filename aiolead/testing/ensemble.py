@@ -71,7 +71,7 @@ class BlockingEnsemble:
             extra = {"reconfigEnabled": "true", **(extra or {})}
             java_options = ("-Dzookeeper.skipACL=yes", *java_options)
         self._fabric = Fabric(member_ports) if partitionable else None
-        self.servers = tuple(
+        self.servers: tuple[BlockingServer, ...] = tuple(
             BlockingServer(
                 tick_time=tick_time,
                 init_limit=init_limit,
@@ -284,7 +284,9 @@ class Ensemble:
 
     def _adopt(self, blocking: BlockingEnsemble) -> None:
         self.blocking = blocking
-        self.servers = tuple(ZooKeeperServer.over(server) for server in blocking.servers)
+        self.servers: tuple[ZooKeeperServer, ...] = tuple(
+            ZooKeeperServer.over(server) for server in blocking.servers
+        )
 
     async def __aenter__(self) -> Self:
         try:

@@ -183,7 +183,7 @@ class EnsembleSandbox(Sandbox):
 
     def __init__(self, ensemble: BlockingEnsemble) -> None:
         super().__init__(ensemble)
-        self.ensemble = Ensemble.over(ensemble)
+        self.ensemble: Ensemble = Ensemble.over(ensemble)
 
 
 def _id_of(session: int | OwnsSession | KazooClient | SessionCredentials) -> int:

@@ -91,7 +91,7 @@ class BlockingServer:
         self._installation = find_installation()
         self._java_options = tuple(java_options)
         self._server_id = server_id
-        self.port = free_ports(1)[0] if port is None else port
+        self.port: int = free_ports(1)[0] if port is None else port
         self._settings: dict[str, object] = {
             "tickTime": round(tick_time * 1000),
             "initLimit": init_limit,
@@ -343,7 +343,7 @@ class ZooKeeperServer:
         port: int | None = None,
         java_options: Sequence[str] = (),
     ) -> None:
-        self.blocking = BlockingServer(
+        self.blocking: BlockingServer = BlockingServer(
             tick_time=tick_time,
             init_limit=init_limit,
             sync_limit=sync_limit,

@@ -25,7 +25,7 @@ class _Pipe:
         """The sender will send no more; what is buffered can still be received."""
         self.is_deserted = False
         """The receiver has closed: sending makes no sense."""
-        self.is_broken = False
+        self.is_broken: bool = False
         self.is_receiving = False
         self.is_sending = False
 

@@ -20,7 +20,7 @@ from support.recipes import PATIENCE, eventually
 
 import aiolead
 from aiolead.adapters.aiozk import adapt
-from aiolead.adapters.aiozk.session import AdaptedSession
+from aiolead.adapters.aiozk._session import AdaptedSession
 from aiolead.errors import (
     ConfigurationError,
     ConnectFailed,

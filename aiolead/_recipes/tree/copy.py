@@ -69,7 +69,7 @@ class TreeCopy:
         self._children: dict[str, set[str]] = {}
         self._readers: WeakValueDictionary[int, TreeEvents] = WeakValueDictionary()
         self._count = 0
-        self.ended = False
+        self.ended: bool = False
         self.error: AioleadError | None = None
 
     def children(self, path: str) -> list[str]:

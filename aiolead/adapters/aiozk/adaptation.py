@@ -15,9 +15,7 @@ from ..._client.connect import Connection, connect
 from ..._client.core import Core
 from ...errors import ConnectionLossError, SessionError, SessionExpiredError, UsageError
 from ...model import SessionCredentials, SessionState
-from .bridge import Bridge, BridgedConnection
-from .gate import check_ready
-from .session import (
+from ._session import (
     OLDEST,
     AdaptedSession,
     connect_string,
@@ -26,6 +24,8 @@ from .session import (
     move,
     take_over,
 )
+from .bridge import Bridge, BridgedConnection
+from .gate import check_ready
 
 RECONNECTING = 1 / 3
 """How long aiozk has to connect again before leaving goes on without that, in session timeouts."""

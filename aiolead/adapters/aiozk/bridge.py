@@ -46,7 +46,7 @@ READS = frozenset(
 OURS = frozenset({OpCode.PING, OpCode.AUTH, OpCode.SET_WATCHES, OpCode.SASL, OpCode.CLOSE_SESSION})
 """What concerns the connection or the session, which aiozk has no say in while it is adapted."""
 
-KINDS = {
+KINDS: dict[Any, Kind] = {
     protocol.WatchEvent.CREATED: Kind.EXIST,
     protocol.WatchEvent.DELETED: Kind.DATA,
     protocol.WatchEvent.DATA_CHANGED: Kind.DATA,
@@ -218,7 +218,8 @@ class BridgedConnection:
 
     start_read_only = False
     read_loop_task = None
-    host, port = "aiolead", 0
+    host: str = "aiolead"
+    port: int = 0
 
     def __init__(self, bridge: Bridge, version: tuple[int, ...]) -> None:
         self._bridge = bridge

@@ -87,8 +87,8 @@ class Feed:
         self._inquirer = inquirer
         self._servers = servers
         self._interval = interval
-        self.clock = clock or steady_clock()
-        self.scene = Scene(self._paths, leaders=leaders)
+        self.clock: Callable[[], float] = clock or steady_clock()
+        self.scene: Scene = Scene(self._paths, leaders=leaders)
         self._caches = [
             TreeCache(
                 client,

@@ -48,11 +48,11 @@ class Scene:
     """
 
     def __init__(self, paths: Iterable[str] = (), *, leaders: int = 1) -> None:
-        self.revision = 0
-        self.link = SessionState.CONNECTING
-        self.session_id = 0
-        self.is_current = False
-        self.knows_sessions = False
+        self.revision: int = 0
+        self.link: SessionState = SessionState.CONNECTING
+        self.session_id: int = 0
+        self.is_current: bool = False
+        self.knows_sessions: bool = False
         self._leaders = leaders
         self._lines = {path: Line(path, "") for path in paths}
         self._kept = frozenset(self._lines)

@@ -50,13 +50,13 @@ class Connection:
         self.timeout_ms = 0
         self.identities: list[Identity] = [*identities, ("ip", address)]
         self.login: DigestLogin | None = None
-        self.closing = Closing.NO
-        self.reader = FrameReader(max_frame)
+        self.closing: Closing = Closing.NO
+        self.reader: FrameReader = FrameReader(max_frame)
         self.frames: Iterator[bytes] = iter(())
         self.opening = b""
         self.has_opened = False
         self.packets_in = 0
-        self.packets_out = 0
+        self.packets_out: int = 0
         self.last_op = "NA"
         self._unsent: deque[bytes] = deque()
         self._unsent_bytes = 0

@@ -63,9 +63,9 @@ class Processor:
         refuses_ephemerals: bool = False,
         schemes: frozenset[str] = acl.DEFAULT_SCHEMES,
     ) -> None:
-        self.tree = Tree()
+        self.tree: Tree = Tree()
         self.watches: Watches[Connection] = Watches(apart=watches_apart)
-        self.zxid = 0
+        self.zxid: int = 0
         self.on_changes: Callable[[Sequence[tuple[EventType, str]]], None] | None = None
         self._event_zxids = event_zxids
         self._enforces_quotas = enforces_quotas

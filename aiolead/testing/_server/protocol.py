@@ -48,8 +48,8 @@ class Greeting:
     """
 
     def __init__(self, packet: bytes) -> None:
-        self.request = ConnectRequest.read(Reader(packet))
-        self.is_old = len(packet) == OLD_CONNECT_SIZE + len(self.request.password)
+        self.request: ConnectRequest = ConnectRequest.read(Reader(packet))
+        self.is_old: bool = len(packet) == OLD_CONNECT_SIZE + len(self.request.password)
 
     def grant(
         self,

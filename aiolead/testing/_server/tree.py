@@ -59,14 +59,19 @@ class Znode:
         owner: int = 0,
         ttl_ms: int = 0,
     ) -> None:
-        self.data = data
-        self.acl = acl
-        self.lifetime = lifetime
-        self.owner = owner
-        self.ttl_ms = ttl_ms
-        self.czxid = self.mzxid = self.pzxid = zxid
-        self.ctime = self.mtime = time_ms
-        self.version = self.creates = self.aversion = 0
+        self.data: bytes = data
+        self.acl: tuple[ACL, ...] = acl
+        self.lifetime: Lifetime = lifetime
+        self.owner: int = owner
+        self.ttl_ms: int = ttl_ms
+        self.czxid: int = zxid
+        self.mzxid: int = zxid
+        self.pzxid: int = zxid
+        self.ctime: int = time_ms
+        self.mtime: int = time_ms
+        self.version: int = 0
+        self.creates: int = 0
+        self.aversion: int = 0
         # A dict for its order: the newest last, without ever sorting.
         self.children: dict[str, None] = {}
 

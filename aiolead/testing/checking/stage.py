@@ -81,7 +81,7 @@ class Stage:
 
     def __init__(self, connect: Open) -> None:
         self._connect = connect
-        self.waits_for = ""
+        self.waits_for: str = ""
         """What `eventually` is waiting for."""
         self._stack = AsyncExitStack()
 

@@ -167,7 +167,7 @@ class Reading:
         self.nodes: defaultdict[str, list[Node]] = defaultdict(list)
         self.parents: dict[str, str] = {}
         self.strays: list[Event] = []
-        self.end = 0.0
+        self.end: float = 0.0
         self._by_kind: defaultdict[type[Event], list[tuple[int, Any]]] = defaultdict(list)
         self._holds: dict[str, list[Turn]] = {}
         self._current: dict[tuple[str, str], Turn] = {}
@@ -184,7 +184,7 @@ class Reading:
             if handler is not None:
                 handler(self, pos, event)
             self.end = event.at
-        self.healed = self._when_healed()
+        self.healed: float | None = self._when_healed()
         for turn in self.turns:
             turn.stops = self.stops_of(turn.contender)
             _settle(turn)

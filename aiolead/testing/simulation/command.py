@@ -26,13 +26,13 @@ from .schedule import Schedule
 from .soak import Job, PlainProgress, jobs, soak, status
 from .tally import Tally
 
-app = App(
+app: App = App(
     name="python -m aiolead.testing.simulation",
     help="Runs programs in a made-up world, where a seed decides what goes wrong.",
     result_action="return_value",
 )
 
-console = Console()
+console: Console = Console()
 
 
 @app.command

@@ -85,14 +85,14 @@ class Flow:
     def __init__(
         self, connection: Connection, path: Path, arrived: Callable[[Any], object]
     ) -> None:
-        self.path = path
-        self.arrived = arrived
+        self.path: Path = path
+        self.arrived: Callable[[Any], object] = arrived
         self._connection = connection
         self._timeline = connection.network.timeline
         self._queue: deque[_Segment] = deque()
         self._timer: Timer | None = None
         self._is_dead = False
-        self.unsent = 0
+        self.unsent: int = 0
         self.when_sent: Callable[[], object] | None = None
 
     def put(self, data: Any) -> None:
@@ -216,9 +216,9 @@ class Wire:
     def __init__(
         self, connection: Connection, host: str, peer_host: str, endpoint: Endpoint | None
     ) -> None:
-        self.host = host
-        self.peer_host = peer_host
-        self.is_open = True
+        self.host: str = host
+        self.peer_host: str = peer_host
+        self.is_open: bool = True
         self._connection = connection
         self._endpoint = endpoint
         self._has_ended = False
@@ -311,8 +311,8 @@ class Connection:
         there, back = network.path(source, target), network.path(target, source)
         self.network = network
         self.target = target
-        self.client = Wire(self, there.source, there.target, endpoint)
-        self.server = Wire(self, there.target, there.source, None)
+        self.client: Wire = Wire(self, there.source, there.target, endpoint)
+        self.server: Wire = Wire(self, there.target, there.source, None)
         self._opened: Callable[[Wire | None], object] | None = opened
         self._has_arrived = False
         self._there = Flow(self, there, self._arrived_first)

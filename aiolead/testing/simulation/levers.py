@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from ..._wire.codes import OpCode
 from .faults import Undo
-from .network import Path
+from .network import Network, Path
 
 if TYPE_CHECKING:
     from .process import Process
+    from .schedule import Schedule
+    from .timeline import Timeline
     from .world import World
 
 
@@ -24,9 +26,9 @@ class Levers:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.schedule = world.schedule
-        self.timeline = world.timeline
-        self.network = world.network
+        self.schedule: Schedule = world.schedule
+        self.timeline: Timeline = world.timeline
+        self.network: Network = world.network
         self._ensemble = world.ensemble
         self._pressed: Counter[Hashable] = Counter()
 

@@ -43,7 +43,7 @@ class Path:
         self.refuses = False
         self.drip: tuple[int, float] | None = None
         self.break_after: int | None = None
-        self.is_silent = False
+        self.is_silent: bool = False
         self._network = network
         self._silent_since = 0.0
         self._held: dict[Flow, None] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from typing import Any
@@ -63,8 +64,8 @@ class Process:
     ) -> None:
         self.name = name
         self.host = host
-        self.rng = derived(seed, f"process {name}")
-        self.is_alive = False
+        self.rng: random.Random = derived(seed, f"process {name}")
+        self.is_alive: bool = False
         self.failure: Exception | None = None
         self._servers = servers
         self._timeline = timeline

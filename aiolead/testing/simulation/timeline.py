@@ -46,7 +46,7 @@ class Timer:
     __slots__ = ("_do", "_timeline", "when")
 
     def __init__(self, timeline: Timeline, when: float, do: Callable[[], object]) -> None:
-        self.when = when
+        self.when: float = when
         self._do: Callable[[], object] | None = do
         self._timeline = timeline
 
@@ -72,10 +72,10 @@ class Timeline:
     """
 
     def __init__(self) -> None:
-        self.now = 0.0
-        self.steps = 0
+        self.now: float = 0.0
+        self.steps: int = 0
         self.failure: BaseException | None = None
-        self.limit = inf
+        self.limit: float = inf
         """The instant after which nothing runs any more, in seconds."""
         self.on_failure: Callable[[], object] | None = None
         """Set by the loop: ends what is running."""

@@ -67,14 +67,14 @@ class World:
     def __init__(self, schedule: Schedule, timeline: Timeline, tasks: TaskGroup) -> None:
         self.schedule = schedule
         self.timeline = timeline
-        self.network = Network(timeline, schedule.seed)
+        self.network: Network = Network(timeline, schedule.seed)
         self.names: list[str] = []
         self.places: dict[str, int] = {}
         # A lease may be as short as an eighth of the session timeout when a hold begins. To
         # reconnect and renew it takes three round trips.
         slowest = schedule.latency * (1.0 + schedule.jitter)
         is_fast = 6 * slowest < schedule.session_timeout / 20
-        self.harmless_to_holds = 0.0 if is_fast else -1.0
+        self.harmless_to_holds: float = 0.0 if is_fast else -1.0
         self.sessions: dict[str, int] = {}
         self.violations: list[Violation] = []
         self._tasks = tasks
@@ -89,8 +89,8 @@ class World:
         self._holders: dict[str, None] = {}
         self._healed = anyio.Event()
         self.history: History = _Told(self)
-        self.witness = Witness(self.history)
-        self.ensemble = Ensemble(
+        self.witness: Witness = Witness(self.history)
+        self.ensemble: Ensemble = Ensemble(
             timeline,
             self.network,
             schedule.rng("servers"),

@@ -463,7 +463,9 @@ MUTANTS = (
         aim=Aim((LOST_LINKS,), groups=3),
         wrong="`on_suspend='surrender'` does nothing: a lost link does not end the hold.",
         changes=(
-            Change("_session/lease.py", "self.surrender = surrender", "self.surrender = False"),
+            Change(
+                "_session/lease.py", "self.surrender: bool = surrender", "self.surrender = False"
+            ),
         ),
         tests=("tests/unit/test_session_lease.py",),
     ),

@@ -49,8 +49,9 @@ class Broadcast:
     """
 
     def __init__(self, server: Server, zxid: int, learners: Sequence[Learner]) -> None:
-        self.sessions = LeaderSessions(server.protocol.tick_ms)
-        self.last = self.committed = zxid
+        self.sessions: LeaderSessions = LeaderSessions(server.protocol.tick_ms)
+        self.last: int = zxid
+        self.committed: int = zxid
         self._server = server
         self._replica = server.replica
         self._life = server.life

@@ -56,7 +56,7 @@ class ClientLink:
         self.greeting: Greeting | None = None
         self.held = b""
         self.is_ready = False
-        self.busy_until = 0.0
+        self.busy_until: float = 0.0
         self._clients = clients
         self._life = clients.server.life
         self._life.opened(self)

@@ -140,9 +140,9 @@ class Election:
         last_repeat: float = LAST_REPEAT,
     ) -> None:
         self.server = server
-        self.role = Role.LOOKING
-        self.round = 0
-        self.vote = NO_VOTE
+        self.role: Role = Role.LOOKING
+        self.round: int = 0
+        self.vote: Vote = NO_VOTE
         self.deadline: float | None = None
         self._voters = frozenset(voters)
         self._peers = tuple(sorted(self._voters - {server}))

@@ -47,7 +47,7 @@ class Truth:
     """
 
     def __init__(self, timeline: Timeline) -> None:
-        self.zxid = 0
+        self.zxid: int = 0
         self.on_fact: OnFact | None = None
         self.znodes: dict[str, tuple[int, int]] = {}
         self._timeline = timeline

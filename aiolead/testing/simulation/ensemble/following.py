@@ -61,9 +61,11 @@ class Following:
 
     def __init__(self, server: Server, leader: int) -> None:
         self.leader = leader
-        self.is_serving = False
+        self.is_serving: bool = False
         self.state = "following" if server.is_voter else "observing"
-        self.pipeline = Pipeline(server.id, server.clients, server.replica, server.new_ticket, self)
+        self.pipeline: Pipeline = Pipeline(
+            server.id, server.clients, server.replica, server.new_ticket, self
+        )
         self._server = server
         self._replica = server.replica
         self._tries = 0

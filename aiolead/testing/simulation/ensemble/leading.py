@@ -57,12 +57,14 @@ class Leading:
     asks_for_sync = False
 
     def __init__(self, server: Server) -> None:
-        self.epoch = server.accepted_epoch + 1
+        self.epoch: int = server.accepted_epoch + 1
         self.broadcast: Broadcast | None = None
         self._server = server
         self._replica = server.replica
         self._quorum = quorum_size(server.voters)
-        self.pipeline = Pipeline(server.id, server.clients, server.replica, server.new_ticket, self)
+        self.pipeline: Pipeline = Pipeline(
+            server.id, server.clients, server.replica, server.new_ticket, self
+        )
         self._summary = server.current_epoch, server.replica.zxid
         self._learners: list[Learner] = []
         self._strangers: dict[Link, None] = {}

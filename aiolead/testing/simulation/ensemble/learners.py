@@ -43,15 +43,15 @@ class Learner:
     def __init__(
         self, join: Join, link: Link, silence: Silence, *, is_voter: bool, deadline: int
     ) -> None:
-        self.server = join.server
-        self.accepted_epoch = join.accepted_epoch
+        self.server: int = join.server
+        self.accepted_epoch: int = join.accepted_epoch
         self.link = link
         self.silence = silence
         self.is_voter = is_voter
         self.deadline = deadline
         self.stage = Stage.JOINED
         self.zxid = 0
-        self.is_over = False
+        self.is_over: bool = False
         # Of the proposals that it owes an acknowledgement: the oldest, and the newest after it.
         self._owed: tuple[int, float] | None = None
         self._owed_next: tuple[int, float] | None = None

@@ -43,8 +43,8 @@ class Life:
     """
 
     def __init__(self, timeline: Timeline, rate: float, phase: float) -> None:
-        self.is_over = False
-        self.is_stopped = False
+        self.is_over: bool = False
+        self.is_stopped: bool = False
         self.unsent: Sized = ()
         self.settle: Callable[[], None]
         self._timeline = timeline

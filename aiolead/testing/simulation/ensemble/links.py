@@ -27,7 +27,7 @@ class Link:
     ) -> None:
         self.take = take
         self.gone = gone
-        self.is_open = False
+        self.is_open: bool = False
         self._life = life
         self._wire: Wire | None = None
         self._abandon: Callable[[], None] | None = None

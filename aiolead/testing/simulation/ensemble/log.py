@@ -47,8 +47,8 @@ class Log:
     """
 
     def __init__(self) -> None:
-        self.base = 0
-        self.committed = 0
+        self.base: int = 0
+        self.committed: int = 0
         self._entries: list[Entry] = []
         self._zxids: list[int] = []
 

@@ -48,14 +48,15 @@ class Ensemble:
         *,
         on_fact: OnFact | None = None,
     ) -> None:
-        self.settings = settings = settings or EnsembleSettings()
+        settings = settings or EnsembleSettings()
+        self.settings: EnsembleSettings = settings
         self.timeline = timeline
         self._truth = Truth(timeline)
         self._truth.on_fact = on_fact
         secret = rng.getrandbits(128).to_bytes(16, "big")
         ids = range(1, settings.voters + settings.observers + 1)
         hosts = [f"{HOSTS}{id_}" for id_ in ids]
-        self.servers = tuple(
+        self.servers: tuple[Server, ...] = tuple(
             Server(id_, timeline, network, rng, settings, self._truth, secret, hosts) for id_ in ids
         )
 

@@ -54,10 +54,10 @@ class Replica:
     """
 
     def __init__(self, truth: Truth, history: int, *, event_zxids: bool) -> None:
-        self.log = Log()
-        self.processor = Processor(event_zxids=event_zxids)
+        self.log: Log = Log()
+        self.processor: Processor = Processor(event_zxids=event_zxids)
         self.sessions: dict[int, int] = {}
-        self.newest = 0
+        self.newest: int = 0
         self.applied: Applied | None = None
         self._truth = truth
         self._history = history

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...._wire.codes import OpCode
 from ....model import Stat
 from ..._server.sessions import password
+from ..._server.settings import Settings
 from ..connection import Endpoint, Wire
 from ..network import Network
 from ..timeline import Timeline
@@ -61,23 +62,23 @@ class Server:
         hosts: Sequence[str],
     ) -> None:
         self.id = id_
-        self.host = hosts[id_ - 1]
-        self.address = f"{self.host}:{CLIENT_PORT}"
+        self.host: str = hosts[id_ - 1]
+        self.address: str = f"{self.host}:{CLIENT_PORT}"
         self.timeline = timeline
         self.network = network
         self.settings = settings
-        self.protocol = settings.of_one_server()
+        self.protocol: Settings = settings.of_one_server()
         self.truth = truth
-        self.voters = settings.voters
-        self.voter_ids = range(1, settings.voters + 1)
-        self.is_voter = id_ in self.voter_ids
-        self.disk_delay = 0.0
-        self.reply_delay = 0.0
+        self.voters: int = settings.voters
+        self.voter_ids: range = range(1, settings.voters + 1)
+        self.is_voter: bool = id_ in self.voter_ids
+        self.disk_delay: float = 0.0
+        self.reply_delay: float = 0.0
         self.syncs: Counter[SyncKind] = Counter()
         # What is on the disk, besides the replica.
         self.accepted_epoch = 0
         self.current_epoch = 0
-        self.replica = Replica(truth, settings.history, event_zxids=settings.event_zxids)
+        self.replica: Replica = Replica(truth, settings.history, event_zxids=settings.event_zxids)
         self._seed = rng.getrandbits(64)
         self._hosts = hosts
         self._secret = secret
@@ -92,7 +93,7 @@ class Server:
         self.clients: Clients
         self._electoral: Electoral
         self._disk_busy_until = 0.0
-        self.is_running = False
+        self.is_running: bool = False
 
     # --- what can happen to it -------------------------------------------------------------------
 

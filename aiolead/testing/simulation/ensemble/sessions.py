@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ....errors import ServerError
 from ..._server.sessions import Sessions
 
@@ -9,13 +11,15 @@ from ..._server.sessions import Sessions
 class SessionOver(ServerError):
     """The session has ended, or is about to, or never was."""
 
-    code, summary = -112, "the session has expired"
+    code: int = -112
+    summary: ClassVar[str] = "the session has expired"
 
 
 class SessionElsewhere(ServerError):
     """The session's client has come to another server in the meantime."""
 
-    code, summary = -118, "the session has moved to another server"
+    code: int = -118
+    summary: ClassVar[str] = "the session has moved to another server"
 
 
 class LeaderSessions:
