@@ -8,7 +8,7 @@ SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py
 MINUTES ?= $(if $(SEEDS),,10)
 REPORT ?= soak-report
 SECONDS ?= 60
-SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py docs/_site
+SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py docs/_site noxfile.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help

@@ -4,7 +4,6 @@ The pages are plain Markdown, which reads well where it lies. What only the site
 comments that begin with `<!-- sphinx`; `_site` has the extensions.
 """
 
-import os
 import sys
 import tomllib
 from pathlib import Path
@@ -52,13 +51,3 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 # Tables that are made by the tests stand two levels below the title.
 suppress_warnings = ["myst.header"]
-
-# Other projects' names lead to their pages where the site is built for others to read; everywhere
-# else it is built without a network.
-if os.environ.get("AIOLEAD_DOCS_ONLINE"):
-    extensions.append("sphinx.ext.intersphinx")
-    intersphinx_mapping = {
-        "python": ("https://docs.python.org/3", None),
-        "anyio": ("https://anyio.readthedocs.io/en/stable", None),
-        "trio": ("https://trio.readthedocs.io/en/stable", None),
-    }

@@ -116,6 +116,5 @@ class _Builtins(SphinxPostTransform):
 
 def setup(app: Sphinx) -> dict[str, object]:
     app.add_post_transform(_Builtins)
-    # After intersphinx, which knows other projects' names.
-    app.connect("missing-reference", _resolve, priority=900)
+    app.connect("missing-reference", _resolve)
     return {"parallel_read_safe": True}

@@ -30,6 +30,7 @@ from aiolead.instrumentation.measures import MEASURES
 PAGES = pages()
 OUR_STRINGS = {"acquire", "client", "identity", "outcome", "path", "recipe", "recipes"}
 OUR_STRINGS |= {measure.name.split(".")[1] for measure in MEASURES}
+OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 BLOCKS = [block for page in PAGES if page != TUTORIAL for block in blocks(page)]
 
 
@@ -129,7 +130,7 @@ def test_every_fence_says_what_it_is(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, *sorted((ROOT / "examples").rglob("*.md")), ROOT / "CHANGELOG.md"], ids=_name
+    "page", [*PAGES, *sorted((ROOT / "examples").rglob("*.md")), *OTHERS], ids=_name
 )
 def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in links(page) if not link.exists()] == []
