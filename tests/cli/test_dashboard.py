@@ -83,6 +83,7 @@ def test_a_host_must_be_named_once(open_one: Served) -> None:
 
 def test_beyond_this_machine_it_takes_the_token(locked: Served) -> None:
     assert TOKEN not in locked.url
+    assert urlsplit(locked.url).hostname == socket.gethostname().lower()
     assert locked.url.endswith("/?token=a-token-of-some-length%2B%2F%3D")
     for target in ("/", "/state", "/events", "/dashboard.js", "/none", "/?token=", "/?token=no"):
         response, body = locked.ask(target)
@@ -113,7 +114,8 @@ def test_whoever_knows_the_token_gets_in(locked: Served) -> None:
 
 def test_listening_everywhere_it_answers_by_the_address_that_was_asked(locked: Served) -> None:
     # A name that leads here is not enough, but an address is no name.
-    assert locked.status("/icon.svg", Host=f"127.0.0.1:{locked.port}") == 200
+    for own in ("127.0.0.1", "localhost", "0.0.0.0", socket.gethostname()):
+        assert locked.status("/icon.svg", Host=f"{own}:{locked.port}") == 200
     assert locked.status("/icon.svg", Host="10.1.2.3") == 421
     assert locked.status("/icon.svg", Host="evil.example") == 421
 
@@ -151,6 +153,7 @@ def test_names_and_addresses_of_hosts() -> None:
         (["--token", "short"], "--token: must have 16 characters or more"),
         (["relative"], "relative"),
         (["--leaders", "0"], "--leaders"),
+        (["--max-znodes", "0"], "--max-znodes"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], complaint: str) -> None:

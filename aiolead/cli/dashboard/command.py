@@ -28,6 +28,7 @@ def dashboard(
     token: Annotated[str | None, Parameter(env_var="AIOLEAD_DASHBOARD_TOKEN")] = None,
     allow_host: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     leaders: int = 1,
+    max_znodes: int = 100_000,
     patience: Seconds = PATIENCE,
     admin_port: int = ADMIN_PORT,
     common: Common = COMMON,
@@ -48,7 +49,8 @@ def dashboard(
             read a command line: better use the environment variable.
         allow_host: A name besides that of --listen that browsers may ask for, as behind a proxy;
             several times for several of them.
-        leaders: How many may lead at once.
+        leaders: How many may lead at once, or hold a lock.
+        max_znodes: How many znodes there may be under each path.
         patience: How long a server has for an answer, in seconds.
         admin_port: Where the admin servers listen; 0 not to ask them.
         common: Where to connect.
@@ -61,6 +63,8 @@ def dashboard(
         validate(path)
     if leaders < 1:
         raise ConfigurationError(f"--leaders: must be 1 or more, not {leaders}")
+    if max_znodes < 1:
+        raise ConfigurationError(f"--max-znodes: must be 1 or more, not {max_znodes}")
     host, port = _address(listen)
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise ConfigurationError(f"--token: must have {SHORTEST_TOKEN} characters or more")
@@ -73,7 +77,7 @@ def dashboard(
     async def work(client: Client) -> int:
         from .show import Show  # with an HTTP server: nothing for the other commands
 
-        show = Show(client, paths or ("/",), leaders, inquirer, asked)
+        show = Show(client, paths or ("/",), leaders, max_znodes, inquirer, asked)
         await show.serve(host, port, allow_host, token, as_json=common.as_json)
         return exits.OK
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import final
 
-__all__ = ["Doors", "host_of", "is_loopback"]
+__all__ = ["Doors", "host_of", "is_everywhere", "is_loopback"]
 
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -33,8 +33,7 @@ class Doors:
     def __init__(
         self, host: str, port: int, *, names: Iterable[str] = (), token: str | None = None
     ) -> None:
-        known = {_plain(host), *map(_plain, names)}
-        self._names = known | {*_LOCAL_NAMES} if is_loopback(host) else known
+        self._names = {_plain(host), *map(_plain, names)}
         self._token = token
         self.cookie_name = f"aiolead-dashboard-{port}"
 
@@ -52,7 +51,10 @@ class Doors:
                 may be asked for.
         """
         name = host_of(header)
-        return name is not None and (name in self._names or name == _plain(address))
+        if name is None:
+            return False
+        is_local = name in _LOCAL_NAMES and is_loopback(_plain(address))
+        return is_local or name in self._names or name == _plain(address)
 
     def opens_to(self, token: str) -> bool:
         """Whether that is the token."""
@@ -98,6 +100,14 @@ def host_of(header: str) -> str | None:
     if not name or not (digits.isascii() and (digits.isdigit() or not digits)):
         return None
     return _plain(name)
+
+
+def is_everywhere(host: str) -> bool:
+    """Whether an address stands for all that this machine has."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
-from functools import partial
 from typing import final
 from urllib.parse import quote
 
@@ -20,7 +20,7 @@ from ..roster import members_besides
 from ..scene import Feed
 from ..survey import ask_all, quorum_of
 from ..words import Inquirer, Server
-from .doors import Doors
+from .doors import Doors, is_everywhere
 from .live import Live
 from .site import Site
 from .state import Ensemble, as_state
@@ -40,6 +40,7 @@ class Show:
         client: the session.
         paths: what to show.
         leaders: how many may lead at once.
+        max_nodes: how many znodes there may be under each path.
         inquirer: asks the servers.
         servers: those of --hosts.
     """
@@ -49,12 +50,14 @@ class Show:
         client: Client,
         paths: Sequence[str],
         leaders: int,
+        max_nodes: int,
         inquirer: Inquirer,
         servers: Sequence[Server],
     ) -> None:
         self._client = client
         self._paths = paths
         self._leaders = leaders
+        self._max_nodes = max_nodes
         self._inquirer = inquirer
         self._servers = list(servers)
         self._ensemble: Ensemble | None = None
@@ -80,6 +83,7 @@ class Show:
             self._client,
             self._paths,
             leaders=self._leaders,
+            max_nodes=self._max_nodes,
             inquirer=self._inquirer,
             servers=self._servers,
         )
@@ -92,28 +96,29 @@ class Show:
             raise CommandError(
                 f"cannot listen on {format_host(host, port)}: {why} (see: --listen)", exits.FAILED
             ) from None
-        failure: AioleadError | None = None
-        async with listener, anyio.create_task_group() as tasks:
+        own = host
+        if is_everywhere(host):
+            own = socket.gethostname()
+            names = [*names, own, f"{own}.local"]
+        async with listener:
             bound = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - of anyio, not Django
             doors = Doors(host, bound, names=names, token=token)
             web = Web(Site(doors, live.state, live.follow).answer)
-            tasks.start_soon(partial(listener.serve, web.serve))
-            tasks.start_soon(_pass_on, feed, live)
-            tasks.start_soon(self._ask, feed, live)
-            url = f"http://{format_host(host, bound)}/"
+            url = f"http://{format_host(own, bound)}/"
             if token is not None:
                 url += f"?token={quote(token, safe='')}"
-            if as_json:
-                write_json({"url": url})
-            else:
-                write_line(url)
-            try:
-                await feed.run()
-            except AioleadError as error:
-                failure = error  # ... that leaves bare
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+
+            async def work() -> None:
+                if as_json:
+                    write_json({"url": url})
+                else:
+                    write_line(url)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_pass_on, feed, live)
+                    tasks.start_soon(self._ask, feed, live)
+                    await listener.serve(web.serve)
+
+            await feed.during(work)
 
     async def _find_servers(self) -> None:
         """Finds out who else belongs to the ensemble."""

@@ -147,6 +147,7 @@ function updateLine(article, line) {
   const part = (name) => article.querySelector(name);
   say(part(".path"), line.path);
   say(part(".kind"), line.kind || "nobody has contended here yet");
+  article.classList.toggle("idle", line.kind !== "election");
   const families = part(".families");
   families.hidden = !line.families.length;
   say(families, line.families.length
