@@ -35,10 +35,10 @@ def test_somebody_else_has_it(run: Run, somewhere: str) -> None:
     assert (got, out) == (4, ["x"])
 
 
-def test_waiting_pays(hosts: str) -> None:
-    with hold(hosts) as holder:
+def test_waiting_pays(somewhere: str) -> None:
+    with hold(somewhere) as holder:
         holder.out.expect("has")
-        with Command("lock", "-w", "60", "/mine", "--", "echo", "mine", hosts=hosts) as waiter:
+        with Command("lock", "-w", "60", "/mine", "--", "echo", "mine", hosts=somewhere) as waiter:
             waiter.err.expect("waits for the lock /mine")
             holder.signal(signal.SIGTERM)
             waiter.out.expect("mine")

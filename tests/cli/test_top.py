@@ -138,9 +138,9 @@ def test_once(run: Run, hosts: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_in_a_pipe(hosts: str, form: str) -> None:
+def test_in_a_pipe(somewhere: str, form: str) -> None:
     options = ["--json"] if form == "json" else []
-    with somebody(hosts) as client, Command("top", *options, hosts=hosts) as command:
+    with somebody(somewhere) as client, Command("top", *options, hosts=somewhere) as command:
         client.create("/a")
         command.out.expect("/  nobody holds|lines")
         one = client.create("/a/_c_x-latch-", b"one", ephemeral=True, sequence=True)
