@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from interop.test_matrix import CELLS, CONTENDING
 from support.docs import ROOT
 from support.every_recipe import DONE, FOLLOWED, HELD, KEPT
 
@@ -62,4 +63,18 @@ def test_what_is_said_of_curator_is_shown_with_the_real_one(tests: dict[str, set
         shown = NAMED.findall(names)
         assert shown, f"{ours} and {theirs}"
         for name in shown:
-            assert any(where.startswith("interop/test_curator") for where in tests[name]), name
+            with_curator = ("interop/test_curator", "interop/test_matrix")
+            assert any(where.startswith(with_curator) for where in tests[name]), name
+
+
+def test_every_cell_of_the_matrix_of_libraries_is_a_test() -> None:
+    said: list[set[str]] = [set(), set(), set()]
+    for _, _, *cells in rows("interop.md", "Taking turns"):
+        for column, cell in zip(said, cells, strict=True):
+            column.update(re.findall(r"`([\w-]+)`", cell))
+    every = {cell.name for cell in CELLS}
+    assert said == [
+        {f"{first}-{name}" for first in ("ours", "theirs") for name in every},
+        {cell.name for cell in CONTENDING},
+        every,
+    ]

@@ -67,6 +67,9 @@ import org.apache.curator.x.discovery.ServiceProvider;
 import org.apache.curator.x.discovery.UriSpec;
 import org.apache.curator.x.discovery.strategies.RoundRobinStrategy;
 import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.recipes.lock.LockListener;
 import org.apache.zookeeper.recipes.lock.WriteLock;
 
 /**
@@ -200,7 +203,7 @@ public final class Peer {
         commands.put(
                 "mutex.acquire", w -> mutex(w[0]).acquire(number(w[1]), TimeUnit.MILLISECONDS));
         commands.put("mutex.release", w -> done(() -> mutex(w[0]).release()));
-        commands.put("mutex.participants", w -> listed(mutex(w[0]).getParticipantNodes()));
+        commands.put("mutex.seen", w -> dataOf(mutex(w[0]).getParticipantNodes()));
         commands.put(
                 "mutex.revocable",
                 w -> {
@@ -213,10 +216,13 @@ public final class Peer {
                 w -> revoked(w[0]).tryAcquire(number(w[1]), TimeUnit.MILLISECONDS));
         // What is named is the znode of whoever shall let go.
         commands.put("mutex.revoke", w -> done(() -> Revoker.attemptRevoke(client, w[0])));
-        commands.put(
-                "rw.acquire",
-                w -> side(w[0], w[1]).acquire(number(w[2]), TimeUnit.MILLISECONDS));
-        commands.put("rw.release", w -> done(() -> side(w[0], w[1]).release()));
+        for (String which : List.of("read", "write")) {
+            commands.put(
+                    which + ".acquire",
+                    w -> side(which, w[0]).acquire(number(w[1]), TimeUnit.MILLISECONDS));
+            commands.put(which + ".release", w -> done(() -> side(which, w[0]).release()));
+            commands.put(which + ".seen", w -> dataOf(side(which, w[0]).getParticipantNodes()));
+        }
         commands.put(
                 "multi.acquire", w -> multi(w[0]).acquire(number(w[1]), TimeUnit.MILLISECONDS));
         commands.put("multi.release", w -> done(() -> multi(w[0]).release()));
@@ -225,63 +231,76 @@ public final class Peer {
     // --- the lock that comes with ZooKeeper ------------------------------------------------------
 
     private WriteLock writeLock(String path) throws Exception {
+        Semaphore turns = turns(path);
+        LockListener listener =
+                new LockListener() {
+                    @Override
+                    public void lockAcquired() {
+                        turns.release();
+                    }
+
+                    @Override
+                    public void lockReleased() {}
+                };
         return thing(
                 "writelock " + path,
-                () -> new WriteLock(client.getZookeeperClient().getZooKeeper(), path, null));
+                () -> {
+                    ZooKeeper zookeeper = client.getZookeeperClient().getZooKeeper();
+                    return new WriteLock(zookeeper, path, null, listener);
+                });
     }
 
     private void writeLocks() {
-        commands.put("writelock.lock", w -> writeLock(w[0]).lock());
-        commands.put("writelock.owns", w -> writeLock(w[0]).isOwner());
-        commands.put("writelock.unlock", w -> done(() -> writeLock(w[0]).unlock()));
+        commands.put(
+                "writelock.acquire",
+                w -> {
+                    writeLock(w[0]).lock();
+                    return turns(w[0]).tryAcquire(number(w[1]), TimeUnit.MILLISECONDS);
+                });
+        commands.put("writelock.release", w -> done(() -> writeLock(w[0]).unlock()));
     }
 
     // --- elections ---------------------------------------------------------------------------
 
-    private LeaderLatch latch(String path) {
-        return known("latch " + path);
-    }
-
     private void elections() {
         commands.put(
-                "latch.start",
+                "latch.acquire",
                 w -> {
-                    LeaderLatch latch =
-                            thing("latch " + w[0], () -> new LeaderLatch(client, w[0], w[1]));
-                    latch.start();
+                    LeaderLatch latch = new LeaderLatch(client, w[0], "curator");
+                    things.put("latch " + w[0], latch);
                     toClose.push(() -> closeLatch(latch));
-                    return null;
+                    latch.start();
+                    return latch.await(number(w[1]), TimeUnit.MILLISECONDS);
+                });
+        commands.put("latch.release", w -> done(() -> closeLatch(known("latch " + w[0]))));
+        commands.put(
+                "latch.seen", w -> ids(new LeaderLatch(client, w[0]).getParticipants()));
+        commands.put(
+                "selector.acquire",
+                w -> {
+                    startSelector(w[0]);
+                    return turns(w[0]).tryAcquire(number(w[1]), TimeUnit.MILLISECONDS);
                 });
         commands.put(
-                "latch.await", w -> latch(w[0]).await(number(w[1]), TimeUnit.MILLISECONDS));
-        commands.put("latch.has", w -> latch(w[0]).hasLeadership());
-        commands.put("latch.leader", w -> latch(w[0]).getLeader().getId());
-        commands.put(
-                "latch.participants",
-                w ->
-                        latch(w[0]).getParticipants().stream()
-                                .map(Participant::getId)
-                                .collect(Collectors.joining(",")));
-        commands.put("latch.close", w -> done(() -> closeLatch(latch(w[0]))));
-        commands.put("selector.start", w -> startSelector(w[0]));
-        commands.put(
-                "selector.leads",
-                w -> turns(w[0]).tryAcquire(number(w[1]), TimeUnit.MILLISECONDS));
-        commands.put(
-                "selector.interrupt",
+                "selector.release",
                 w -> {
                     LeaderSelector selector = known("selector " + w[0]);
                     selector.interruptLeadership();
                     return null;
                 });
+        commands.put("selector.seen", w -> ids(selector(w[0]).getParticipants()));
     }
 
-    /** One permit for each time that it has come to lead. */
+    private static String ids(Collection<Participant> participants) {
+        return participants.stream().map(Participant::getId).collect(Collectors.joining(","));
+    }
+
+    /** One permit for each time that it has come to hold. */
     private Semaphore turns(String path) throws Exception {
         return thing("turns " + path, () -> new Semaphore(0));
     }
 
-    private Object startSelector(String path) throws Exception {
+    private LeaderSelector selector(String path) throws Exception {
         Semaphore turns = turns(path);
         LeaderSelectorListenerAdapter leader =
                 new LeaderSelectorListenerAdapter() {
@@ -292,10 +311,15 @@ public final class Peer {
                     }
                 };
         LeaderSelector selector = new LeaderSelector(client, path, leader);
+        selector.setId("curator");
+        return selector;
+    }
+
+    private void startSelector(String path) throws Exception {
+        LeaderSelector selector = selector(path);
         things.put("selector " + path, selector);
         toClose.push(selector);
         selector.start();
-        return null;
     }
 
     private static void closeLatch(LeaderLatch latch) throws IOException {
@@ -315,16 +339,26 @@ public final class Peer {
                 "smutex.acquire",
                 w -> semaphoreMutex(w[0]).acquire(number(w[1]), TimeUnit.MILLISECONDS));
         commands.put("smutex.release", w -> done(() -> semaphoreMutex(w[0]).release()));
-        commands.put("semaphore.acquire", w -> permits(w));
+        commands.put("permit.acquire", w -> permits(new String[] {w[0], "1", "1", w[1]}));
+        commands.put("permit.release", w -> giveBack(w[0], 1));
         commands.put(
-                "semaphore.release",
-                w -> {
-                    Deque<Lease> leases = known("leases " + w[0]);
-                    for (int left = Integer.parseInt(w[1]); left > 0; left--) {
-                        leases.pop().close();
-                    }
-                    return null;
-                });
+                "permit.seen",
+                w ->
+                        dataOf(
+                                new InterProcessSemaphoreV2(client, w[0], 1)
+                                        .getParticipantNodes().stream()
+                                                .map(name -> w[0] + "/leases/" + name)
+                                                .collect(Collectors.toList())));
+        commands.put("semaphore.acquire", w -> permits(w));
+        commands.put("semaphore.release", w -> giveBack(w[0], Integer.parseInt(w[1])));
+    }
+
+    private Object giveBack(String path, int permits) throws Exception {
+        Deque<Lease> leases = known("leases " + path);
+        for (int left = permits; left > 0; left--) {
+            leases.pop().close();
+        }
+        return null;
     }
 
     /** Path, limit or the path of a SharedCount that has it, permits, time. */
@@ -775,6 +809,19 @@ public final class Peer {
     @SuppressWarnings("unchecked")
     private <T> T known(String name) {
         return (T) things.get(name);
+    }
+
+    /** What is in some znodes: the identities of whoever has made them; those that go are left out. */
+    private String dataOf(Collection<String> paths) throws Exception {
+        List<String> data = new ArrayList<>();
+        for (String path : paths) {
+            try {
+                data.add(new String(client.getData().forPath(path), StandardCharsets.UTF_8));
+            } catch (KeeperException.NoNodeException gone) {
+                continue;
+            }
+        }
+        return String.join(",", data);
     }
 
     private static String listed(Collection<String> values) {

@@ -1,4 +1,4 @@
-"""One Java process with the real Curator, for all tests of interoperation."""
+"""One process for each library that shares a path with us, for all tests of interoperation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from chaos.curator import CuratorNotFoundError
-from support.curator import Curator, CuratorProcess
+from support.peers import Peer, PeerProcess, peer_command
 from support.raw import RawClient
 from support.recipes import SESSION
 
@@ -19,21 +19,33 @@ from aiolead.testing import ZooKeeperServer
 REQUIRED = "AIOLEAD_REQUIRE_CURATOR"
 
 
-@pytest.fixture(scope="session", params=["asyncio", "trio"])
+@pytest.fixture(scope="session", params=["asyncio"])
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """Two event loops are enough: what is tested is what is on the servers."""
+    """One event loop is enough: what is tested is what is on the servers. The matrix has trio."""
     return request.param, {}
 
 
 @pytest.fixture(scope="session")
-def curator_process(zookeeper_installed: None) -> Iterator[CuratorProcess]:
+def curator_process(zookeeper_installed: None) -> Iterator[PeerProcess]:
     try:
-        process = CuratorProcess()
+        command = peer_command("curator")
     except CuratorNotFoundError as missing:
         if os.environ.get(REQUIRED) == "1":
             pytest.fail(f"{REQUIRED}=1, but: {missing}", pytrace=False)
         pytest.skip(f"needs the real Curator: {missing}")
-    with process:
+    with PeerProcess(command) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def kazoo_process(zookeeper_installed: None) -> Iterator[PeerProcess]:
+    with PeerProcess(peer_command("kazoo")) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def aiozk_process(zookeeper_installed: None) -> Iterator[PeerProcess]:
+    with PeerProcess(peer_command("aiozk")) as process:
         yield process
 
 
@@ -46,9 +58,9 @@ def hosts(zookeeper: ZooKeeperServer, chroot: str) -> str:
 
 
 @pytest.fixture
-def curator(curator_process: CuratorProcess, hosts: str) -> Callable[[], Curator]:
+def curator(curator_process: PeerProcess, hosts: str) -> Callable[[], Peer]:
     """Makes one more client of the real Curator, to be entered."""
-    return partial(Curator, curator_process, hosts)
+    return partial(Peer, curator_process, hosts)
 
 
 @pytest.fixture

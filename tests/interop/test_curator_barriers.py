@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import anyio
 import pytest
-from support.curator import LONG, SHORT, Curator
+from support.peers import LONG, SHORT, Peer
 from support.recipes import eventually, names
 
 import aiolead
 from aiolead import AcquireTimeout, Barrier, Codec, DoubleBarrier, Semaphore, SharedValue
 
-NewCurator = Callable[[], Curator]
+NewCurator = Callable[[], Peer]
 Connect = Callable[[], aiolead.Connection]
 
 PATH = "/barriers/one"
@@ -68,30 +68,6 @@ async def test_a_semaphore_of_one_is_curators_semaphore_mutex(
         await java("smutex.release", PATH)
         async with semaphore.hold(wait=LONG / 1000) as held:
             await held.verify()
-
-
-async def test_permits_are_given_in_the_order_of_arrival(
-    connect: Connect, curator: NewCurator
-) -> None:
-    async with connect() as client, curator() as java, curator() as other:
-        semaphore = Semaphore(client, PATH, 1)
-        order: list[str] = []
-
-        async def hold() -> None:
-            async with semaphore:
-                order.append("aiolead")
-
-        async with anyio.create_task_group() as tasks:
-            assert await java.is_so("semaphore.acquire", PATH, 1, 1, LONG)
-            tasks.start_soon(hold)
-            await _in_line(client, 1)
-            behind = other.begin("semaphore.acquire", PATH, 1, 1, LONG)
-            await _in_line(client, 2)
-            await java("semaphore.release", PATH, 1)
-            assert await behind.wait() == "true"
-            order.append("curator")
-            await other("semaphore.release", PATH, 1)
-        assert order == ["aiolead", "curator"]
 
 
 async def test_a_limit_of_ours_is_curators_shared_count(

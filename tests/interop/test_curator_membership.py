@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from support.curator import LONG, Curator
+from support.peers import LONG, Peer
 from support.recipes import eventually
 
 import aiolead
@@ -21,7 +21,7 @@ from aiolead import (
     ServiceRegistry,
 )
 
-NewCurator = Callable[[], Curator]
+NewCurator = Callable[[], Peer]
 Connect = Callable[[], aiolead.Connection]
 
 PATH = "/members/one"

@@ -7,20 +7,20 @@ from collections.abc import Callable
 
 import anyio
 import pytest
-from support.curator import LONG, SHORT, Curator
+from support.peers import LONG, SHORT, Peer
 from support.recipes import eventually
 
 import aiolead
 from aiolead import DelayQueue, PriorityQueue, Queue
 
-NewCurator = Callable[[], Curator]
+NewCurator = Callable[[], Peer]
 Connect = Callable[[], aiolead.Connection]
 
 PATH = "/queues/one"
 CLAIMS = "/queues/one-locks"
 
 
-async def taken(java: Curator, count: int) -> list[bytes]:
+async def taken(java: Peer, count: int) -> list[bytes]:
     """What Curator's consumer was given, in that order."""
     return [bytes.fromhex(await java("queue.take", PATH, LONG)) for _ in range(count)]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import anyio
 import pytest
-from support.curator import LONG, Curator, CuratorError
+from support.peers import LONG, Peer, PeerError
 from support.recipes import eventually
 
 import aiolead
@@ -20,7 +20,7 @@ from aiolead import (
     TreeCache,
 )
 
-NewCurator = Callable[[], Curator]
+NewCurator = Callable[[], Peer]
 Connect = Callable[[], aiolead.Connection]
 
 PATH = "/values/one"
@@ -136,7 +136,7 @@ async def test_no_count_is_lost_between_us_and_curator(
 
         counted = 15
 
-        async def theirs(actor: Curator) -> None:
+        async def theirs(actor: Peer) -> None:
             nonlocal counted
             for _ in range(15):
                 try:
@@ -144,7 +144,7 @@ async def test_no_count_is_lost_between_us_and_curator(
                         await actor("atomic.add-promoted", PATH, 1, "/values/lock")
                     else:
                         await actor("atomic.add", PATH, 1)
-                except CuratorError as failed:
+                except PeerError as failed:
                     # It tries again as often as its policy says, and then says so.
                     if "did not succeed" not in str(failed):
                         raise
@@ -184,7 +184,7 @@ async def test_no_number_is_given_out_twice(connect: Connect, curator: NewCurato
             while len(numbers) < 60:
                 try:
                     numbers.append(int(await java("atomic.next", PATH, 2)))
-                except CuratorError as failed:
+                except PeerError as failed:
                     if "did not succeed" not in str(failed):
                         raise
 

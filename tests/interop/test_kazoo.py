@@ -1,4 +1,7 @@
-"""On one path with the real kazoo, in both directions."""
+"""What is shared with the real kazoo beyond taking turns, in both directions.
+
+Taking turns is in test_matrix.py.
+"""
 
 from __future__ import annotations
 
@@ -15,107 +18,14 @@ from aiolead import (
     Codec,
     Counter,
     DoubleBarrier,
-    Election,
     Layout,
     Lock,
-    MixedLayoutError,
-    ReadWriteLock,
     Semaphore,
 )
 
 Connect = Callable[[], aiolead.Connection]
 
 PATH = "/kazoo/one"
-
-
-# --- Lock and Election ---------------------------------------------------------------------------
-
-
-async def test_a_lock_in_the_layout_of_kazoo_excludes_kazoos(connect: Connect, hosts: str) -> None:
-    async with connect() as client, Kazoo(hosts) as kazoo:
-        lock = Lock(client, PATH, identity="python", layout=Layout.KAZOO)
-        theirs = kazoo.client.Lock(PATH, "kazoo")
-        async with lock:
-            assert not await kazoo.do(lambda: theirs.acquire(blocking=False))
-            waiting = kazoo.begin(lambda: theirs.acquire(timeout=15))
-            await joined(client, PATH, 2)
-            assert not waiting.is_done
-            assert [each.identity for each in await lock.contenders()] == ["python", "kazoo"]
-        assert await waiting.wait()
-        async with lock.try_hold() as held:
-            assert held is None
-        entered = anyio.Event()
-
-        async def hold() -> None:
-            async with lock:
-                entered.set()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(hold)
-            await joined(client, PATH, 2)
-            assert not entered.is_set()
-            assert await kazoo.do(theirs.contenders) == ["kazoo", "python"]
-            await kazoo.do(theirs.release)
-        assert entered.is_set()
-
-
-async def test_an_election_in_the_layout_of_kazoo_has_one_leader(
-    connect: Connect, hosts: str
-) -> None:
-    async with connect() as client, Kazoo(hosts) as kazoo:
-        election = Election(client, PATH, identity="python", layout=Layout.KAZOO)
-        led: list[str] = []
-        async with election.leadership():
-            waiting = kazoo.begin(
-                lambda: kazoo.client.Election(PATH, "kazoo").run(lambda: led.append("kazoo"))
-            )
-            await joined(client, PATH, 2)
-            assert not waiting.is_done
-            led.append("python")
-        await waiting.wait()
-        assert led == ["python", "kazoo"]
-
-
-@pytest.mark.parametrize("recipe", [Lock, Election])
-async def test_kazoo_is_refused_where_it_would_not_see_us(
-    connect: Connect, hosts: str, recipe: type[Lock | Election]
-) -> None:
-    async with connect() as client, Kazoo(hosts) as kazoo:
-        theirs = kazoo.client.Lock(PATH)
-        assert await kazoo.do(theirs.acquire)
-        subject = recipe(client, PATH)
-        context = subject.hold() if isinstance(subject, Lock) else subject.leadership()
-        with pytest.raises(MixedLayoutError):
-            async with context:
-                pass
-
-
-# --- ReadWriteLock -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("ours", ["read", "write"])
-@pytest.mark.parametrize("theirs", ["read", "write"])
-async def test_readers_share_and_writers_exclude(
-    connect: Connect, hosts: str, ours: str, theirs: str
-) -> None:
-    shared = ours == theirs == "read"
-    async with connect() as client, Kazoo(hosts) as kazoo:
-        lock = ReadWriteLock(client, PATH, layout=Layout.KAZOO)
-        mine = lock.read if ours == "read" else lock.write
-        kazoos = kazoo.client.ReadLock(PATH) if theirs == "read" else kazoo.client.WriteLock(PATH)
-        async with mine:
-            assert await kazoo.do(lambda: kazoos.acquire(blocking=False)) == shared
-            if not shared:
-                waiting = kazoo.begin(lambda: kazoos.acquire(timeout=15))
-                await joined(client, PATH, 2)
-                assert not waiting.is_done
-        if not shared:
-            assert await waiting.wait()
-        async with mine.try_hold() as held:
-            assert (held is not None) == shared
-        await kazoo.do(kazoos.release)
-        async with mine.try_hold() as held:
-            assert held is not None
 
 
 # --- Semaphore -----------------------------------------------------------------------------------
@@ -169,6 +79,9 @@ async def test_the_limit_is_that_of_whoever_came_first(connect: Connect, hosts: 
         async with Semaphore(client, other, 1, layout=Layout.KAZOO):
             with pytest.raises(ValueError, match="Inconsistent max leases"):
                 await kazoo.do(kazoo.client.Semaphore(other, max_leases=3).acquire)
+
+
+# --- Lock ----------------------------------------------------------------------------------------
 
 
 async def test_a_path_that_we_have_made_is_still_there_for_kazoo(

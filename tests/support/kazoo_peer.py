@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 import anyio
 from kazoo.client import KazooClient
 
-from support.curator import PATIENCE, Pending
+from support.peers import PATIENCE, Pending
 
 T = TypeVar("T")
 

@@ -1,10 +1,14 @@
-"""The real Curator, in a Java process that does what a test tells it: tests/interop/Peer.java."""
+"""The real Curator, kazoo and aiozk, in processes that do what a test tells them.
+
+See tests/interop/Peer.java and tests/interop/peer.py.
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
 import subprocess
+import sys
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -23,12 +27,12 @@ PATIENCE = 20.0
 """How long anything is waited for, in seconds."""
 
 LONG = 15_000
-"""A wait of Curator's that is not to run out, in milliseconds."""
+"""A wait of theirs that is not to run out, in milliseconds."""
 
 SHORT = 150
-"""A wait of Curator's that is to run out, in milliseconds."""
+"""A wait of theirs that is to run out, in milliseconds."""
 
-_SOURCE = Path(__file__).parents[1] / "interop" / "Peer.java"
+_SOURCES = Path(__file__).parents[1] / "interop"
 _MORE = (
     "curator-x-discovery",
     "jackson-core",
@@ -38,22 +42,30 @@ _MORE = (
 )
 
 
-class CuratorError(Exception):
-    """What Curator has thrown."""
-
-
-class CuratorProcess:
-    """One Java process with any number of actors. Belongs to no event loop.
+def peer_command(library: str) -> list[str]:
+    """What starts the process of a library.
 
     Raises:
-        CuratorNotFoundError: it is not installed, or no compiler.
+        CuratorNotFoundError: it is Curator, and not installed, or there is no compiler.
     """
+    if library != "curator":
+        return [sys.executable, str(_SOURCES / "peer.py"), library]
+    java = find_installation().java
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    path = compiled(_SOURCES / "Peer.java", *_MORE)
+    return [str(java), *OPTIONS, quiet, "-cp", path, "Peer"]
 
-    def __init__(self) -> None:
-        java = find_installation().java
-        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+
+class PeerError(Exception):
+    """What the library has thrown."""
+
+
+class PeerProcess:
+    """One process with any number of actors. Belongs to no event loop."""
+
+    def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(
-            [str(java), *OPTIONS, quiet, "-cp", compiled(_SOURCE, *_MORE), "Peer"],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -105,9 +117,9 @@ class CuratorProcess:
             if how == "ok":
                 future.set_result(what)
             else:
-                future.set_exception(CuratorError(what))
+                future.set_exception(PeerError(what))
         for future in self._waiting.values():
-            future.set_exception(CuratorError("the process has ended"))
+            future.set_exception(PeerError("the process has ended"))
 
 
 def _word(argument: object) -> str:
@@ -131,7 +143,7 @@ class Pending(Generic[T]):
         return self._future.done()
 
     async def wait(self) -> T:
-        """The answer, or raises what has become of it instead: a `CuratorError`, for one.
+        """The answer, or raises what has become of it instead: a `PeerError`, for one.
 
         Raises:
             TimeoutError: there is none, for very long.
@@ -142,15 +154,15 @@ class Pending(Generic[T]):
 _actors = itertools.count(1)
 
 
-class Curator:
-    """An actor: a thread and a client of Curator's. A context manager.
+class Peer:
+    """An actor: a client of the library, and what calls it. A context manager.
 
     Attributes:
         session_id: of its session.
     """
 
     def __init__(
-        self, process: CuratorProcess, connect_string: str, session_timeout: float = 8.0
+        self, process: PeerProcess, connect_string: str, session_timeout: float = 8.0
     ) -> None:
         self._process = process
         self._name = f"actor-{os.getpid()}-{next(_actors)}"
