@@ -50,6 +50,20 @@ async def test_a_mutex_whose_process_goes_leaves_the_lock_to_us(
         assert entered.is_set()
 
 
+async def test_a_note_in_the_line_blocks_curator_and_not_us(
+    connect: Connect, curator: NewCurator
+) -> None:
+    async with connect() as client, curator() as java:
+        await client.ensure_path(f"{PATH}/-note")
+        (note,) = aiolead.strangers(await client.get_children(PATH))
+        assert note.blocks == ("Curator",)
+        async with Lock(client, PATH).try_hold() as held:
+            assert held is not None
+        assert not await java.is_so("mutex.acquire", PATH, SHORT)
+        await client.delete(f"{PATH}/-note")
+        assert await java.is_so("mutex.acquire", PATH, LONG)
+
+
 async def test_an_observer_sees_latches_come_and_go(connect: Connect, curator: NewCurator) -> None:
     async with connect() as client, Election(client, PATH).observe() as states:
 
