@@ -35,7 +35,7 @@ class Doors:
     ) -> None:
         self._names = {_plain(host), *map(_plain, names)}
         self._token = token
-        self.cookie_name = f"aiolead-dashboard-{port}"
+        self.cookie_name: str = f"aiolead-dashboard-{port}"
 
     @property
     def is_locked(self) -> bool:

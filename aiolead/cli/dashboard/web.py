@@ -20,7 +20,7 @@ from anyio.abc import SocketAttribute, SocketStream
 
 __all__ = ["Answer", "Push", "Request", "Send", "Web"]
 
-logger = logging.getLogger("aiolead.dashboard")
+logger: logging.Logger = logging.getLogger("aiolead.dashboard")
 
 PATIENCE = 10.0
 """How long a client has to ask, and to take each piece of an answer, in seconds."""
