@@ -241,7 +241,7 @@ async def test_in_the_next_session_it_reads_again() -> None:
 async def test_a_read_that_finds_no_server_in_time_is_not_the_end() -> None:
     async with EmbeddedServer(tick_time=0.1) as server:
         async with (
-            connect(server, session_timeout=0.6) as client,
+            connect(server, session_timeout=1.5) as client,
             connect(server) as other,
             client.watch_children("/") as view,
         ):
