@@ -121,6 +121,7 @@ class Semaphore(Enterable[Held]):
             UsageError: there are not so many permits, even if all were free. That is found out when
                 it is our turn: by then the limit may have been raised.
             InvalidDataError: what is published as the limit is none.
+            MixedLayoutError: there are semaphores of another layout on the path.
 
         For cancellation and loss see `TenureContext`.
         """

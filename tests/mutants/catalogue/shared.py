@@ -62,6 +62,21 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="142b",
+        name="permits-of-two-layouts",
+        wrong="Permits are given where semaphores of another library's layout give theirs.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/semaphore/misfits.py",
+                "for name in where.misfits(names):",
+                "for name in where.misfits(()):",
+            ),
+        ),
+        tests=(SEMAPHORE, "-k", "another_layout and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
         number="143",
         name="znode-of-another-task",
         wrong="A znode of our session is taken for that of our lost create, whoever here has it.",
