@@ -35,7 +35,7 @@ html_copy_source = False
 html_show_sourcelink = False
 
 myst_heading_anchors = 4
-smartquotes = False
+smartquotes_action = "D"  # dashes alone: quotes are as they are written
 
 autodoc_default_options = {
     "members": True,

@@ -15,6 +15,7 @@ from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.nodes import find_pending_xref_condition
 
 MODULES = (
     "aiolead",
@@ -111,7 +112,8 @@ class _Builtins(SphinxPostTransform):
     def run(self, **_: object) -> None:
         for node in list(self.document.findall(pending_xref)):
             if node.get("refdomain") == "py" and hasattr(builtins, node["reftarget"]):
-                node.replace_self(node.children)
+                shown = find_pending_xref_condition(node, "*")
+                node.replace_self(shown.children if shown else node.children)
 
 
 def setup(app: Sphinx) -> dict[str, object]:
