@@ -327,6 +327,35 @@ async def test_znodes_that_may_not_be_read(version: str) -> None:
                     pass
 
 
+@VERSIONS
+async def test_znodes_that_may_not_be_listed_where_no_data_are_kept(version: str) -> None:
+    me, closed = Auth.digest("me", "secret"), f"{TOP}/closed"
+    async with embedded_server(version) as server:
+        async with in_memory(server) as a, in_memory(server, auth=[me]) as b:
+            await b.create(TOP)
+            await b.create(closed, acl=[ACL.digest("me", "secret")])
+            await b.create(f"{closed}/child", acl=[ACL.world()])
+            async with TreeCache(a, TOP, data=False) as cache:
+
+                def known() -> tuple[int, bool]:
+                    node = cache.get(closed)
+                    assert node is not None
+                    return node.stat.version, node.is_readable
+
+                assert (known(), cache.children(closed)) == ((0, False), [])
+                await b.set(closed, b"1")
+                await eventually(lambda: known() == (1, False), "it is closed still")
+                await b.set_acl(closed, [ACL.world()])
+                await b.set(closed, b"2")
+                await eventually(
+                    lambda: cache.children(closed) == ["child"], "it may be listed now"
+                )
+                assert known() == (2, True)
+                await b.set_acl(closed, [ACL.digest("me", "secret")])
+                await b.set(closed, b"3")
+                await eventually(lambda: known() == (3, False), "it is closed again")
+
+
 def _is_readable(cache: TreeCache) -> bool:
     node = cache.get(f"{TOP}/closed")
     return node is not None and node.is_readable and node.data == b"for all"

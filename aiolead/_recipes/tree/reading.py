@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 from ...abc import CoordinationClient, Reply, Watch
@@ -176,6 +177,7 @@ class TreeReader:
             is_readable = False
         else:
             data, stat = found if isinstance(found, tuple) else (None, found)
+            is_readable = self._keep_data or self._may_be_listed(path, stat)
         if stat is None:
             await self._gone(path)
             return
@@ -185,6 +187,9 @@ class TreeReader:
                 self._check_room(1)
             elif (known.stat.czxid, known.is_readable) != (stat.czxid, is_readable):
                 # Its children were not told of, or what watched them has gone with another znode.
+                self.note(path, Todo.LIST)
+            elif not self._keep_data and known.stat.aversion != stat.aversion:
+                # Whether its children may be listed is the only way to know whether it may be read.
                 self.note(path, Todo.LIST)
             self._forget(self._copy.put(TreeNode(path, data, stat, is_readable)))
         else:
@@ -216,6 +221,7 @@ class TreeReader:
                 raise
             self._unwatch(path, Todo.LIST)
             names = set()
+            self._is_closed(path)
         self._listed[path] = stat.pzxid
         for name in self._copy.children(path):
             if name not in names:
@@ -224,6 +230,22 @@ class TreeReader:
         self._check_room(len(new))
         for child in new:
             self.note(child, Todo.READ | Todo.LIST)
+
+    def _may_be_listed(self, path: str, stat: Stat | None) -> bool:
+        """Whether a znode may be readable whose data nobody has asked for.
+
+        Not if it was refused before, and is the same one, with the same ACL.
+        """
+        known = self._copy.nodes.get(path)
+        if known is None or known.is_readable or stat is None:
+            return True
+        return (known.stat.czxid, known.stat.aversion) != (stat.czxid, stat.aversion)
+
+    def _is_closed(self, path: str) -> None:
+        """The children of a znode were refused; so its data would have been."""
+        known = self._copy.nodes.get(path)
+        if known is not None and known.is_readable:
+            self._forget(self._copy.put(replace(known, data=None, is_readable=False)))
 
     def _new(self, path: str, names: Iterable[str]) -> list[str]:
         known = self._copy.nodes
