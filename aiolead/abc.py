@@ -360,6 +360,16 @@ class CoordinationClient(Protocol):
         """
         ...
 
+    def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> Reply[None]:
+        """Arms watches on the data of several znodes, by one request, without reading them.
+
+        Those of znodes that were deleted, or changed, after the transaction `since` fire at once,
+        before the answer. One that may not be read fires never, or as if it could be.
+
+        On connection loss: as for a read.
+        """
+        ...
+
     def watch(self, path: str, *, recursive: bool = False) -> WatchStream:
         """What happens to a znode, or to a whole tree, as a stream of events.
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any
 
-from .._session.watches import Arming, Kind
+from .._session.together import Together
+from .._session.watches import Arming, Kind, WatchRegistry, WatchSlot
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
@@ -182,6 +183,24 @@ class Scope:
         arming = _arming(core, watch, full, path, Kind.CHILD)
         return PendingReply(OpCode.GET_CHILDREN2, body, _children, path=path, arming=arming)
 
+    def arm(
+        self, core: Core, watches: Sequence[tuple[str, Watch]], since: int
+    ) -> PendingReply[None]:
+        registry = core.machine.watches
+        if not watches or len({watch for _, watch in watches}) < len(watches):
+            raise UsageError("watches: must be some, and each of them there once")
+        slots = [(_slot(registry, watch), self.full(path), path) for path, watch in watches]
+        reserved: list[tuple[WatchSlot, str]] = []
+        together = Together(registry, reserved, since)
+        try:
+            for slot, full, path in slots:
+                registry.reserve(slot, full, path, Kind.DATA)
+                reserved.append((slot, full))
+            return PendingReply(OpCode.SET_WATCHES, together.body, _nothing, arming=together)
+        except BaseException:
+            together.abandon()
+            raise
+
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
         return _read(OpCode.GET_ACL, GetACL(self.full(path)), _acl, path)
 
@@ -232,10 +251,14 @@ def _arming(core: Core, watch: Watch | None, full: str, path: str, kind: Kind) -
     if watch is None:
         return None
     watches = core.machine.watches
+    return watches.begin(_slot(watches, watch), full, path, kind)
+
+
+def _slot(watches: WatchRegistry, watch: Watch) -> WatchSlot:
     slot = watch.slot_in(watches) if isinstance(watch, ClientWatch) else None
     if slot is None:
         raise UsageError("watch: must be made by this client's make_watch()")
-    return watches.begin(slot, full, path, kind)
+    return slot
 
 
 def _nothing(_: Reader) -> None:

@@ -70,6 +70,8 @@ class Contender(Place):
         # What watches have told since it was last looked at.
         self._ahead: dict[str, Watch] = {}
         self._gone: set[str] = set()
+        self._seen_to_be: set[str] = set()
+        """Whom we have read: so they may be read, and what becomes of them is told."""
         self._on_rank: Callable[[int | None], object] | None = None
 
     def when_ranked(self, call: Callable[[int | None], object]) -> None:
@@ -219,7 +221,7 @@ class Contender(Place):
                 self._on_rank(place.rank - self._places + 1 if place.is_exact else None)
             self._is_new = False
             if not (self._gone or self._own_gone or self._stale):
-                await self._wake.wait()
+                await self._hear_of(place.watch)
             self._check_own()
             if place.is_next and place.watch[0] in self._gone:
                 break
@@ -279,13 +281,25 @@ class Contender(Place):
         for name in [name for name in self._ahead if name not in names]:
             self._ahead.pop(name).close()
         self._gone.intersection_update(names)
-        own = self._watch_own() if self._own_watch is None else None
+        self._seen_to_be.intersection_update(names)
+        unread: list[tuple[str, Watch]] = []
+        own: Reply[tuple[bytes, Stat]] | None = None
+        if self._own_watch is None:
+            if self._is_readable:
+                unread.append(self._own_to_watch())
+            else:
+                own = self._watch_own()
         looks: list[tuple[str, Reply[tuple[bytes, Stat]]]] = []
         for name in names:
             if name not in self._ahead and name not in self._gone:
-                watch = self._client.make_watch(partial(self._on_ahead, name))
-                self._ahead[name] = watch
-                looks.append((name, self._client.get(join(self._path, name), watch=watch)))
+                path = join(self._path, name)
+                watch = self._ahead[name] = self._client.make_watch(partial(self._on_ahead, name))
+                if name in self._seen_to_be or self._is_unclaimed(name):
+                    looks.append((name, self._client.get(path, watch=watch)))
+                else:
+                    unread.append((path, watch))
+        # One request, whatever their number; what it is too late for has fired by the answer.
+        armed = self._client.arm(unread, since=self.node.token) if unread else None
         complete = True
         for name, look in looks:
             try:
@@ -295,12 +309,51 @@ class Contender(Place):
                 complete = False
             else:
                 self._exorcise(name, stat)
+        if armed is not None:
+            await armed
         if own is not None:
             try:
                 await own
             except NoNodeError:
                 raise OwnGone from None
         return complete
+
+    async def _hear_of(self, names: Sequence[str]) -> None:
+        """Waits until a watch has told us something.
+
+        Servers since 3.8.4 and 3.9.2 do not tell what becomes of a znode that we may not read, and
+        do not refuse to watch it either. So who has heard nothing for a while reads those that it
+        waits for, once: in the place of a ping, which would be due a little later.
+
+        Raises:
+            NoAuthError: one of them may not be read.
+        """
+        line, known = self._line, self._seen_to_be | self._gone
+        unread = [
+            name
+            for name in names
+            if name not in known and not (line.are_readable and line.is_claimed(name))
+        ]
+        if unread:
+            with anyio.move_on_after(self._client.session_timeout / 4):
+                await self._wake.wait()
+                return
+            looks = [(name, self._client.get(join(self._path, name))) for name in unread]
+            for name, look in looks:
+                try:
+                    await look
+                except NoNodeError:
+                    # Gone: the event has told it, or is not going to.
+                    self._gone.add(name)
+                    self._wake.set()
+                else:
+                    self._seen_to_be.add(name)
+        await self._wake.wait()
+
+    def _is_unclaimed(self, name: str) -> bool:
+        """Whether it looks as if it were our own session's, and nobody claims it."""
+        is_of_ours = self._layout.is_of(self._role, self._client.session_id, name)
+        return is_of_ours and not self._line.is_claimed(name)
 
     def _exorcise(self, name: str, stat: Stat) -> None:
         """Deletes a znode before us that is our own session's and that nobody claims.
@@ -319,9 +372,11 @@ class Contender(Place):
         self._ahead.pop(name, None)
         if event.type is EventType.DELETED:
             self._gone.add(name)
-        elif event.type is not EventType.DATA_CHANGED:
+        elif event.type is EventType.DATA_CHANGED:
+            # It was asked to let go, which says nothing to us: the watch is set again, by a read.
+            self._seen_to_be.add(name)
+        else:
             self._stale = True
-        # Changed data (it was asked to let go) say nothing to us: the watch is set again.
         self._wake.set()
 
     # --- holding -------------------------------------------------------------------------------
@@ -405,6 +460,7 @@ class Contender(Place):
             watch.close()
         self._ahead.clear()
         self._gone.clear()
+        self._seen_to_be.clear()
 
     def _forget(self) -> None:
         self._leave_watches()

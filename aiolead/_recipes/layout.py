@@ -32,15 +32,26 @@ class _Identity(enum.Enum):
     DECIMAL = "-?[0-9]+-[0-9]+"
 
     def written(self, session_id: int, count: int) -> str:
+        session = self.session(session_id)
+        match self:
+            case _Identity.HEX:
+                return f"{session}{count:016x}"
+            case _Identity.DASHED:
+                return f"{session}{count:x}"
+            case _Identity.DECIMAL:
+                return f"{session}{count}"
+
+    def session(self, session_id: int) -> str:
+        """What comes before the count."""
         unsigned = session_id & (1 << 64) - 1
         match self:
             case _Identity.HEX:
-                return f"{unsigned:016x}{count:016x}"
+                return f"{unsigned:016x}"
             case _Identity.DASHED:
-                return f"{unsigned:016x}-{count:x}"
+                return f"{unsigned:016x}-"
             case _Identity.DECIMAL:
                 # As Java prints a `long`.
-                return f"{unsigned - (unsigned >> 63 << 64)}-{count}"
+                return f"{unsigned - (unsigned >> 63 << 64)}-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +242,12 @@ class Layout:
     def is_like_ours(self, role: Role, name: str) -> bool:
         """Whether a name could be one that we have given."""
         return self._forms[role].ours.fullmatch(name) is not None
+
+    def is_of(self, role: Role, session_id: int, name: str) -> bool:
+        """Whether a name could be one that we have given in a session."""
+        form = self._forms[role]
+        match = form.ours.fullmatch(name)
+        return match is not None and match[1].startswith(form.identity.session(session_id))
 
     def downgraded(self, name: str) -> str:
         """The name of the reader that a writer of ours becomes: in the same place of the line.

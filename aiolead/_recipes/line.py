@@ -56,6 +56,8 @@ class Line:
         """How many creates are on their way."""
         self.was_contended = False
         """Whether the last listing of the line showed others before us: it may be so again."""
+        self.are_readable = True
+        """Whether all of ours so far are such as we may surely read."""
         self.was_seen = False
         """Whether all neighbours were found to fit once."""
         self._claimed: set[str] = set()

@@ -26,7 +26,17 @@ from ..errors import (
     Outcome,
     SequenceExhaustedError,
 )
-from ..model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
+from ..model import (
+    ACL,
+    ANYONE,
+    Created,
+    CreateMode,
+    EventType,
+    Permission,
+    SessionState,
+    Stat,
+    WatchEvent,
+)
 from ..paths import join
 from .deletion import Deletion, Departure
 from .layout import Layout, Role
@@ -67,6 +77,8 @@ class Place:
         self._role = role
         self._data = data
         self._acl = acl
+        self._is_readable = acl is None or any(map(_lets_read, acl))
+        """Whether we surely may read what we create."""
         self._line = client.shared(path, Line)
         self._node: Node | None = None
         self._creating: Reply[Created] | None = None
@@ -103,6 +115,7 @@ class Place:
         client, line = self._client, self._line
         session_id = client.session_id
         line.joined += 1
+        line.are_readable = line.are_readable and self._is_readable
         line.joining += 1
         prefix = self._prefix = self._layout.prefix(self._role, session_id, line.joined)
         self._create_session = session_id
@@ -169,6 +182,11 @@ class Place:
         look = self._own_look = self._client.get(node.path, watch=self._own_watch)
         look.add_done_callback(partial(self._own_seen, node, look))
         return look
+
+    def _own_to_watch(self) -> tuple[str, Watch]:
+        """The same, by `arm` with our own token: whatever has happened since is reported."""
+        self._own_watch = self._client.make_watch(self._on_own)
+        return self.node.path, self._own_watch
 
     def _own_seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
         if self._own_look is look:
@@ -280,6 +298,12 @@ class Place:
                 already_looked=already_looked,
             )
         )
+
+
+def _lets_read(entry: ACL) -> bool:
+    """Whether an entry lets whoever creates a znode read it, whoever he is."""
+    is_anyone = (entry.scheme, entry.id) == ANYONE or entry.scheme == "auth"
+    return is_anyone and Permission.READ in entry.permissions
 
 
 async def pay(client: CoordinationClient, line: Line, node: Node) -> None:

@@ -61,6 +61,7 @@ class WatchSlot:
         "_registry",
         "closed",
         "event",
+        "is_sure",
         "kind",
         "label",
         "on_event",
@@ -82,13 +83,15 @@ class WatchSlot:
         """What it is armed as, or about to be, to the server."""
         self.kind: Kind | None = None
         """What it is armed as."""
+        self.is_sure: bool = True
+        """Whether the server has confirmed what it is armed as; see `together`."""
         self.pending: int = 0
         """How many reads that will arm it are unanswered."""
         self.closed: bool = False
 
     @property
     def is_armed(self) -> bool:
-        return self.kind is not None and self._registry.is_live
+        return self.kind is not None and self.is_sure and self._registry.is_live
 
     def close(self) -> None:
         """Takes the watch back; it will not fire any more."""
@@ -221,6 +224,15 @@ class WatchRegistry:
         Raises:
             UsageError: the slot is closed, or watches something else already.
         """
+        self.reserve(slot, path, label, kind)
+        return Arming(self, slot, path, kind)
+
+    def reserve(self, slot: WatchSlot, path: str, label: str, kind: Kind) -> None:
+        """A request that arms the slot is about to be sent.
+
+        Raises:
+            UsageError: the slot is closed, or watches something else already.
+        """
         if slot.closed:
             raise UsageError("the watch was closed")
         busy = slot.pending > 0 or slot.kind is not None
@@ -232,7 +244,6 @@ class WatchRegistry:
         slot.event = None
         slot.pending += 1
         self._arming[path, kind.wire] += 1
-        return Arming(self, slot, path, kind)
 
     def is_one_shot(self, path: str, kind: Kind) -> bool:
         """Whether the server has to be told of such a watch; see `lasting`."""
@@ -253,6 +264,30 @@ class WatchRegistry:
 
     def abandoned(self, slot: WatchSlot, path: str, kind: Kind) -> None:
         self._settle(slot, path, kind)
+
+    def arm_early(self, slot: WatchSlot, path: str) -> None:
+        """Its request goes out now, and events may come before the answer; see `together`."""
+        if slot.closed:
+            return
+        slot.is_sure = slot.kind is Kind.DATA
+        if slot.kind is Kind.EXIST:
+            self._discard(slot, path, slot.kind)
+        slot.kind = Kind.DATA
+        self._armed.setdefault((path, Kind.DATA), {})[slot] = None
+
+    def armed_early(self, slot: WatchSlot, path: str) -> None:
+        """The request of one that was armed early was answered."""
+        slot.is_sure = True
+        self._settle(slot, path, Kind.DATA)
+        if slot.closed:
+            self._forget(path, Kind.DATA)
+
+    def disarm(self, slot: WatchSlot) -> None:
+        """The server was not told of it after all."""
+        slot.is_sure = True
+        path, kind, slot.kind = slot.path, slot.kind, None
+        if path is not None and kind is not None:
+            self._discard(slot, path, kind)
 
     def _settle(self, slot: WatchSlot, path: str, kind: Kind) -> None:
         slot.pending -= 1

@@ -183,6 +183,13 @@ class Forgetting(Wrapped):
         return self.real.make_watch(filtered)
 
 
+class Unaware(Wrapped):
+    """Does not tell what has happened before its watches were armed together."""
+
+    def arm(self, watches: Any, *, since: int) -> Any:
+        return self.real.arm(watches, since=1 << 62)
+
+
 class Silent(Wrapped):
     """Goes from one session to the next without telling that the first one is over."""
 
@@ -269,6 +276,7 @@ BUGS = [
     (Unfenced, "a_fence_does_not_outlive_its_session"),
     (Persisting, "a_watch_fires_once"),
     (Forgetting, "the_end_of_a_session_ends_its_watches"),
+    (Unaware, "watches_are_armed_together"),
     (Silent, "an_expired_session_is_told_before_the_next"),
     (Selfish, "what_is_shared_is_one_object"),
     (leased(Optimistic), "a_lease_is_read_off_a_clock"),

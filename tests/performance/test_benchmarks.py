@@ -73,7 +73,7 @@ def test_what_a_lock_of_curator_costs_the_server(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("peer", "requests", "events"), [("limit-trio", 4, 1), ("aiolead-trio", 7, 3)]
+    ("peer", "requests", "events"), [("limit-trio", 4, 1), ("aiolead-trio", 5, 3)]
 )
 def test_what_a_hand_over_costs_the_server(
     site: Site, peer: str, requests: int, events: int

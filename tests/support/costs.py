@@ -315,8 +315,12 @@ def _requests(segment: bytes) -> list[tuple[str, int]]:
         _, code = struct.unpack_from(">ii", frame)
         op = OpCode(code)
         assert op is not OpCode.PING, "the clock stands still"
-        # The flag is the last field of those that have it.
-        watches = frame[-1] if op in _WATCH_FLAG else int(op is OpCode.ADD_WATCH)
+        if op is OpCode.SET_WATCHES:
+            # The paths whose data is watched, after a zxid.
+            (watches,) = struct.unpack_from(">i", frame, 16)
+        else:
+            # The flag is the last field of those that have it.
+            watches = frame[-1] if op in _WATCH_FLAG else int(op is OpCode.ADD_WATCH)
         found.append((op.name.lower(), watches))
     return found
 

@@ -109,7 +109,7 @@ PROTOCOLS = {
 
 INTERNAL = {
     # The recipes' own business.
-    "Layout": {"fits", "is_like_ours", "misfit", "prefix", "require"},
+    "Layout": {"fits", "is_like_ours", "is_of", "misfit", "prefix", "require"},
     # The client's tasks'.
     "SASL": {"mechanism_for"},
     # The adapters'.

@@ -81,6 +81,28 @@ async def a_watch_is_armed_again_by_another_read(stage: Stage) -> None:
 
 
 @promise
+async def watches_are_armed_together(stage: Stage) -> None:
+    """`arm` watches several znodes; what has become of them since then is told at once."""
+    client, operator = stage.client, stage.operator
+    for name in ("same", "changed", "gone"):
+        await client.create(f"/{name}")
+    since = (await client.create("/since")).stat.czxid
+    await operator.set("/changed", b"1")
+    await operator.delete("/gone")
+    await client.sync("/")
+    same_, changed, gone = (client.make_watch() for _ in range(3))
+    await client.arm([("/same", same_), ("/changed", changed), ("/gone", gone)], since=since)
+    true(same_.is_armed and same_.event is None, "where nothing was, it is armed")
+    told = changed.event
+    true(told is not None and told.type is EventType.DATA_CHANGED, "what was changed is told")
+    told = gone.event
+    true(told is not None and told.type is EventType.DELETED, "what was deleted is told")
+    true(not (changed.is_armed or gone.is_armed), "and not watched for")
+    await operator.delete("/same")
+    same((await same_.wait()).type, EventType.DELETED, "what comes later")
+
+
+@promise
 async def a_read_that_fails_arms_no_watch(stage: Stage) -> None:
     """Where there is no such znode only `exists` watches."""
     client = stage.client

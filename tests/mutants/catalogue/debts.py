@@ -68,8 +68,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/layout.py",
-                'return f"{unsigned:016x}-{count:x}"',
-                'return f"{unsigned:016x}-1"',
+                'return f"{session}{count:x}"',
+                'return f"{session}1"',
             ),
         ),
     ),
@@ -83,6 +83,11 @@ MUTANTS = (
                 "_recipes/contender.py",
                 "if ours and is_unclaimed and self._layout.is_like_ours(self._role, name):",
                 "if ours and self._layout.is_like_ours(self._role, name):",
+            ),
+            Change(
+                "_recipes/contender.py",
+                "return is_of_ours and not self._line.is_claimed(name)",
+                "return is_of_ours",
             ),
         ),
         tests=("tests/recipes/test_lock.py", *ASYNCIO),

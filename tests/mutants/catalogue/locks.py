@@ -243,8 +243,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "elif event.type is not EventType.DATA_CHANGED:",
-                "else:",
+                "elif event.type is EventType.DATA_CHANGED:",
+                "elif False:",
             ),
         ),
         tests=(REVOCATION, "-k", "not_disturbed and trio"),

@@ -51,10 +51,19 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "own = self._watch_own() if self._own_watch is None else None",
-                "own = None",
+                """
+                if self._own_watch is None:
+                    if self._is_readable:
+                """,
+                """
+                if False:
+                    if self._is_readable:
+                """,
             ),
         ),
+        tests=("tests/recipes/test_lock.py", "-k", "queues_again and trio and embedded"),
+        note="A second net: who takes over without having watched its znode looks at it. So it "
+        "joins again all the same, only later.",
     ),
     Mutant(
         number="14c",
@@ -236,20 +245,22 @@ MUTANTS = (
     Mutant(
         number="72c",
         name="missing-neighbour-has-gone",
-        wrong="A neighbour whose znode is not there is taken for one that has just left.",
+        wrong="A neighbour whose znode is not there is taken for one that was the first.",
         seen_in="ewhauser/zookeeper #31",
         changes=(
             Change(
                 "_recipes/contender.py",
                 """
-                except NoNodeError:
-                    self._ahead.pop(name).close()
-                    complete = False
+                if not await self._arm(place.watch):
+                    place = await self._look()
+                    continue
                 """,
                 """
-                except NoNodeError:
-                    self._ahead.pop(name).close()
-                    self._gone.add(name)
+                if not await self._arm(place.watch):
+                    place = await self._look()
+                    continue
+                if place.watch[0] in self._gone:
+                    break
                 """,
             ),
         ),

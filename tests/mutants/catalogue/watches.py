@@ -110,31 +110,39 @@ MUTANTS = (
     Mutant(
         number="34",
         name="watch-after-the-read",
-        wrong="A neighbour is looked at first and watched with another read after that.",
+        wrong="A neighbour's watch is armed by the answer alone: what had become of the neighbour "
+        "when the server looked at it is forgotten.",
         seen_in="CURATOR-527",
         changes=(
             Change(
-                "_recipes/contender.py",
-                "looks.append((name, self._client.get(join(self._path, name), watch=watch)))",
-                "looks.append((name, self._client.get(join(self._path, name))))",
-            ),
-            Change(
-                "_recipes/contender.py",
+                "_session/together.py",
                 """
-                if own is not None:
-                    try:
-                        await own
+                if not self._is_sent:
+                    self._is_sent = True
+                    for slot, path in self._slots:
+                        self._registry.arm_early(slot, path)
+                wanted = [path for slot, path in self._slots if self._is_due(slot, path)]
                 """,
                 """
-                for name, _ in looks:
-                    if name in self._ahead:
-                        self._client.get(join(self._path, name), watch=self._ahead[name])
-                if own is not None:
-                    try:
-                        await own
+                self._is_sent = True
+                wanted = [path for slot, path in self._slots]
+                """,
+            ),
+            Change(
+                "_session/together.py",
+                """
+                for slot, path in self._slots:
+                    self._registry.armed_early(slot, path)
+                """,
+                """
+                for slot, path in self._slots:
+                    self._registry.arm_early(slot, path)
+                    self._registry.armed_early(slot, path)
                 """,
             ),
         ),
+        tests=("tests/recipes/test_unread.py", "-k", "asyncio"),
+        note="A second net: who has heard of nothing for a while asks. So it is only later.",
     ),
     Mutant(
         number="35",
@@ -145,13 +153,13 @@ MUTANTS = (
             Change(
                 "_recipes/contender.py",
                 """
-                except NoNodeError:
-                    self._ahead.pop(name).close()
-                    complete = False
+                if armed is not None:
+                    await armed
                 """,
                 """
-                except NoNodeError:
-                    self._ahead.pop(name).close()
+                if armed is not None:
+                    await armed
+                    self._gone.clear()
                 """,
             ),
         ),
@@ -229,11 +237,11 @@ MUTANTS = (
                 "_recipes/contender.py",
                 """
                 if not (self._gone or self._own_gone or self._stale):
-                    await self._wake.wait()
+                    await self._hear_of(place.watch)
                 """,
                 """
                 self._wake = anyio.Event()
-                await self._wake.wait()
+                await self._hear_of(())
                 """,
             ),
         ),
