@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 How = Literal["reset", "fin"]
 Direction = Literal["to_server", "to_client", "both"]
 
-LOOKING = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SYNC)
+LOOKING = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SET_WATCHES, OpCode.SYNC)
 
 
 async def znodes_of(arena: Arena, contender: Contender) -> list[str]:
@@ -149,7 +149,7 @@ async def lost_create_of_the_only_one(arena: Arena, line: str) -> None:
 async def lost_create_and_lost_search_for_it(arena: Arena, line: str) -> None:
     def prepare(proxy: FaultProxy) -> None:
         proxy.drop_reply(OpCode.CREATE2)
-        for op in (OpCode.SYNC, OpCode.GET_CHILDREN, OpCode.GET_DATA):
+        for op in (OpCode.SYNC, OpCode.GET_CHILDREN, OpCode.SET_WATCHES):
             proxy.drop_reply(op)
 
     a, b = await arena.line(line, "a", "b")

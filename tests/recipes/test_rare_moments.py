@@ -281,7 +281,7 @@ def test_the_limit_of_a_wait_counts_while_there_is_no_link(backend: Backend, how
                 server.drop_request(OpCode.CREATE2)
                 link.room = 0
             else:
-                server.drop_request(OpCode.GET_DATA)
+                server.drop_request(OpCode.SET_WATCHES)
                 link.room = 0
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(restored_later)
