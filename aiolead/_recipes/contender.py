@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -126,6 +127,7 @@ class Contender(Place):
                 try:
                     in_front = await self._join() or await attempt()
                     if in_front:
+                        self._note_front()
                         await self._await_lease()
                         self._leave_watches()
                 except (ConnectionLossError, NotReadOnlyError):
@@ -223,7 +225,7 @@ class Contender(Place):
             if not (self._gone or self._own_gone or self._stale):
                 await self._hear_of(place.watch)
             self._check_own()
-            if place.is_next and place.watch[0] in self._gone:
+            if place.watch[0] in self._gone and (place.is_next or self._was_first(place.watch[0])):
                 break
             if self._gone or self._stale:
                 place = await self._look()
@@ -238,13 +240,27 @@ class Contender(Place):
 
         A client with thousands of contenders in a line would list it thousands of times.
         """
-        sequence = self.node.sequence
-        nearest = self._line.ours_at(sequence - 1)
-        if self._places > 1 or self._role.shares or nearest is None or self._on_rank is not None:
+        nearest = self._line.ours_at(self.node.sequence - 1)
+        if nearest is None or not self._is_one_at_a_time or self._on_rank is not None:
             return None  # or the rank is wanted
-        before = self._line.ours_at(sequence - 2)
-        watch = (nearest,) if before is None else (nearest, before)
-        return Standing(len(watch), watch, is_next=False, is_exact=False)
+        return Standing(1, (nearest,), is_next=False, is_exact=False)
+
+    @property
+    def _is_one_at_a_time(self) -> bool:
+        return self._places == 1 and not self._role.shares
+
+    def _note_front(self) -> None:
+        if self._is_one_at_a_time:
+            self._line.front = self.node.name
+
+    def _was_first(self, name: str) -> bool:
+        """Whether the one just before us, who has gone, is known to have been the first.
+
+        Then we are, and need not ask: as with `is_next`. Of another contender of this client, that
+        is known as soon as it is true. So whoever waits behind one of ours need not look ahead,
+        nor list the line when it goes.
+        """
+        return self._is_one_at_a_time and self._line.front == name
 
     async def _look(self) -> Standing:
         """Lists the line and finds our place in it.
@@ -267,6 +283,10 @@ class Contender(Place):
             place = standing(line, own, self._places, look_ahead=self._on_rank is not None)
         if place is None:
             raise OwnGone
+        if self._is_one_at_a_time and self._on_rank is None and len(place.watch) > 1:
+            nearest = place.watch[0]
+            if self._line.is_claimed(nearest):
+                return replace(place, watch=(nearest,))
         return place
 
     async def _arm(self, names: Sequence[str]) -> bool:

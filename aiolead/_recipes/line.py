@@ -58,6 +58,8 @@ class Line:
         """Whether the last listing of the line showed others before us: it may be so again."""
         self.are_readable = True
         """Whether all of ours so far are such as we may surely read."""
+        self.front: str | None = None
+        """The last one of ours that was the first in the line, where one holds at a time."""
         self.was_seen = False
         """Whether all neighbours were found to fit once."""
         self._claimed: set[str] = set()

@@ -296,7 +296,7 @@ async def test_a_long_line_costs_each_of_them_one_name_more() -> None:
 
 
 async def test_many_of_one_client_do_not_list_each_other() -> None:
-    """It knows its own: the first one lists the line, and later the one that is to be next."""
+    """It knows its own: the first one lists the line, and nobody does when another one leaves."""
     async with quiet_server() as server:
         wire = Wire(server)
         async with wire.connect(session_timeout=60, clock=stopped_clock) as client:
@@ -312,14 +312,14 @@ async def test_many_of_one_client_do_not_list_each_other() -> None:
             async with anyio.create_task_group() as tasks:
                 for _ in range(200):
                     tasks.start_soon(hold, Lock(client, PATH))
-                await eventually(
-                    lambda: sum(map(len, server.watches().values())) >= 199, "all are in line"
-                )
+                # Each watches the one before it, and its own znode.
+                await eventually(lambda: server.requests["SET_WATCHES"] == 199, "all are in line")
                 assert server.requests["CREATE2"] == 1 + 200
-                assert server.requests["GET_CHILDREN"] <= 3
+                before = server.requests.copy()
+                assert before["GET_CHILDREN"] == 1
                 leave.set()
             assert len(entered) == 200
-            assert server.requests["GET_CHILDREN"] <= 203
+            assert server.requests - before == {"DELETE": 200}
 
 
 async def test_who_gives_up_in_the_middle_delays_nobody() -> None:

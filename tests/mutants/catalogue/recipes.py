@@ -236,8 +236,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "return Standing(len(watch), watch, is_next=False, is_exact=False)",
-                "return Standing(len(watch), watch, is_next=True, is_exact=False)",
+                "return Standing(1, (nearest,), is_next=False, is_exact=False)",
+                "return Standing(1, (nearest,), is_next=True, is_exact=False)",
             ),
         ),
         tests=("tests/recipes/test_lock.py", *ASYNCIO),
