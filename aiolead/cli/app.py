@@ -25,7 +25,7 @@ from .ensemble import ensemble
 from .lock import lock
 from .observe import observe
 from .options import COMMON_OPTIONS
-from .output import Reporter, give_up_output, has_lost_terminal, prepare
+from .output import Reporter, flush_output, give_up_output, has_lost_terminal, prepare
 from .run import run
 from .server import server
 from .settings import ConfigurationFile
@@ -90,6 +90,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     reporter = _reporter(arguments)
     try:
         code = app(arguments)
+        flush_output()
     except CycloptsError as error:
         hint = "see: aiolead --help"
         runs_another = arguments[:1] in (["run"], ["lock"]) and "--" not in arguments
@@ -114,6 +115,10 @@ def dispatch(arguments: Sequence[str]) -> int:
         kind = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
         where = "" if reporter.debug else " (--debug shows where)"
         reporter.failure(error, text=f"{kind}{error}{where}")
+        try:
+            flush_output()
+        except OSError:
+            give_up_output()
         return exits.FAILED
     return code if isinstance(code, int) else exits.OK
 

@@ -138,6 +138,16 @@ def has_lost_terminal() -> bool:
     return stat.S_ISCHR(os.fstat(1).st_mode) and not os.isatty(1)
 
 
+def flush_output() -> None:
+    """Writes what was printed and is not written yet.
+
+    Raises:
+        OSError: that cannot be: nobody reads any more, or a disk is full.
+    """
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
 def give_up_output() -> None:
     """Lets standard output go nowhere: whoever read has gone.
 

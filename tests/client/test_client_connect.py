@@ -461,7 +461,7 @@ async def test_whoever_waits_for_a_reply_at_the_end_is_told() -> None:
                 told.append(error.outcome)
 
         async with anyio.create_task_group() as tasks:
-            async with wire.connect(session_timeout=1.5) as client:
+            async with wire.connect(session_timeout=4.0) as client:
                 wire.hold()
                 tasks.start_soon(wait, client)
                 await anyio.wait_all_tasks_blocked()

@@ -21,14 +21,17 @@ CREDENTIALS = {"one": (), "other": (), "later": (), "ann": (ANN,)}
 
 # What is no operation on the servers' tree, and has tests of its own.
 ELSEWHERE = {
+    "arm",
     "chroot",
     "credentials",
     "detach",
+    "healthy",
     "make_watch",
     "observe",
     "ready",
     "shared",
     "spawn",
+    "statistics",
     "subscribe",
     "unlimited",
     "update_hosts",
