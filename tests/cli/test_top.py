@@ -193,7 +193,7 @@ class Terminal:
             screen = self.screen()
             if any(text in each for each in screen) if line is None else screen[line] == text:
                 return screen
-            assert time.monotonic() < deadline, screen
+            assert time.monotonic() < deadline, "\n".join(self.screen(colours=True))
             time.sleep(0.05)
 
     def close(self) -> None:
