@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py:lockset
+SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py:crowd \
+	tests/simulation/scenarios.py:lockset
 MINUTES ?= $(if $(SEEDS),,10)
 REPORT ?= soak-report
 SECONDS ?= 60

@@ -5,6 +5,7 @@ Run by `test_schedules_*.py` for a minute, by `make soak` for as long as one lik
 * `contend`: processes contend in one or two lines, for a lock or an election with one or more
   places, by all the ways there are; some are cancelled, close their clients, or are killed. An
   observer's last word must become true.
+* `crowd`: the same, with several contenders of each client in a line: they learn from each other.
 * `lockset`: a register is read, changed and written under a lock: in a store that goes by fencing
   tokens, and in ZooKeeper by fenced writes. No update may be lost.
 """
@@ -69,6 +70,7 @@ class Plan:
     layout: aiolead.Layout
     identity: str | None  # of everybody, where they do not have one each
     is_patient: bool  # whether some hold for longer than a session lasts
+    each: int  # how many contenders a process has in each line
     stores: dict[str, Store] = field(default_factory=dict)
     busy: int = 0
     all_done: anyio.Event = field(default_factory=anyio.Event)
@@ -78,7 +80,16 @@ class Plan:
 
 
 async def contend(world: World) -> None:
-    """Three or four processes in one or two lines."""
+    """Two to four processes in one or two lines."""
+    await _contend(world, 1)
+
+
+async def crowd(world: World) -> None:
+    """The same, with two or three contenders of each process in each line."""
+    await _contend(world, world.rng("crowd").choice((2, 3)))
+
+
+async def _contend(world: World, each: int) -> None:
     rng = world.rng("contend")
     lines = rng.choice(((LOCK,), (ELECTION,), (ELECTION,), (LOCK, ELECTION)))
     plan = Plan(
@@ -89,6 +100,7 @@ async def contend(world: World) -> None:
         layout=world.rng("layout").choices(LAYOUTS, (4, 1))[0],
         identity="the same" if world.rng("identity").random() < 0.25 else None,
         is_patient=world.rng("patience").random() < 0.4,
+        each=each,
     )
     world.places[ELECTION] = plan.leaders
     if plan.on_suspend == "surrender":
@@ -103,8 +115,8 @@ async def contend(world: World) -> None:
 
 async def contender(plan: Plan, process: Process) -> None:
     """Takes turns in every line, over any number of clients; after the healing one more in each."""
-    served: set[str] = set()
-    while len(served) < len(plan.lines):
+    served: set[tuple[str, int]] = set()
+    while len(served) < len(plan.lines) * plan.each:
         # The contenders are around the client, so that it may be closed under them.
         async with anyio.create_task_group() as contenders:
             try:
@@ -117,31 +129,35 @@ async def contender(plan: Plan, process: Process) -> None:
 
 
 async def over_one_client(
-    plan: Plan, process: Process, served: set[str], contenders: TaskGroup
+    plan: Plan, process: Process, served: set[tuple[str, int]], contenders: TaskGroup
 ) -> None:
     async with plan.world.client(process) as client:
         with anyio.CancelScope() as online:
-            left = {line for line in plan.lines if line not in served}
+            left = {(line, n) for line in plan.lines for n in range(plan.each)} - served
 
-            async def one(line: str) -> None:
+            async def one(line: str, number: int) -> None:
                 try:
-                    await take_turns(plan, process, client, line)
-                    served.add(line)
+                    await take_turns(plan, process, client, line, number)
+                    served.add((line, number))
                 except SessionError:
                     pass  # the client was closed
                 finally:
-                    left.discard(line)
+                    left.discard((line, number))
                     if not left:
                         online.cancel()
 
-            for line in sorted(left):
-                contenders.start_soon(one, line)
+            for line, number in sorted(left):
+                contenders.start_soon(one, line, number)
             await plan.world.asked_to_close(process)
 
 
-async def take_turns(plan: Plan, process: Process, client: aiolead.Client, line: str) -> None:
+async def take_turns(
+    plan: Plan, process: Process, client: aiolead.Client, line: str, number: int
+) -> None:
     world, rng = plan.world, process.rng
     who = process.name if len(plan.lines) == 1 else f"{process.name}{line[line.rindex('/') :]}"
+    if plan.each > 1:
+        who = f"{process.name}/{line[line.rindex('/') + 1 :]}-{number}"
     identity = plan.identity or who
     lock = aiolead.Lock(
         client, line, identity=identity, layout=plan.layout, on_suspend=plan.on_suspend
@@ -509,4 +525,4 @@ class Updates:
 
 
 Scenario = Callable[[World], Awaitable[None]]
-ALL: tuple[Scenario, ...] = (contend, lockset)
+ALL: tuple[Scenario, ...] = (contend, crowd, lockset)

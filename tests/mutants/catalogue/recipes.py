@@ -136,6 +136,21 @@ MUTANTS = (
         tests=("tests/recipes/test_lock.py", *ASYNCIO),
     ),
     Mutant(
+        number="14f",
+        name="whoever-was-before-us-was-first",
+        wrong="Who stands behind another contender of its client takes over as that goes, whether "
+        "it held or not.",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                "return self._is_one_at_a_time and self._line.front == name",
+                "return self._is_one_at_a_time and self._line.is_claimed(name)",
+            ),
+        ),
+        tests=("tests/simulation/test_crowd.py",),
+        note="The simulation is that with several contenders of each client in a line.",
+    ),
+    Mutant(
         number="16",
         name="order-by-name",
         wrong="The line is sorted by whole names, not by numbers.",
