@@ -73,6 +73,8 @@ class Contender(Place):
         self._gone: set[str] = set()
         self._seen_to_be: set[str] = set()
         """Whom we have read: so they may be read, and what becomes of them is told."""
+        self._outlived: set[str] = set()
+        """Who was still there when our znode was."""
         self._on_rank: Callable[[int | None], object] | None = None
 
     def when_ranked(self, call: Callable[[int | None], object]) -> None:
@@ -259,8 +261,11 @@ class Contender(Place):
         Then we are, and need not ask: as with `is_next`. Of another contender of this client, that
         is known as soon as it is true. So whoever waits behind one of ours need not look ahead,
         nor list the line when it goes.
+
+        Not if it has gone before we have seen both: then it may be that the line was deleted and
+        made anew, and that its number was one of the old line.
         """
-        return self._is_one_at_a_time and self._line.front == name
+        return self._line.front == name and name in self._outlived and self._is_one_at_a_time
 
     async def _look(self) -> Standing:
         """Lists the line and finds our place in it.
@@ -302,6 +307,7 @@ class Contender(Place):
             self._ahead.pop(name).close()
         self._gone.intersection_update(names)
         self._seen_to_be.intersection_update(names)
+        self._outlived.intersection_update(names)
         unread: list[tuple[str, Watch]] = []
         own: Reply[tuple[bytes, Stat]] | None = None
         if self._own_watch is None:
@@ -336,6 +342,7 @@ class Contender(Place):
                 await own
             except NoNodeError:
                 raise OwnGone from None
+        self._outlived.update(name for name in self._ahead if name not in self._gone)
         return complete
 
     async def _hear_of(self, names: Sequence[str]) -> None:
@@ -481,6 +488,7 @@ class Contender(Place):
         self._ahead.clear()
         self._gone.clear()
         self._seen_to_be.clear()
+        self._outlived.clear()
 
     def _forget(self) -> None:
         self._leave_watches()
