@@ -143,12 +143,29 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "return self._is_one_at_a_time and self._line.front == name",
-                "return self._is_one_at_a_time and self._line.is_claimed(name)",
+                "return self._line.front == name and name in self._outlived and",
+                "return self._line.is_claimed(name) and",
             ),
         ),
         tests=("tests/simulation/test_crowd.py",),
         note="The simulation is that with several contenders of each client in a line.",
+    ),
+    Mutant(
+        number="14g",
+        name="first-of-the-old-line-counts",
+        wrong="Who stands behind another contender of its client takes over as the first one goes, "
+        "also if that was the first of a line that was deleted and made anew.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                "return self._line.front == name and name in self._outlived and",
+                "return self._line.front == name and",
+            ),
+        ),
+        tests=("tests/simulation/test_found.py", "-k", "old"),
+        note="Found by the simulation, in two of 480 schedules with several contenders of each "
+        "client in a line.",
     ),
     Mutant(
         number="16",
