@@ -160,7 +160,16 @@ class Terminal:
 
     def __init__(self, hosts: str) -> None:
         self._tmux = ["tmux", "-u", "-L", f"aiolead-{uuid.uuid4().hex}"]
-        env = environment(AIOLEAD_HOSTS=hosts, LC_ALL="C.UTF-8", NO_COLOR="", PS1="$ ", HOME="/")
+        env = environment(
+            AIOLEAD_HOSTS=hosts,
+            LC_ALL="C.UTF-8",
+            NO_COLOR="",
+            PS1="$ ",
+            HOME="/",
+            # As some shells export them: they are not the size of the window.
+            COLUMNS="80",
+            LINES="24",
+        )
         self._do(
             *("-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "20"),
             *("bash", "--norc", "--noprofile"),

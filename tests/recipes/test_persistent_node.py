@@ -319,7 +319,7 @@ async def test_left_while_its_repair_is_unanswered(
     with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
         hosts = proxy.connect_string + server.chroot
         async with (
-            aiolead.connect(hosts, session_timeout=SESSION) as a,
+            aiolead.connect(hosts, session_timeout=10.0) as a,
             connect(server) as b,
             anyio.create_task_group() as tasks,
         ):

@@ -110,7 +110,8 @@ class RealTwin:
             found[:] = [role for role in others if leads(role)]
             return bool(found)
 
-        assert wait_until(look, 30.0), "nobody leads"
+        # A vote that was lost with its link is repeated after ever longer pauses, up to a minute.
+        assert wait_until(look, 90.0), "nobody leads"
         return found[0]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from abc import ABC, abstractmethod
 
 import anyio
-from rich.console import Console, Group
+from rich.console import Console, ConsoleDimensions, Group
 from rich.live import Live
 
 from .. import shown
@@ -116,6 +117,7 @@ class TableView(View):
     async def show(self) -> None:
         if self._once:
             await self._all_seen()
+            self._fit()
             self._console.print(self._drawn(height=1 << 16))
             return
         revision = -1
@@ -131,9 +133,19 @@ class TableView(View):
                 if not is_terminal():
                     # It was closed. Rich writes nothing then, and would say nothing for ever.
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
+                self._fit()
                 live.update(self._drawn(self._console.height), refresh=True)
                 with anyio.move_on_after(EVERY):
                     revision = await self._feed.changed(revision)
+
+    def _fit(self) -> None:
+        """Takes the terminal's own size.
+
+        Rich goes by `COLUMNS` and `LINES` where they are set, which do not change with a window.
+        """
+        size = os.get_terminal_size(sys.stdout.fileno())
+        if size.columns and size.lines:
+            self._console.size = ConsoleDimensions(size.columns, size.lines)
 
     def _drawn(self, height: int) -> Group:
         # Not the last column: whatever is written there may make the terminal go on to a new line.
