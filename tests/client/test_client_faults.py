@@ -11,7 +11,7 @@ import pytest
 from conftest import ServerUnderTest
 from support.client_fake import STAT, FakeServer, usual
 from support.raw import RawClient
-from support.recipes import PATIENCE, SESSION, connect, eventually
+from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_link
 
 import aiolead
 from aiolead import CreateMode, EventType, SessionState
@@ -122,8 +122,8 @@ async def test_thousands_of_watches_survive_although_their_paths_fill_several_pa
         reads = [client.get(f"{parent}/{n}", watch=watch) for n, watch in enumerate(watches)]
         for reply in (*created, *reads):
             await reply
-        server.disconnect()
-        await eventually(lambda: client.state is not S.CONNECTED, "the link is lost")
+        async with losing_the_link(client):
+            server.disconnect()
         await eventually(lambda: all(watch.is_armed for watch in watches), "armed again")
         assert server.requests["SET_WATCHES"] > 1500 * 200 / (128 * 1024)
         await client.delete(f"{parent}/1499")

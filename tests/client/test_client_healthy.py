@@ -9,7 +9,7 @@ import pytest
 from support.recipes import eventually
 
 import aiolead
-from aiolead import ConfigurationError, Election, blocking
+from aiolead import ConfigurationError, Election, SessionState, blocking
 from aiolead.paths import parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy
 
@@ -29,9 +29,17 @@ async def test_before_leading_while_leading_and_after() -> None:
                 assert other.healthy()  # it waits for its turn
                 tasks.cancel_scope.cancel()
             assert client.healthy()
+            # The next session begins within milliseconds: what is said at each change is noted.
+            said: list[tuple[SessionState, bool]] = []
+            client.subscribe(lambda state, _: said.append((state, client.healthy(86_400))))
             server.expire_session(client.session_id)
-            await eventually(lambda: not client.healthy(86_400), "no session")
-            await client.ready()
+            await eventually(
+                lambda: bool(said) and said[-1][0] is SessionState.CONNECTED, "a session"
+            )
+            assert (SessionState.EXPIRED, False) in said
+            assert {
+                is_healthy for state, is_healthy in said if state is SessionState.CONNECTED
+            } == {True}
             assert client.healthy()
         assert not client.healthy(86_400)
 

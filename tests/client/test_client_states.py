@@ -6,7 +6,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.client_fake import FakeServer
-from support.recipes import PATIENCE, Wire, connect, eventually
+from support.recipes import PATIENCE, Wire, connect, eventually, losing_the_link
 
 import aiolead
 from aiolead import Client, SessionState
@@ -58,9 +58,8 @@ async def test_a_slow_observer_misses_no_expiry_and_not_the_last_word() -> None:
         first = client.session_id
         async with client.observe() as states:
             for _ in range(3):
-                server.disconnect(client.session_id, reset=True)
-                await eventually(lambda: client.state is not S.CONNECTED, "the link is lost")
-                await client.ready()
+                async with losing_the_link(client):
+                    server.disconnect(client.session_id, reset=True)
             server.expire_session(first)
             await eventually(lambda: client.session_id not in (0, first), "another session")
             await client.ready()

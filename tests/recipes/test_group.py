@@ -14,6 +14,7 @@ from support.recipes import (
     connect,
     eventually,
     in_memory,
+    losing_the_link,
     nothing_left,
     stopped_clock,
 )
@@ -306,8 +307,8 @@ async def test_each_change_costs_the_same_in_a_group_of_any_size() -> None:
                 assert server.requests - before == {"DELETE": 1, "GET_CHILDREN": 1}
 
                 before = server.requests.copy()
-                server.disconnect(b.session_id)
-                await eventually(lambda: not view.is_live, "it is not live without a link")
+                async with losing_the_link(b):
+                    server.disconnect(b.session_id)
                 await eventually(lambda: view.is_live, "it goes on")
                 more = server.requests - before
                 assert more["GET_DATA"] == more["GET_CHILDREN"] == 0, "nothing has changed"

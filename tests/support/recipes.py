@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
@@ -15,6 +16,7 @@ from anyio.abc import ByteStream
 import aiolead
 from aiolead._client.clock import lease_clock
 from aiolead.errors import NoNodeError
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
 from support.raw import RawClient
 
@@ -52,6 +54,20 @@ def connect(server: Served, **options: Any) -> aiolead.Connection | Adapted:
 def raw(server: Served) -> RawClient:
     """The operator: a client that shares no code with the one under test."""
     return RawClient(server.connect_string)
+
+
+@asynccontextmanager
+async def losing_the_link(client: aiolead.Client) -> AsyncIterator[None]:
+    """Waits at the end of the block until the client has lost its connection, and is back.
+
+    To look for a state that ends within milliseconds, from time to time, would be to miss it.
+    """
+    states: list[SessionState] = []
+    unsubscribe = client.subscribe(lambda state, _: states.append(state))
+    yield
+    await eventually(lambda: SessionState.SUSPENDED in states, "the link is lost")
+    await client.ready()
+    unsubscribe()
 
 
 async def eventually(
