@@ -398,8 +398,16 @@ class CoordinationClient(Protocol):
     def shared(self, path: str, make: Callable[[], T]) -> T:
         """The object that everybody on this session shares for a path.
 
-        Made when it is asked for and nobody has it; views of other chroots get the same one for
-        the same znode.
+        Made when it is asked for and there is none; views of other chroots get the same one for the
+        same znode. It is kept as long as anybody has it, and for a while longer: who makes a new
+        `Lock` for each use finds what is known of the path.
+        """
+        ...
+
+    def serial(self) -> int:
+        """A number that this client gives once, to nobody else: what makes names unique.
+
+        Views of other chroots, and `unlimited`, count together.
         """
         ...
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -24,6 +26,9 @@ from .telling import Telling
 T = TypeVar("T")
 
 logger = logging.getLogger("aiolead.client")
+
+KEPT = 1_000
+"""How many of the objects that were shared last are kept, although nobody has them any more."""
 
 
 class Core:
@@ -59,6 +64,8 @@ class Core:
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
         self._next_subscriber = 0
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
+        self._shared_lately: deque[object] = deque(maxlen=KEPT)
+        self._serials = count(1)
         self._holders_gone = anyio.Event()
         self._jobs: set[anyio.CancelScope] = set()
         self.spawned: int = 0
@@ -145,7 +152,13 @@ class Core:
         value: T | None = self._shared.get((path, make))
         if value is None:
             value = self._shared[path, make] = make()
+            self._shared_lately.append(value)
         return value
+
+    def serial(self) -> int:
+        """A number that was not given before; see `CoordinationClient.serial`."""
+        self.check_home()
+        return next(self._serials)
 
     async def holders_gone(self) -> None:
         """Waits until every holder that has lost its hold has let go of it."""

@@ -184,6 +184,10 @@ class SessionSide:
         """The object that everybody on this session shares for a path: for recipes."""
         return self._core.shared(self._scope.full(path), make)
 
+    def serial(self) -> int:
+        """A number that this client gives once: for recipes, which make names unique by it."""
+        return self._core.serial()
+
     def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job in the client's own task group, at most until the client is closed.
 

@@ -10,7 +10,6 @@ Its znode, and how that comes and goes, is that of a `Place`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -169,8 +168,7 @@ class Contender(Place):
 
     async def _create(self) -> bool:
         """One round trip: the create, and a look at the line, which shows the new znode, too."""
-        if not (self._line.was_seen or self._layout.is_harmless):
-            await self._look_before()
+        await self.look_before()
         if not await self._ready_to_create():
             return False
         # Where others of ours are in the line already, the one before us is mostly one of them.
@@ -188,19 +186,28 @@ class Contender(Place):
         self._line.was_contended = bool(self._seen.watch)
         return not self._seen.watch
 
-    async def _look_before(self) -> None:
-        """Has neighbours that do not fit refused before anything is written, once.
+    async def look_before(self) -> None:
+        """Has neighbours that do not fit refused before anything is written.
 
         What is not ours to join must not be disturbed even for a moment: a name that a library does
-        not understand can make its `lock()` fail (see `kinds`).
+        not understand can make its `lock()` fail (see `kinds`). It takes a round trip, once in a
+        client for each kind of contender on a path. Who comes later is refused as it is seen.
 
         Raises:
             MixedLayoutError: there is one.
         """
-        with suppress(NoNodeError):
-            names = await self._client.get_children(self._path)
+        line, kind = self._line, (self._layout, self._role)
+        if kind in line.fits:
+            return
+        if line.look is None or line.look.is_done:
+            line.look = self._client.get_children(self._path)  # one for all who ask meanwhile
+        try:
+            names = await line.look
+        except NoNodeError:
+            await self._make_path()
+        else:
             await in_line(self._client, self._path, names, self._layout, self._role)
-        self._line.was_seen = True
+        line.fits.add(kind)
 
     def _take_seen(self) -> Standing | None:
         seen, self._seen = self._seen, None

@@ -206,16 +206,6 @@ class Layout:
         return all(role in self._forms for role in roles)
 
     @property
-    def is_harmless(self) -> bool:
-        """Whether its names make nobody fail, for the moment until a neighbour has been refused.
-
-        Those of the default do not: kazoo passes them over, and all others find a number in them;
-        except that go-zookeeper finds none in that of an election. Joining one is one round trip
-        all the same: one that is begun on a path of locks is a mistake that shows at once.
-        """
-        return self == Layout.CURATOR
-
-    @property
     def parents(self) -> CreateMode:
         """How the path is created where it is missing: as a container, if all can bear that.
 
@@ -235,7 +225,8 @@ class Layout:
         Args:
             role: what is contended for.
             session_id: the session that contends.
-            count: how many contenders that session has had: with its id, unique.
+            count: what its client gives once (`CoordinationClient.serial`): with the session,
+                unique.
         """
         return self._forms[role].prefix(session_id, count)
 

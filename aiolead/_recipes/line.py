@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import anyio
 
-from ..abc import CoordinationClient
+from ..abc import CoordinationClient, Reply
 from ..errors import ConnectionLossError, NoNodeError, SessionError
 from ..model import Created
 from ..paths import basename, join, sequence_of
+from .layout import Layout, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,6 @@ class Line:
     """The znodes of this client's contenders on a path."""
 
     def __init__(self) -> None:
-        self.joined = 0
-        """How many contenders there have been."""
         self.joining = 0
         """How many creates are on their way."""
         self.was_contended = False
@@ -60,8 +59,10 @@ class Line:
         """Whether all of ours so far are such as we may surely read."""
         self.front: str | None = None
         """The last one of ours that was the first in the line, where one holds at a time."""
-        self.was_seen = False
-        """Whether all neighbours were found to fit once."""
+        self.fits: set[tuple[Layout, Role]] = set()
+        """With what kinds of contenders all neighbours were found to fit, once."""
+        self.look: Reply[list[str]] | None = None
+        """The last listing that was asked for to see that."""
         self._claimed: set[str] = set()
         self._at: dict[int | None, str] = {}
 

@@ -44,8 +44,6 @@ class Claims:
 
     def __init__(self) -> None:
         self.tokens: set[int] = set()
-        self.created = 0
-        """How many sequential ones there have been."""
 
 
 class OwnZnode:
@@ -123,8 +121,7 @@ class OwnZnode:
         mode = CreateMode.EPHEMERAL
         if self._marker is not None:
             mode = CreateMode.EPHEMERAL_SEQUENTIAL
-            self._claims.created += 1
-            owner = f"{self._create_session & (1 << 64) - 1:016x}-{self._claims.created:x}"
+            owner = f"{self._create_session & (1 << 64) - 1:016x}-{self._client.serial():x}"
             self._path = f"{self._stem}{owner}-{self._marker}"
         create = self._client.create(self._path, self._data, mode=mode, acl=self._acl)
         self._creating = create

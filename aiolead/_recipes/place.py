@@ -114,10 +114,9 @@ class Place:
     def _send_create(self) -> Reply[Created]:
         client, line = self._client, self._line
         session_id = client.session_id
-        line.joined += 1
         line.are_readable = line.are_readable and self._is_readable
         line.joining += 1
-        prefix = self._prefix = self._layout.prefix(self._role, session_id, line.joined)
+        prefix = self._prefix = self._layout.prefix(self._role, session_id, client.serial())
         self._create_session = session_id
         create = self._creating = client.create(
             join(self._path, prefix),

@@ -35,6 +35,7 @@ USES: dict[str, Callable[[Client], Any]] = {
     "subscribe": lambda client: client.subscribe(lambda *_: None),
     "spawn": lambda client: client.spawn(anyio.sleep_forever),
     "shared": lambda client: client.shared("/a", object),
+    "serial": lambda client: client.serial(),
     "hold": lambda client: client.lease.hold("/a", lambda _: None),
     "add_auth": lambda client: client.add_auth(Auth.digest("ann", "secret")),
     "update_hosts": lambda client: client.update_hosts("localhost"),

@@ -29,6 +29,7 @@ ELSEWHERE = {
     "make_watch",
     "observe",
     "ready",
+    "serial",
     "shared",
     "spawn",
     "statistics",

@@ -342,7 +342,7 @@ async def test_readers_share_and_writers_exclude(
 
 @each_cell
 async def test_others_are_refused(connect: Connect, peer: Callable[[], Peer], cell: Cell) -> None:
-    """Whatever of ours would not exclude it, or be seen by it: before it believes anything."""
+    """Whatever of ours would not exclude it, or be seen by it: before anything is written."""
     every = PERMITS if cell.ours.name == "Semaphore" else EVERY
     async with connect() as client, peer() as other:
         assert await other.is_so(f"{cell.theirs}.acquire", PATH, LONG)
@@ -352,9 +352,12 @@ async def test_others_are_refused(connect: Connect, peer: Callable[[], Peer], ce
                     async with recipe.of(client).hold(wait=0):
                         pytest.fail(f"{recipe} holds beside it")
                 continue
+            assert (before := await client.exists(PATH)) is not None
             with pytest.raises(MixedLayoutError) as caught:
                 async with recipe.of(client).hold(wait=PATIENCE):
                     pytest.fail(f"{recipe} holds beside it")
+            assert (after := await client.exists(PATH)) is not None
+            assert after.cversion == before.cversion
             # The parts of Curator's semaphores are of no session.
             is_part = caught.value.neighbour == f"{PATH}/leases"
             assert caught.value.session_id == (0 if is_part else other.session_id)

@@ -23,6 +23,7 @@ from support.recipes import (
 )
 
 from aiolead import Client, Election, Lock
+from aiolead._client.core import KEPT
 from aiolead._recipes.contender import Contender
 from aiolead._recipes.line import Line
 from aiolead._recipes.tenure import Tenure
@@ -83,6 +84,33 @@ async def test_a_lock_costs_three_requests_of_a_real_server(zookeeper: ZooKeeper
         await client.delete("/lock-counted")
 
 
+async def test_a_new_object_for_each_use_costs_no_more() -> None:
+    """What is known of a path outlives the `Lock`: that it fits there, and which names are used."""
+    async with quiet_server() as server, in_memory(server, clock=stopped_clock) as client:
+        async with Lock(client, PATH):
+            pass
+        before, names = server.requests.copy(), set[str]()
+        for _ in range(5):
+            async with Lock(client, PATH) as held:
+                names.add(held.path[:-10])
+        assert server.requests - before == {"CREATE2": 5, "GET_CHILDREN": 5, "DELETE": 5}
+        assert len(names) == 5
+
+
+async def test_no_name_comes_twice_also_when_a_path_was_forgotten() -> None:
+    """Its numbers may begin anew: what was written under the old name must not find the new one."""
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        names = set[str]()
+        for _ in range(2):
+            async with Lock(client, PATH) as held:
+                names.add(held.path)
+            await client.delete_all(PATH)
+            for number in range(KEPT):
+                client.shared(f"/{number}", Line)
+            gc.collect()
+        assert len(names) == 2
+
+
 async def test_a_lock_that_is_held_for_a_while_is_watched_and_renewed() -> None:
     async with quiet_server() as server, in_memory(server, session_timeout=60) as client:
         async with Lock(client, PATH):
@@ -110,9 +138,12 @@ async def test_leading_costs_three_more_requests() -> None:
     async with quiet_server() as server, in_memory(server, session_timeout=60) as other:
         await other.create(PATH)
         async with in_memory(server, session_timeout=60) as client:
+            async with Election(client, PATH).leadership():
+                # It has looked whether it fits on the path.
+                await eventually(lambda: server.requests["SYNC"] == 1, "it is renewed")
             before = server.requests.copy()
             async with Election(client, PATH).leadership() as term:
-                await eventually(lambda: server.requests["SYNC"] == 1, "it is renewed")
+                await eventually(lambda: server.requests["SYNC"] == 2, "it is renewed")
                 assert server.watches() == {term.path: {client.session_id}}
             assert server.requests - before == {
                 "CREATE2": 1,
@@ -176,13 +207,15 @@ async def test_who_does_not_get_it_costs_little() -> None:
             async with in_memory(server, session_timeout=60, clock=stopped_clock) as b:
                 async with Lock(a, PATH):
                     await eventually(lambda: server.requests["SYNC"] == 1, "it has settled")
-                    before = server.requests.copy()
-                    async with Lock(b, PATH).try_hold() as held:
-                        assert held is None
-                    more = server.requests - before
-                    await eventually(lambda: len(contenders_left(server, PATH)) == 1, "it left")
-                    assert more["CREATE2"] == more["GET_CHILDREN"] == 1
-                    assert set(more) <= {"CREATE2", "GET_CHILDREN", "DELETE"}
+                    for look_before in (1, 0):
+                        before = server.requests.copy()
+                        async with Lock(b, PATH).try_hold() as held:
+                            assert held is None
+                        more = server.requests - before
+                        await eventually(lambda: len(contenders_left(server, PATH)) == 1, "it left")
+                        assert more["CREATE2"] == 1
+                        assert more["GET_CHILDREN"] == 1 + look_before
+                        assert set(more) <= {"CREATE2", "GET_CHILDREN", "DELETE"}
 
 
 # --- in line -----------------------------------------------------------------------------------
@@ -283,20 +316,26 @@ async def test_a_hand_over_wakes_the_next_and_prepares_the_one_behind(length: in
 
 
 async def test_a_long_line_costs_each_of_them_one_name_more() -> None:
-    """They are sent once: to whoever joins. Handing over costs the same, whatever the length."""
+    """They are sent to whoever joins, and once more to a client that is new to the path.
+
+    Handing over costs the same, whatever the length.
+    """
     async with quiet_server() as server:
         queue = Queue(server, 50)
         async with queue.open():
             name = contenders_left(server, PATH)[0].rpartition("/")[2]
             sent, received = zip(*queue.cost_of_joining[2:], strict=True)
             assert len(set(sent)) == 1
-            assert {more - less for less, more in pairwise(received)} == {4 + len(name)}
+            assert {more - less for less, more in pairwise(received)} == {2 * (4 + len(name))}
             for number in range(5):
                 await _hand_over(server, queue, number)
 
 
 async def test_many_of_one_client_do_not_list_each_other() -> None:
-    """It knows its own: the first one lists the line, and nobody does when another one leaves."""
+    """It knows its own: the first one lists the line, and nobody does when another one leaves.
+
+    One look before anything is written is enough for all of them.
+    """
     async with quiet_server() as server:
         wire = Wire(server)
         async with wire.connect(session_timeout=60, clock=stopped_clock) as client:
@@ -316,7 +355,7 @@ async def test_many_of_one_client_do_not_list_each_other() -> None:
                 await eventually(lambda: server.requests["SET_WATCHES"] == 199, "all are in line")
                 assert server.requests["CREATE2"] == 1 + 200
                 before = server.requests.copy()
-                assert before["GET_CHILDREN"] == 1
+                assert before["GET_CHILDREN"] == 1 + 1
                 leave.set()
             assert len(entered) == 200
             assert server.requests - before == {"DELETE": 200}

@@ -420,8 +420,10 @@ async def test_what_it_costs_to_read_beside_readers_and_to_downgrade() -> None:
             in_memory(server, session_timeout=60) as b,
         ):
             mine, theirs = ReadWriteLock(a, PATH), ReadWriteLock(b, PATH)
-            async with mine.read:
+            async with mine.read, theirs.read:
                 pass  # makes the path
+            async with mine.write:
+                pass  # looks whether it fits on the path
             async with theirs.read:
                 await eventually(lambda: server.requests["SYNC"] == 1, "it is renewed")
                 before = server.requests.copy()

@@ -78,9 +78,8 @@ class Permits(Attempt):
         marker: str | None = LEASE
         if self._where.is_kazoos:
             # 32 hexadecimal digits, as kazoo has them, and never the same twice.
-            self._claims.created += 1
             session_id = self._client.session_id & (1 << 64) - 1
-            mark, marker = f"{mark}{session_id:016x}{self._claims.created:016x}", None
+            mark, marker = f"{mark}{session_id:016x}{self._client.serial():016x}", None
         return OwnZnode(
             self._client,
             self._claims,
@@ -144,6 +143,7 @@ class Permits(Attempt):
         question: _Question | None = None
         if contender is None:
             contender = self._contender = Turn(self._client, self._where, self._data, acl=self._acl)
+            await contender.look_before()
             if not (self._line.was_contended or self._where.is_kazoos):
                 question = self._ask(watches=False)
         if question is not None or any(znode.is_wanted for znode in self._own):

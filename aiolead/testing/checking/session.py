@@ -218,6 +218,14 @@ async def what_is_shared_is_one_object(stage: Stage) -> None:
 
 
 @promise
+async def no_serial_is_given_twice(stage: Stage) -> None:
+    """Names are made unique by them, whatever was forgotten meanwhile."""
+    clients = (stage.client, stage.client.unlimited())
+    serials = [client.serial() for _ in range(3) for client in clients]
+    true(len(set(serials)) == len(serials), f"{serials} are different numbers")
+
+
+@promise
 async def the_unlimited_client_is_the_same(stage: Stage) -> None:
     """It has the same session, and what is asked of both goes out in the order of the calls."""
     client = stage.client
