@@ -55,10 +55,25 @@ MUTANTS = (
             Change(
                 "_recipes/layout.py",
                 'return f"{self.head}{self.identity.written(session_id, count)}{self.tail}"',
-                'return f"{self.head}{self.tail}"',
+                'return f"{self.head}{self.identity.written(0, 0)}{self.tail}"',
             ),
         ),
         tests=RARE,
+    ),
+    Mutant(
+        number="19d",
+        name="names-counted-anew",
+        wrong="The contenders of a client are counted from the beginning again where nobody on the "
+        "path is left: a line that is made anew has znodes of the same names.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/place.py",
+                "self._layout.prefix(self._role, session_id, client.serial())",
+                "self._layout.prefix(self._role, session_id, len(line._claimed) + 1)",
+            ),
+        ),
+        tests=("tests/recipes/test_counts.py", *ASYNCIO),
     ),
     Mutant(
         number="19b",

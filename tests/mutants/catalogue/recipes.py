@@ -168,6 +168,14 @@ MUTANTS = (
         "client in a line.",
     ),
     Mutant(
+        number="16b",
+        name="joins-before-it-looks",
+        wrong="Whether the neighbours fit is seen when our own znode is among them already.",
+        seen_in="aiolead, before its first release",
+        changes=(Change("_recipes/contender.py", "if kind in line.fits:", "if kind is not None:"),),
+        tests=("tests/recipes/test_bad_input.py", *ASYNCIO),
+    ),
+    Mutant(
         number="16",
         name="order-by-name",
         wrong="The line is sorted by whole names, not by numbers.",
