@@ -39,12 +39,25 @@ class NotPublishableError(Exception):
 
 
 def check_publishable(results: Results) -> None:
-    """Raises: NotPublishableError: it was not of everything, or the machine was busy."""
+    """Returns if a run belongs on the page.
+
+    Raises:
+        NotPublishableError: it was not of all workloads, where it was, or the machine was busy.
+    """
     if results.scale != "full":
         raise NotPublishableError(f"its scale is {results.scale}, not full")
     if not results.is_quiet:
         shares = " and ".join(f"{share:.0%}" for share in results.busy) or "an unknown share"
         raise NotPublishableError(f"others used {shares} of the machine, before and after")
+    done = {(each.setting, each.workload) for each in (*results.samples, *results.failures)}
+    missing = [
+        f"{name} ({setting})"
+        for setting in sorted({setting for setting, _ in done})
+        for name, workload in WORKLOADS.items()
+        if setting in workload.settings and (setting, name) not in done
+    ]
+    if missing or not done:
+        raise NotPublishableError(f"it lacks {', '.join(missing) or 'everything'}")
 
 
 def markdown(results: Results) -> str:
@@ -91,6 +104,10 @@ def _machine(results: Results | None) -> str:
         f"* {machine['python']}; ZooKeeper {versions.get('zookeeper', 'unknown')}; {by}.",
         f"* {when}; others used {_busy(results)} of the machine before and after.",
     ]
+    settings = {sample.setting for sample in results.samples}
+    missing = [name for name in ALL_SETTINGS if name not in settings]
+    if missing:
+        lines.append(f"* Not run: {', '.join(missing)}.")
     for setting, took in results.networks.items():
         direct, forwarded, delayed = (
             1000 * took[key] for key in ("direct", "forwarded", "delayed")

@@ -56,7 +56,15 @@ def test_every_block_is_on_the_page() -> None:
 
 def test_only_full_runs_on_quiet_machines_are_published() -> None:
     report.check_publishable(made_up())
-    for bad in (replace(made_up(), scale="quick"), replace(made_up(), busy=[0.0, 0.3])):
+    some = [sample for sample in made_up().samples if sample.setting == "standalone+delay"]
+    report.check_publishable(partial := replace(made_up(), samples=some))
+    assert "Not run: standalone, " in report.block("machine", partial)
+    for bad in (
+        replace(made_up(), scale="quick"),
+        replace(made_up(), busy=[0.0, 0.3]),
+        replace(made_up(), samples=[each for each in some if each.workload != "connect"]),
+        replace(made_up(), samples=[]),
+    ):
         with pytest.raises(report.NotPublishableError):
             report.check_publishable(bad)
 
