@@ -9,6 +9,7 @@ from typing import final
 
 import anyio
 
+from .._tasks import current_task_id
 from ..abc import CoordinationClient
 from ..errors import (
     ConnectionLossError,
@@ -73,7 +74,7 @@ class ConditionHeld(Held):
         On connection loss: goes on to wait.
         """
         limit = checked_wait(limit)
-        if anyio.get_current_task().id != self._task:
+        if current_task_id() != self._task:
             raise UsageError(f"{self!r}: only the task that has entered it can wait")
         self.check()
         waiter = self._condition._waiter()
@@ -359,7 +360,7 @@ class Condition(Locking[ConditionHeld]):
     ) -> ConditionHeld:
         held = super()._begin(candidate, on_lost, on_resigned)
         held._condition = self
-        held._task = anyio.get_current_task().id
+        held._task = current_task_id()
         return held
 
     def _waiter(self) -> Waiter:

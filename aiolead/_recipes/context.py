@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
+from .._tasks import current_task_id
 from ..errors import AcquireTimeout, TenureLost, UsageError
 from .arguments import checked_wait
 from .holding import HoldingRecipe
@@ -77,7 +78,7 @@ class _Context(Generic[T]):
         tenure, scope, task = self._tenure, self._scope, self._task
         if tenure is None or scope is None or task is None:
             return False
-        if anyio.get_current_task().id != task:
+        if current_task_id() != task:
             # Whoever entered it is still inside, and can leave it.
             raise UsageError(f"{self._recipe!r} was entered by another task")
         self._tenure = self._scope = None

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TypeVar
 
-import anyio
-
+from .._tasks import current_task_id
 from ..abc import CoordinationClient
 from ..errors import UsageError
 from ..model import ACL
@@ -42,7 +41,7 @@ class Enterable(HoldingRecipe[T]):
     async def __aenter__(self) -> T:
         context = self._context()
         tenure = await context.__aenter__()
-        self._entered[anyio.get_current_task().id] = context
+        self._entered[current_task_id()] = context
         return tenure
 
     async def __aexit__(
@@ -51,7 +50,7 @@ class Enterable(HoldingRecipe[T]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        context = self._entered.pop(anyio.get_current_task().id, None)
+        context = self._entered.pop(current_task_id(), None)
         if context is None:
             raise UsageError(f"{self!r} was not entered by this task")
         return await context.__aexit__(exc_type, exc, traceback)

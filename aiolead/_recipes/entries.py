@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-import anyio
-
+from .._tasks import current_task_id
 from ..errors import UsageError
 
 C = TypeVar("C")
@@ -19,7 +18,7 @@ class Entries(Generic[C]):
 
     def push(self, context: C) -> None:
         """The current task has entered it."""
-        self._by_task.setdefault(anyio.get_current_task().id, []).append(context)
+        self._by_task.setdefault(current_task_id(), []).append(context)
 
     def pop(self, recipe: object) -> C:
         """What the current task leaves.
@@ -27,7 +26,7 @@ class Entries(Generic[C]):
         Raises:
             UsageError: it has entered none.
         """
-        task = anyio.get_current_task().id
+        task = current_task_id()
         contexts = self._by_task.get(task)
         if contexts is None:
             raise UsageError(f"{recipe!r} was not entered by this task")

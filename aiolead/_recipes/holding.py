@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
-import anyio
-
+from .._tasks import current_task_id
 from ..abc import CoordinationClient
 from ..errors import AlreadyHeldError
 from ..model import ACL
@@ -30,7 +29,8 @@ class TaskGuard:
     """Which tasks hold, or wait for, one path of a session: who waits for himself never ends."""
 
     def __init__(self) -> None:
-        self._uses: dict[tuple[int, int], object] = {}  # by task and id of the object
+        # By task, so that it costs the same however many wait. Mostly it is one thing.
+        self._uses: dict[int, tuple[object, ...]] = {}
 
     def enter(self, user: object, *, forever: bool) -> int:
         """Marks the current task as using an object, until `leave` is called.
@@ -46,22 +46,25 @@ class TaskGuard:
         Raises:
             AlreadyHeldError: it would wait for itself.
         """
-        task = anyio.get_current_task().id
-        mine = self.mine()
+        task = current_task_id()
+        mine = self._uses.get(task, ())
         if user in mine or (mine and forever):
             raise AlreadyHeldError(
                 f"this task already holds {user!r}, or waits for it: it would wait for itself"
             )
-        self._uses[task, id(user)] = user
+        self._uses[task] = (*mine, user)
         return task
 
-    def mine(self) -> list[object]:
+    def mine(self) -> Sequence[object]:
         """What the current task uses."""
-        task = anyio.get_current_task().id
-        return [user for (holder, _), user in self._uses.items() if holder == task]
+        return self._uses.get(current_task_id(), ())
 
     def leave(self, task: int, user: object) -> None:
-        self._uses.pop((task, id(user)), None)
+        left = tuple(each for each in self._uses.get(task, ()) if each is not user)
+        if left:
+            self._uses[task] = left
+        else:
+            self._uses.pop(task, None)
 
 
 class HoldingRecipe(Generic[T]):

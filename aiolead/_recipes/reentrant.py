@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import final
 
-import anyio
 import anyio.lowlevel
 
+from .._tasks import current_task_id
 from ..abc import CoordinationClient
 from ..errors import UsageError
 from ..model import ACL
@@ -40,7 +40,7 @@ class _Reentry(_Context[Held]):
         return self._recipe._entries
 
     async def _acquire(self, wait: float | None) -> Held | None:
-        task = anyio.get_current_task().id
+        task = current_task_id()
         entry = self._entries.get(task)
         if entry is None:
             held = await super()._acquire(wait)
@@ -61,7 +61,7 @@ class _Reentry(_Context[Held]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        task = anyio.get_current_task().id
+        task = current_task_id()
         if self._within is None:
             if task == self._task:
                 del self._entries[task]
@@ -140,5 +140,5 @@ class ReentrantLock(Locking[Held]):
     @property
     def hold_count(self) -> int:
         """How often the current task has entered it, and not left."""
-        entry = self._entries.get(anyio.get_current_task().id)
+        entry = self._entries.get(current_task_id())
         return 0 if entry is None else entry.count

@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import anyio
-
+from ..._tasks import current_task_id
 from ...abc import CoordinationClient
 from ...model import ACL
 from ..arguments import OnInvalid, OnSuspend, checked_on_invalid
@@ -24,7 +23,7 @@ class _NoGuard(TaskGuard):
     """A task may hold several items: none of them is one that it waits for."""
 
     def enter(self, user: object, *, forever: bool) -> int:
-        return anyio.get_current_task().id
+        return current_task_id()
 
 
 class ClaimingRecipe(HoldingRecipe[C]):

@@ -8,6 +8,7 @@ from typing import Self, TypeVar
 import anyio
 import anyio.lowlevel
 
+from ..._tasks import current_task_id
 from ...errors import UsageError
 from ..context import _Context
 from .claimed import Claimed
@@ -50,7 +51,7 @@ class Consumption(_Context[C]):
         Cancellation: claims nothing.
         """
         recipe, scope = self._recipe, self._scope
-        if scope is None or anyio.get_current_task().id != self._task:
+        if scope is None or current_task_id() != self._task:
             raise UsageError(f"{recipe!r}: use `async with ... as items`, and iterate in its task")
         await self._let_go()
         waiting = recipe._telling.waits(recipe._client.session_id)

@@ -306,7 +306,14 @@ MUTANTS = (
         seen_in="aiozk: a dictionary by `id()`",
         changes=(
             Change(
-                "_recipes/holding.py", "self._uses.pop((task, id(user)), None)", "del task, user"
+                "_recipes/holding.py",
+                """
+                if left:
+                    self._uses[task] = left
+                else:
+                    self._uses.pop(task, None)
+                """,
+                "",
             ),
         ),
     ),

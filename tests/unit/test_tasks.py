@@ -1,0 +1,154 @@
+"""Which task runs, and waiting to be woken: as anyio has it, and for less."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import anyio
+import pytest
+import trio
+import trio.testing
+from anyio.lowlevel import checkpoint
+
+from aiolead._recipes.holding import TaskGuard
+from aiolead._tasks import Wakeup, current_task_id
+
+
+async def test_a_task_has_the_number_that_anyio_gives_it() -> None:
+    numbers: list[tuple[int, int]] = []
+
+    async def look() -> None:
+        numbers.append((current_task_id(), anyio.get_current_task().id))
+        await checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(look)
+    assert all(ours == anyio_s for ours, anyio_s in numbers)
+    assert len(set(numbers)) == 3
+
+
+async def test_who_waits_is_woken_and_who_comes_later_does_not_wait() -> None:
+    wakeup, order = Wakeup(), []
+
+    async def wait() -> None:
+        order.append("waits")
+        await wakeup.wait()
+        order.append("woken")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        assert (order, wakeup.is_set()) == (["waits"], False)
+        wakeup.set()
+        wakeup.set()
+        order.append("set")
+    assert order == ["waits", "set", "woken"]
+    assert wakeup.is_set()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await wakeup.wait()  # a checkpoint all the same
+        pytest.fail("it was not cancelled")
+
+
+async def test_a_wait_that_is_cancelled_leaves_it_as_it_was() -> None:
+    wakeup = Wakeup()
+    for _ in range(2):
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wakeup.wait)
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+        assert not wakeup.is_set()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wakeup.wait)
+        await anyio.wait_all_tasks_blocked()
+        # Set in the same moment, in both orders: who was cancelled has not run yet.
+        tasks.cancel_scope.cancel()
+        wakeup.set()
+    wakeup = Wakeup()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wakeup.wait)
+        await anyio.wait_all_tasks_blocked()
+        wakeup.set()
+        tasks.cancel_scope.cancel()
+    assert wakeup.is_set()
+
+
+async def test_a_second_task_that_waits_is_refused() -> None:
+    wakeup = Wakeup()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wakeup.wait)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(RuntimeError, match="another task"):
+            await wakeup.wait()
+        wakeup.set()
+
+
+def test_a_guest_of_asyncio_is_trio() -> None:
+    """Both event loops run in the thread."""
+
+    async def wakes_itself() -> int:
+        wakeup = Wakeup()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wakeup.wait)
+            await trio.testing.wait_all_tasks_blocked()
+            wakeup.set()
+        return current_task_id() - id(trio.lowlevel.current_task())
+
+    async def host() -> int:
+        over: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        trio.lowlevel.start_guest_run(
+            wakes_itself,
+            run_sync_soon_threadsafe=asyncio.get_running_loop().call_soon_threadsafe,
+            done_callback=over.set_result,
+        )
+        wakeup = Wakeup()
+        asyncio.get_running_loop().call_soon(wakeup.set)
+        await wakeup.wait()
+        difference: int = (await over).unwrap()
+        return difference
+
+    assert asyncio.run(host()) == 0
+
+
+def steps(call: Callable[[], object]) -> int:
+    """How many instructions of Python a call takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+async def test_to_begin_a_wait_costs_the_same_however_many_wait() -> None:
+    guard, recipe = TaskGuard(), object()
+
+    async def wait() -> None:
+        guard.enter(recipe, forever=True)
+        await anyio.sleep_forever()
+
+    def enter_and_leave() -> None:
+        guard.leave(guard.enter(recipe, forever=True), recipe)
+
+    alone = steps(enter_and_leave)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(50):
+            tasks.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        assert steps(enter_and_leave) == alone
+        tasks.cancel_scope.cancel()
