@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import json
 from dataclasses import dataclass
 
 import anyio
@@ -247,6 +249,17 @@ async def while_it_is_away(
     await lost.wait()
     await rival.publish({"b": b"1"})
     wire.release()
+
+
+async def test_no_two_calls_have_the_same_name() -> None:
+    """By it a call knows its own version; one of an earlier `Config` may still be on its way."""
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        for low in range(3):
+            await limits(client).publish({"low": b"%d" % low})
+            gc.collect()
+        history = await client.get_children(f"{PATH}/history")
+        entries = [(await client.get(f"{PATH}/history/{name}"))[0] for name in history]
+        assert len({json.loads(entry)["author"] for entry in entries}) == 3
 
 
 async def test_somebody_else_was_quicker_while_the_answer_was_lost() -> None:

@@ -57,13 +57,6 @@ fit into a packet (`jute.maxbuffer`, 1 MiB unless configured otherwise)."""
 MAX_KEYS = 1000
 
 
-class _Calls:
-    """How many calls of a session have published: with its id, that names each of them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
 @final
 class Config(Generic[T]):
     """A configuration: several keys, published together, followed as one value.
@@ -150,7 +143,6 @@ class Config(Generic[T]):
         self._max_size = checked_count("max_size", max_size, most=1 << 30)
         self._rng = checked_rng(rng)
         self._acl = checked_acl(acl)
-        self._calls = client.shared(path, _Calls)
 
     def __repr__(self) -> str:
         return f"<Config {self._path}>"
@@ -261,8 +253,7 @@ class Config(Generic[T]):
         self, change: Callable[[dict[str, bytes]], dict[str, bytes]], version: int | None
     ) -> int:
         client = self._client
-        self._calls.count += 1
-        author = f"{client.session_id & (1 << 64) - 1:016x}-{self._calls.count}"
+        author = f"{client.session_id & (1 << 64) - 1:016x}-{client.serial()}"
         doubt: ConnectionLossError | SessionExpiredError | None = None
         attempted = failures = 0
         has_caught_up = False
