@@ -5,275 +5,283 @@ async with aiolead.connect("zk1,zk2,zk3/app") as client:
     async with election.leadership() as term:
         await run_scheduler(fencing_token=term.token)
 
-This module holds the public names and nothing else. `aiolead.abc` is the seam for other clients,
-`aiolead.testing` has servers to test against.
+This module holds the public names and nothing else; a module behind it is imported when the first
+of its names is used, so that a program pays for the recipes that it uses. `aiolead.abc` is the seam
+for other clients, `aiolead.testing` has servers to test against.
 """
 
-from ._client.client import Client
-from ._client.connect import (
-    Connection,
-    connect,
-)
-from ._client.features import Feature
-from ._client.fenced import (
-    Fence,
-    FencedTransaction,
-)
-from ._client.lease import ClientLease
-from ._client.reads import Reads
-from ._client.reply import PendingReply
-from ._client.sasl import SASL
-from ._client.sources import Hosts
-from ._client.states import (
-    SessionChange,
-    SessionStates,
-)
-from ._client.stream import WatchStream
-from ._client.telling import ClientStatistics
-from ._client.tls import TLS
-from ._client.transaction import Transaction
-from ._client.view import (
-    ChildrenView,
-    DataView,
-    View,
-)
-from ._client.watch import ClientWatch
-from ._client.watchdog import (
-    OverdueHold,
-    Overrun,
-    Watchdog,
-)
-from ._recipes.barrier import Barrier
-from ._recipes.board.board import TaskBoard
-from ._recipes.board.states import (
-    TaskPhase,
-    TaskResult,
-    TaskState,
-)
-from ._recipes.board.task import Task
-from ._recipes.board.view import BoardView
-from ._recipes.campaign import (
-    Campaign,
-    CampaignState,
-    Phase,
-)
-from ._recipes.codec import Codec
-from ._recipes.condition import (
-    Condition,
-    ConditionContext,
-    ConditionHeld,
-    ConditionTryContext,
-)
-from ._recipes.config.config import Config
-from ._recipes.config.snapshot import (
-    ConfigVersion,
-    Published,
-)
-from ._recipes.config.view import ConfigView
-from ._recipes.context import (
-    TenureContext,
-    TryContext,
-)
-from ._recipes.counter import Counter
-from ._recipes.discovery.instance import (
-    ServiceInstance,
-    ServiceType,
-)
-from ._recipes.discovery.picker import (
-    DownPolicy,
-    Picker,
-    Source,
-)
-from ._recipes.discovery.registry import (
-    Registration,
-    ServiceRegistry,
-    ServiceView,
-)
-from ._recipes.discovery.strategies import (
-    ConsistentHash,
-    LeastLoaded,
-    RoundRobin,
-    Strategy,
-    WeightedRandom,
-)
-from ._recipes.double_barrier.double_barrier import (
-    BarrierContext,
-    BarrierMember,
-    DoubleBarrier,
-)
-from ._recipes.election import Election
-from ._recipes.exclusive import ExclusiveLock
-from ._recipes.following import Following
-from ._recipes.layout import Layout
-from ._recipes.lock import Lock
-from ._recipes.membership.entries import Entries
-from ._recipes.membership.group import (
-    ChangeKind,
-    Group,
-    Member,
-    MemberChange,
-    Membership,
-    MembersView,
-)
-from ._recipes.membership.node import (
-    KeptNode,
-    NodeState,
-    PersistentNode,
-)
-from ._recipes.membership.partitioner import Partitioner
-from ._recipes.multi import (
-    Holdable,
-    MultiContext,
-    MultiHeld,
-    MultiLock,
-    MultiTryContext,
-)
-from ._recipes.names import (
-    HeldName,
-    UniqueNames,
-)
-from ._recipes.observer import (
-    ElectionObserver,
-    ElectionState,
-)
-from ._recipes.queues.claimed import (
-    Claimed,
-    QueueItem,
-)
-from ._recipes.queues.consuming import Consumption
-from ._recipes.queues.queue import (
-    DelayQueue,
-    PriorityQueue,
-    Queue,
-)
-from ._recipes.read_write import (
-    ReadLock,
-    ReadWriteLock,
-    WriteHeld,
-    WriteLock,
-)
-from ._recipes.reentrant import (
-    ReentrantContext,
-    ReentrantLock,
-    ReentrantTryContext,
-)
-from ._recipes.semaphore.semaphore import Semaphore
-from ._recipes.sequence import SequenceAllocator
-from ._recipes.sequence_range import SequenceWarning
-from ._recipes.shared_value import (
-    SharedValue,
-    SharedValueView,
-    Versioned,
-)
-from ._recipes.strangers import Stranger, strangers
-from ._recipes.tenure import (
-    Held,
-    Tenure,
-    TenureStatistics,
-    Term,
-)
-from ._recipes.tree.cache import TreeCache
-from ._recipes.tree.copy import (
-    TreeEvent,
-    TreeEvents,
-    TreeEventType,
-    TreeNode,
-)
-from .errors import (
-    AcquireTimeout,
-    AioleadError,
-    AlreadyHeldError,
-    APIError,
-    AuthFailedError,
-    BadArgumentsError,
-    BadVersionError,
-    BarrierLost,
-    Blame,
-    ClaimLost,
-    ClientClosedError,
-    ConfigurationError,
-    ConnectFailed,
-    ConnectionLossError,
-    CoordinationError,
-    CounterOverflowError,
-    DataInconsistencyError,
-    EphemeralOnLocalSessionError,
-    Fenced,
-    InvalidACLError,
-    InvalidConnectStringError,
-    InvalidDataError,
-    InvalidPathError,
-    LeadershipLost,
-    LocalWireError,
-    LockLost,
-    LossReason,
-    MarshallingError,
-    MixedLayoutError,
-    NewConfigNoQuorumError,
-    NoAuthError,
-    NoChildrenForEphemeralsError,
-    NodeExistsError,
-    NoNodeError,
-    NotEmptyError,
-    NotReadOnlyError,
-    NoWatcherError,
-    OperationTimeoutError,
-    Outcome,
-    QueueFullError,
-    QuotaExceededError,
-    ReconfigDisabledError,
-    ReconfigInProgressError,
-    RemoteWireError,
-    RequestTimeoutError,
-    RolledBackError,
-    RuntimeInconsistencyError,
-    SequenceExhaustedError,
-    ServerError,
-    SessionError,
-    SessionExpiredError,
-    SessionMovedError,
-    SystemFaultError,
-    TenureLost,
-    ThrottledOpError,
-    TooManyRequestsError,
-    TransactionError,
-    TransportError,
-    TreeTooLargeError,
-    UnimplementedError,
-    UnknownServerError,
-    UnsupportedError,
-    UpgradeError,
-    UsageError,
-    WireError,
-)
-from .events import (
-    Event,
-    EventName,
-)
-from .model import (
-    ACL,
-    ANYONE,
-    CREATOR_ALL_ACL,
-    OPEN_ACL_UNSAFE,
-    READ_ACL_UNSAFE,
-    Auth,
-    Created,
-    CreateMode,
-    EnsembleConfig,
-    EventType,
-    Identity,
-    Missed,
-    MissedReason,
-    Participant,
-    Permission,
-    Quota,
-    QuotaUsage,
-    ServerSpec,
-    SessionCredentials,
-    SessionState,
-    Stat,
-    WatchEvent,
-)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._client.client import Client
+    from ._client.connect import (
+        Connection,
+        connect,
+    )
+    from ._client.features import Feature
+    from ._client.fenced import (
+        Fence,
+        FencedTransaction,
+    )
+    from ._client.lease import ClientLease
+    from ._client.reads import Reads
+    from ._client.reply import PendingReply
+    from ._client.sasl import SASL
+    from ._client.sources import Hosts
+    from ._client.states import (
+        SessionChange,
+        SessionStates,
+    )
+    from ._client.stream import WatchStream
+    from ._client.telling import ClientStatistics
+    from ._client.tls import TLS
+    from ._client.transaction import Transaction
+    from ._client.view import (
+        ChildrenView,
+        DataView,
+        View,
+    )
+    from ._client.watch import ClientWatch
+    from ._client.watchdog import (
+        OverdueHold,
+        Overrun,
+        Watchdog,
+    )
+    from ._recipes.barrier import Barrier
+    from ._recipes.board.board import TaskBoard
+    from ._recipes.board.states import (
+        TaskPhase,
+        TaskResult,
+        TaskState,
+    )
+    from ._recipes.board.task import Task
+    from ._recipes.board.view import BoardView
+    from ._recipes.campaign import (
+        Campaign,
+        CampaignState,
+        Phase,
+    )
+    from ._recipes.codec import Codec
+    from ._recipes.condition import (
+        Condition,
+        ConditionContext,
+        ConditionHeld,
+        ConditionTryContext,
+    )
+    from ._recipes.config.config import Config
+    from ._recipes.config.snapshot import (
+        ConfigVersion,
+        Published,
+    )
+    from ._recipes.config.view import ConfigView
+    from ._recipes.context import (
+        TenureContext,
+        TryContext,
+    )
+    from ._recipes.counter import Counter
+    from ._recipes.discovery.instance import (
+        ServiceInstance,
+        ServiceType,
+    )
+    from ._recipes.discovery.picker import (
+        DownPolicy,
+        Picker,
+        Source,
+    )
+    from ._recipes.discovery.registry import (
+        Registration,
+        ServiceRegistry,
+        ServiceView,
+    )
+    from ._recipes.discovery.strategies import (
+        ConsistentHash,
+        LeastLoaded,
+        RoundRobin,
+        Strategy,
+        WeightedRandom,
+    )
+    from ._recipes.double_barrier.double_barrier import (
+        BarrierContext,
+        BarrierMember,
+        DoubleBarrier,
+    )
+    from ._recipes.election import Election
+    from ._recipes.exclusive import ExclusiveLock
+    from ._recipes.following import Following
+    from ._recipes.layout import Layout
+    from ._recipes.lock import Lock
+    from ._recipes.membership.entries import Entries
+    from ._recipes.membership.group import (
+        ChangeKind,
+        Group,
+        Member,
+        MemberChange,
+        Membership,
+        MembersView,
+    )
+    from ._recipes.membership.node import (
+        KeptNode,
+        NodeState,
+        PersistentNode,
+    )
+    from ._recipes.membership.partitioner import Partitioner
+    from ._recipes.multi import (
+        Holdable,
+        MultiContext,
+        MultiHeld,
+        MultiLock,
+        MultiTryContext,
+    )
+    from ._recipes.names import (
+        HeldName,
+        UniqueNames,
+    )
+    from ._recipes.observer import (
+        ElectionObserver,
+        ElectionState,
+    )
+    from ._recipes.queues.claimed import (
+        Claimed,
+        QueueItem,
+    )
+    from ._recipes.queues.consuming import Consumption
+    from ._recipes.queues.queue import (
+        DelayQueue,
+        PriorityQueue,
+        Queue,
+    )
+    from ._recipes.read_write import (
+        ReadLock,
+        ReadWriteLock,
+        WriteHeld,
+        WriteLock,
+    )
+    from ._recipes.reentrant import (
+        ReentrantContext,
+        ReentrantLock,
+        ReentrantTryContext,
+    )
+    from ._recipes.semaphore.semaphore import Semaphore
+    from ._recipes.sequence import SequenceAllocator
+    from ._recipes.sequence_range import SequenceWarning
+    from ._recipes.shared_value import (
+        SharedValue,
+        SharedValueView,
+        Versioned,
+    )
+    from ._recipes.strangers import Stranger, strangers
+    from ._recipes.tenure import (
+        Held,
+        Tenure,
+        TenureStatistics,
+        Term,
+    )
+    from ._recipes.tree.cache import TreeCache
+    from ._recipes.tree.copy import (
+        TreeEvent,
+        TreeEvents,
+        TreeEventType,
+        TreeNode,
+    )
+    from .errors import (
+        AcquireTimeout,
+        AioleadError,
+        AlreadyHeldError,
+        APIError,
+        AuthFailedError,
+        BadArgumentsError,
+        BadVersionError,
+        BarrierLost,
+        Blame,
+        ClaimLost,
+        ClientClosedError,
+        ConfigurationError,
+        ConnectFailed,
+        ConnectionLossError,
+        CoordinationError,
+        CounterOverflowError,
+        DataInconsistencyError,
+        EphemeralOnLocalSessionError,
+        Fenced,
+        InvalidACLError,
+        InvalidConnectStringError,
+        InvalidDataError,
+        InvalidPathError,
+        LeadershipLost,
+        LocalWireError,
+        LockLost,
+        LossReason,
+        MarshallingError,
+        MixedLayoutError,
+        NewConfigNoQuorumError,
+        NoAuthError,
+        NoChildrenForEphemeralsError,
+        NodeExistsError,
+        NoNodeError,
+        NotEmptyError,
+        NotReadOnlyError,
+        NoWatcherError,
+        OperationTimeoutError,
+        Outcome,
+        QueueFullError,
+        QuotaExceededError,
+        ReconfigDisabledError,
+        ReconfigInProgressError,
+        RemoteWireError,
+        RequestTimeoutError,
+        RolledBackError,
+        RuntimeInconsistencyError,
+        SequenceExhaustedError,
+        ServerError,
+        SessionError,
+        SessionExpiredError,
+        SessionMovedError,
+        SystemFaultError,
+        TenureLost,
+        ThrottledOpError,
+        TooManyRequestsError,
+        TransactionError,
+        TransportError,
+        TreeTooLargeError,
+        UnimplementedError,
+        UnknownServerError,
+        UnsupportedError,
+        UpgradeError,
+        UsageError,
+        WireError,
+    )
+    from .events import (
+        Event,
+        EventName,
+    )
+    from .model import (
+        ACL,
+        ANYONE,
+        CREATOR_ALL_ACL,
+        OPEN_ACL_UNSAFE,
+        READ_ACL_UNSAFE,
+        Auth,
+        Created,
+        CreateMode,
+        EnsembleConfig,
+        EventType,
+        Identity,
+        Missed,
+        MissedReason,
+        Participant,
+        Permission,
+        Quota,
+        QuotaUsage,
+        ServerSpec,
+        SessionCredentials,
+        SessionState,
+        Stat,
+        WatchEvent,
+    )
+else:
+    # Checkers are not to take any name for one that there is.
+    from ._names import imported as __getattr__  # noqa: F401 - Python asks for it
+    from ._names import names as __dir__  # noqa: F401
 
 __all__ = [
     "ACL",

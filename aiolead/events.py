@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import logging
 import time
-from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -159,7 +158,7 @@ class EventHub:
     def _guarded(self, number: int, sink: EventSink, event: Event) -> None:
         try:
             sink(event)
-        except (Exception, CancelledError):
+        except (Exception, _asyncios_cancellation()):
             # Nobody can cancel a plain function: it comes from what the sink itself has looked at.
             if number in self._complained:
                 return
@@ -168,6 +167,13 @@ class EventHub:
 
 
 _RECIPES = LOGGERS["tenure"]
+
+
+def _asyncios_cancellation() -> type[BaseException]:
+    # Asked for only where something is raised: programs on trio have no use for all of asyncio.
+    from asyncio import CancelledError
+
+    return CancelledError
 
 
 def _log(event: Event) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import enum
-import hashlib
 import ipaddress
 from dataclasses import dataclass, field
 
@@ -254,6 +253,8 @@ class Auth:
         except UnicodeDecodeError:
             raise ConfigurationError("credential: must be UTF-8 for the scheme digest") from None
         # The hash is what ZooKeeper's DigestAuthenticationProvider stores; its strength is theirs.
+        import hashlib
+
         digest = base64.b64encode(hashlib.sha1(self.credential, usedforsecurity=False).digest())
         return ACL(permissions, "digest", f"{user}:{digest.decode()}")
 

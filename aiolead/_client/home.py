@@ -11,14 +11,12 @@ take from them what the parent is to read: so in the child they are replaced by 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from anyio.abc import ByteStream, SocketAttribute
@@ -35,12 +33,15 @@ _sockets: dict[int, tuple[Any, Any]] = {}
 def _in_child() -> None:
     global _process
     _process = object()
-    with Path(os.devnull).open("rb+", buffering=0) as nothing:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
         for fileno, ends in _sockets.items():
             if _ends(fileno) == ends:
                 # Closed, it would be taken out of the event loop's epoll, which is the parent's as
                 # well; and the number might be used again before the stream closes it.
-                os.dup2(nothing.fileno(), fileno)
+                os.dup2(nothing, fileno)
+    finally:
+        os.close(nothing)
     _sockets.clear()
 
 
@@ -116,10 +117,13 @@ class Home:
 
 def _loop_teller() -> Callable[[], object]:
     """What tells the running event loop, and raises `RuntimeError` where there is none."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        # Trio then. It is no dependency, but whoever runs on it has it.
-        teller: Callable[[], object] = sys.modules["trio"].lowlevel.current_trio_token
-        return teller
-    return asyncio.get_running_loop
+    teller: Callable[[], object]
+    # Neither is imported here: whoever runs on one of them has it, and may do without the other.
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None:
+        teller = asyncio.get_running_loop
+        with contextlib.suppress(RuntimeError):
+            teller()
+            return teller
+    teller = sys.modules["trio"].lowlevel.current_trio_token
+    return teller

@@ -10,7 +10,6 @@ from typing import Protocol, final
 import anyio
 import anyio.to_thread
 
-from .._wire.digest_md5 import DigestMD5
 from ..errors import ConfigurationError
 from .kerberos import Kerberos, find_gssapi
 
@@ -100,6 +99,8 @@ class SASL:
         """For a login on a new connection to a server with that name."""
         if self.mechanism == "GSSAPI":
             return Kerberos(self.service, self.host or host, self.user)
+        from .._wire.digest_md5 import DigestMD5
+
         return DigestMD5(self.user or "", self._password)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import final
 
 import anyio
@@ -72,7 +71,7 @@ class Hosts:
         """
         if not isinstance(path, (str, os.PathLike)):
             raise ConfigurationError(f"path: must be a path, not {path!r}")
-        file = anyio.Path(Path(path))
+        file = anyio.Path(path)
         return cls._checked(file.read_text, f"the file {file}", refresh, chroot)
 
     @classmethod

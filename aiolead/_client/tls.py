@@ -7,7 +7,6 @@ import os
 import ssl
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import final
 
 import anyio
@@ -81,6 +80,8 @@ class TLS:
         Raises:
             ConfigurationError: they cannot be read, or are not what they should be.
         """
+        from pathlib import Path
+
         for name in ("ca", "cert", "key"):
             if (path := getattr(self, name)) is not None:
                 try:
@@ -131,7 +132,7 @@ def _stamp(files: tuple[FilePath, ...]) -> Stamp:
     stamp: list[tuple[int, int, int] | None] = []
     for path in files:
         try:
-            found = Path(path).stat()
+            found = os.stat(path)  # noqa: PTH116 - pathlib is imported where it is used
         except OSError:
             stamp.append(None)
         else:

@@ -17,6 +17,7 @@ path follows from how each one reads a name:
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from typing import final
 
@@ -79,9 +80,12 @@ def matcher(*patterns: str) -> re.Pattern[str]:
     return re.compile(f"(?:{'|'.join(patterns)}){NUMBER}", re.ASCII)
 
 
-_MATCHERS = {kind: matcher(kind.pattern) for kind in Kind}
+@functools.cache
+def _matchers() -> tuple[tuple[Kind, re.Pattern[str]], ...]:
+    # Compiled for the first name that is not one of ours: few programs ever see one.
+    return tuple((kind, matcher(kind.pattern)) for kind in Kind)
 
 
 def kind_of(name: str) -> Kind | None:
     """Whose name it is; None if it is nobody's that is known here."""
-    return next((kind for kind, names in _MATCHERS.items() if names.fullmatch(name)), None)
+    return next((kind for kind, names in _matchers() if names.fullmatch(name)), None)

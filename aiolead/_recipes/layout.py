@@ -10,6 +10,7 @@ that does not fit it is refused.
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,23 +55,26 @@ class _Identity(enum.Enum):
                 return f"{unsigned - (unsigned >> 63 << 64)}-"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Form:
     """What the server appends the number to: head, identity, tail."""
 
     head: str
     tail: str
     identity: _Identity
-    ours: re.Pattern[str] = field(init=False)
-    """Names that we could have given: the identity is its first group, the number the second."""
-    theirs: re.Pattern[str] = field(init=False)
-    """Names of this form that anybody could have given."""
 
-    def __post_init__(self) -> None:
+    # Compiled at the first use, of which most forms see none.
+
+    @functools.cached_property
+    def ours(self) -> re.Pattern[str]:
+        """Names that we could have given: first group the identity, second the number."""
         head, tail = re.escape(self.head), re.escape(self.tail)
-        ours = f"{head}({self.identity.value}){tail}([0-9]{{10}})"
-        object.__setattr__(self, "ours", re.compile(ours, re.ASCII))
-        object.__setattr__(self, "theirs", matcher(f"{head}.*{tail}"))
+        return re.compile(f"{head}({self.identity.value}){tail}([0-9]{{10}})", re.ASCII)
+
+    @functools.cached_property
+    def theirs(self) -> re.Pattern[str]:
+        """Names of this form that anybody could have given."""
+        return matcher(f"{re.escape(self.head)}.*{re.escape(self.tail)}")
 
     @classmethod
     def of(cls, pattern: str, identity: _Identity = _Identity.HEX) -> _Form:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..errors import RemoteWireError
 from .codes import PROTOCOL_VERSION
 from .jute import Reader, Writer
+from .record import Record, record
 
 REPLY_HEADER = 16
 """Bytes of a `ReplyHeader`: less than a `ConnectResponse` has."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectRequest:
+@record
+class ConnectRequest(Record):
     """Asks for a session: a new one where `session_id` is 0."""
 
     last_zxid_seen: int
@@ -40,8 +41,8 @@ class ConnectRequest:
         return cls(zxid, timeout, session, password, read_only, version)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectResponse:
+@record
+class ConnectResponse(Record):
     """Grants a session, with the timeout that the server chose.
 
     A session that is over is refused with a timeout of 0 and the id 0.

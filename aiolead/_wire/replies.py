@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..errors import RemoteWireError
 from ..model import ACL, Stat
 from .codes import KEEPER_STATE_CONNECTED, OpCode
 from .jute import Reader, Writer
+from .record import Record, record
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyHeader:
+@record
+class ReplyHeader(Record):
     xid: int
     zxid: int
     err: int
@@ -27,8 +28,8 @@ class ReplyHeader:
         return cls(r.i32(), r.i64(), r.i32())
 
 
-@dataclass(frozen=True, slots=True)
-class WatcherEvent:
+@record
+class WatcherEvent(Record):
     """A watch fired. Its header has the xid -1, and from 3.9 the zxid of the change."""
 
     type: int
@@ -46,8 +47,8 @@ class WatcherEvent:
         return cls(type_, r.text(), state)
 
 
-@dataclass(frozen=True, slots=True)
-class PathReply:
+@record
+class PathReply(Record):
     """To `CREATE` and `SYNC`."""
 
     path: str
@@ -60,8 +61,8 @@ class PathReply:
         return cls(r.text())
 
 
-@dataclass(frozen=True, slots=True)
-class CreateReply:
+@record
+class CreateReply(Record):
     """To `CREATE2`, `CREATE_CONTAINER` and `CREATE_TTL`."""
 
     path: str
@@ -76,8 +77,8 @@ class CreateReply:
         return cls(r.text(), r.stat())
 
 
-@dataclass(frozen=True, slots=True)
-class StatReply:
+@record
+class StatReply(Record):
     """To `EXISTS`, `SET_DATA` and `SET_ACL`."""
 
     stat: Stat
@@ -90,8 +91,8 @@ class StatReply:
         return cls(r.stat())
 
 
-@dataclass(frozen=True, slots=True)
-class DataReply:
+@record
+class DataReply(Record):
     """To `GET_DATA`."""
 
     data: bytes = field(repr=False)
@@ -106,8 +107,8 @@ class DataReply:
         return cls(r.blob(), r.stat())
 
 
-@dataclass(frozen=True, slots=True)
-class ACLReply:
+@record
+class ACLReply(Record):
     """To `GET_ACL`."""
 
     acl: tuple[ACL, ...]
@@ -122,8 +123,8 @@ class ACLReply:
         return cls(r.acls(), r.stat())
 
 
-@dataclass(frozen=True, slots=True)
-class NamesReply:
+@record
+class NamesReply(Record):
     """To `GET_CHILDREN` and `GET_EPHEMERALS`."""
 
     names: Sequence[str]
@@ -136,8 +137,8 @@ class NamesReply:
         return cls(r.texts())
 
 
-@dataclass(frozen=True, slots=True)
-class ChildrenReply:
+@record
+class ChildrenReply(Record):
     """To `GET_CHILDREN2`."""
 
     names: Sequence[str]
@@ -152,8 +153,8 @@ class ChildrenReply:
         return cls(r.texts(), r.stat())
 
 
-@dataclass(frozen=True, slots=True)
-class TokenReply:
+@record
+class TokenReply(Record):
     """To `SASL`: the server's token; null where it has no SASL, or nothing more to say."""
 
     token: bytes = field(repr=False)
@@ -166,15 +167,15 @@ class TokenReply:
         return cls(r.blob())
 
 
-@dataclass(frozen=True, slots=True)
-class DoneResult:
+@record
+class DoneResult(Record):
     """In a transaction: a `CHECK` or `DELETE` that worked."""
 
     op: OpCode
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorResult:
+@record
+class ErrorResult(Record):
     """In a transaction that failed: the code of each operation; 0 for one that was undone."""
 
     code: int
@@ -183,8 +184,8 @@ class ErrorResult:
 MultiResult = DoneResult | ErrorResult | PathReply | CreateReply | StatReply
 
 
-@dataclass(frozen=True, slots=True)
-class MultiReply:
+@record
+class MultiReply(Record):
     """To `MULTI`: one result per operation, in order, each with the operation it answers."""
 
     results: tuple[tuple[OpCode, MultiResult], ...]
@@ -230,8 +231,8 @@ class MultiReply:
             results.append((OpCode(code), result))
 
 
-@dataclass(frozen=True, slots=True)
-class NumberReply:
+@record
+class NumberReply(Record):
     """To `GET_ALL_CHILDREN_NUMBER`, and to `ADD_WATCH`, where it is always 0."""
 
     number: int
@@ -244,8 +245,8 @@ class NumberReply:
         return cls(r.i32())
 
 
-@dataclass(frozen=True, slots=True)
-class WhoAmIReply:
+@record
+class WhoAmIReply(Record):
     """To `WHO_AM_I`: schemes with the names of the users."""
 
     users: Sequence[tuple[str, str]]
@@ -264,8 +265,8 @@ class WhoAmIReply:
 ReadResult = DataReply | NamesReply | ErrorResult
 
 
-@dataclass(frozen=True, slots=True)
-class MultiReadReply:
+@record
+class MultiReadReply(Record):
     """To `MULTI_READ`: one result per read, in order; one that failed does not harm the others."""
 
     results: Sequence[ReadResult]

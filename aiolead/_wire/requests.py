@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from ..errors import LocalWireError, RemoteWireError
 from ..model import ACL
 from .codes import OpCode
 from .jute import Reader, Writer
+from .record import Record, record
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+@record
+class RequestHeader(Record):
     xid: int
     op: int
 
@@ -25,8 +26,8 @@ class RequestHeader:
         return cls(r.i32(), r.i32())
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+@record
+class Create(Record):
     """A create in any mode: the operation on the wire follows from flags and ttl.
 
     Always of the kind that is answered with the new znode's Stat, except as `CREATE`, which old
@@ -56,8 +57,8 @@ class Create:
         return cls(path, data, acl, flags, r.i64() if op is OpCode.CREATE_TTL else -1, op)
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+@record
+class Delete(Record):
     op: ClassVar[OpCode] = OpCode.DELETE
     path: str
     version: int
@@ -71,8 +72,8 @@ class Delete:
         return cls(r.text(), r.i32())
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+@record
+class Exists(Record):
     op: ClassVar[OpCode] = OpCode.EXISTS
     path: str
     watch: bool = False
@@ -86,8 +87,8 @@ class Exists:
         return cls(r.text(), r.flag())
 
 
-@dataclass(frozen=True, slots=True)
-class GetData:
+@record
+class GetData(Record):
     op: ClassVar[OpCode] = OpCode.GET_DATA
     path: str
     watch: bool = False
@@ -101,8 +102,8 @@ class GetData:
         return cls(r.text(), r.flag())
 
 
-@dataclass(frozen=True, slots=True)
-class SetData:
+@record
+class SetData(Record):
     op: ClassVar[OpCode] = OpCode.SET_DATA
     path: str
     data: bytes = field(repr=False)
@@ -118,8 +119,8 @@ class SetData:
         return cls(r.text(), r.blob(), r.i32())
 
 
-@dataclass(frozen=True, slots=True)
-class GetACL:
+@record
+class GetACL(Record):
     op: ClassVar[OpCode] = OpCode.GET_ACL
     path: str
 
@@ -131,8 +132,8 @@ class GetACL:
         return cls(r.text())
 
 
-@dataclass(frozen=True, slots=True)
-class SetACL:
+@record
+class SetACL(Record):
     op: ClassVar[OpCode] = OpCode.SET_ACL
     path: str
     acl: tuple[ACL, ...]
@@ -148,8 +149,8 @@ class SetACL:
         return cls(r.text(), r.acls(), r.i32())
 
 
-@dataclass(frozen=True, slots=True)
-class GetChildren:
+@record
+class GetChildren(Record):
     """The names of the children, with the parent's Stat where `op` is `GET_CHILDREN2`."""
 
     path: str
@@ -165,8 +166,8 @@ class GetChildren:
         return cls(r.text(), r.flag(), op)
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+@record
+class Sync(Record):
     op: ClassVar[OpCode] = OpCode.SYNC
     path: str
 
@@ -178,8 +179,8 @@ class Sync:
         return cls(r.text())
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+@record
+class Check(Record):
     """Only within a transaction."""
 
     op: ClassVar[OpCode] = OpCode.CHECK
@@ -195,8 +196,8 @@ class Check:
         return cls(r.text(), r.i32())
 
 
-@dataclass(frozen=True, slots=True)
-class AddWatch:
+@record
+class AddWatch(Record):
     """Sets a watch that fires again and again (3.6); its path need not exist."""
 
     op: ClassVar[OpCode] = OpCode.ADD_WATCH
@@ -212,8 +213,8 @@ class AddWatch:
         return cls(r.text(), r.i32())
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveWatches:
+@record
+class RemoveWatches(Record):
     op: ClassVar[OpCode] = OpCode.REMOVE_WATCHES
     path: str
     type: int
@@ -227,8 +228,8 @@ class RemoveWatches:
         return cls(r.text(), r.i32())
 
 
-@dataclass(frozen=True, slots=True)
-class SetWatches:
+@record
+class SetWatches(Record):
     """Re-arms the watches of an earlier connection, relative to what that one had seen.
 
     `persistent` and `recursive` need `SET_WATCHES2` (3.6); without them the older `SET_WATCHES`,
@@ -271,24 +272,24 @@ class SetWatches:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+@record
+class Ping(Record):
     op: ClassVar[OpCode] = OpCode.PING
 
     def write(self, w: Writer) -> None:
         pass
 
 
-@dataclass(frozen=True, slots=True)
-class CloseSession:
+@record
+class CloseSession(Record):
     op: ClassVar[OpCode] = OpCode.CLOSE_SESSION
 
     def write(self, w: Writer) -> None:
         pass
 
 
-@dataclass(frozen=True, slots=True)
-class AuthPacket:
+@record
+class AuthPacket(Record):
     op: ClassVar[OpCode] = OpCode.AUTH
     scheme: str
     credential: bytes = field(repr=False)
@@ -304,8 +305,8 @@ class AuthPacket:
         return cls(r.text(), r.blob())
 
 
-@dataclass(frozen=True, slots=True)
-class Sasl:
+@record
+class Sasl(Record):
     """A token of a SASL exchange."""
 
     op: ClassVar[OpCode] = OpCode.SASL
@@ -319,8 +320,8 @@ class Sasl:
         return cls(r.blob())
 
 
-@dataclass(frozen=True, slots=True)
-class GetEphemerals:
+@record
+class GetEphemerals(Record):
     """The paths of the session's ephemeral znodes that start with a prefix (3.6)."""
 
     op: ClassVar[OpCode] = OpCode.GET_EPHEMERALS
@@ -334,8 +335,8 @@ class GetEphemerals:
         return cls(r.text())
 
 
-@dataclass(frozen=True, slots=True)
-class GetAllChildrenNumber:
+@record
+class GetAllChildrenNumber(Record):
     """How many znodes are below a path, at any depth (3.6)."""
 
     op: ClassVar[OpCode] = OpCode.GET_ALL_CHILDREN_NUMBER
@@ -349,8 +350,8 @@ class GetAllChildrenNumber:
         return cls(r.text())
 
 
-@dataclass(frozen=True, slots=True)
-class WhoAmI:
+@record
+class WhoAmI(Record):
     """Which identities the connection has shown (3.7)."""
 
     op: ClassVar[OpCode] = OpCode.WHO_AM_I
@@ -362,8 +363,8 @@ class WhoAmI:
 ReadOp = GetData | GetChildren
 
 
-@dataclass(frozen=True, slots=True)
-class MultiRead:
+@record
+class MultiRead(Record):
     """Several reads at one moment (3.6). Each `GetChildren` is a `GET_CHILDREN`."""
 
     op: ClassVar[OpCode] = OpCode.MULTI_READ
@@ -391,8 +392,8 @@ class MultiRead:
                     raise RemoteWireError(f"operation {code} among reads")
 
 
-@dataclass(frozen=True, slots=True)
-class Reconfig:
+@record
+class Reconfig(Record):
     """Changes who belongs to the ensemble: by who comes and goes, or as a whole.
 
     Attributes:
@@ -426,8 +427,8 @@ class Reconfig:
 MultiOp = Create | Delete | SetData | Check
 
 
-@dataclass(frozen=True, slots=True)
-class Multi:
+@record
+class Multi(Record):
     """A transaction: all of the operations are applied, or none is."""
 
     op: ClassVar[OpCode] = OpCode.MULTI

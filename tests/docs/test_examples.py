@@ -308,7 +308,7 @@ def test_members_see_each_other_come_and_go(hosts: str) -> None:
     with Program("examples/who_is_there.py", "anna", hosts=hosts) as anna:
         anna.wait_for("joined: anna")
         with Program("examples/who_is_there.py", "ben", hosts=hosts) as ben:
-            # Not before it is at work does it leave from there; that may be all that anna sees of it.
+            # Only then does it leave from there; it may be all that anna sees of it.
             anna.wait_for("(joined|updated): ben, at work")
             ben.wait_for("joined: anna, at work")
             ben.interrupt()

@@ -8,6 +8,7 @@ import inspect
 import itertools
 import subprocess
 import sys
+import textwrap
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ import aiolead.errors
 import aiolead.model
 import aiolead.paths
 import aiolead.testing
+from aiolead import _names
 
 # What these modules have beside what users hold, make or catch.
 NOT_EXPORTED = {
@@ -122,10 +124,12 @@ INTERNAL = {
 
 
 def _exported_from() -> dict[str, set[str]]:
-    """Which names `aiolead/__init__.py` imports from which module."""
+    """Which names `aiolead/__init__.py` imports from which module, for type checkers."""
     tree = ast.parse(Path(aiolead.__file__).read_text())
+    [checked] = [node for node in tree.body if isinstance(node, ast.If)]
+    assert ast.unparse(checked.test) == "TYPE_CHECKING"
     found: dict[str, set[str]] = {}
-    for node in tree.body:
+    for node in checked.body:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 1
             assert node.module
@@ -159,6 +163,34 @@ def test_exports_are_sorted_and_exactly_what_is_imported() -> None:
     exported = set().union(*_exported_from().values())
     assert sorted(aiolead.__all__) == sorted(exported)
     assert len(aiolead.__all__) == len(exported)
+
+
+def test_what_is_imported_at_first_use_is_what_checkers_see() -> None:
+    assert {module: set(names.split()) for module, names in _names.MODULES.items()} == (
+        _exported_from()
+    )
+
+
+def test_the_package_looks_as_if_all_had_been_imported() -> None:
+    found = _run(
+        """
+        import aiolead, pickle
+        assert set(aiolead.__all__) <= set(dir(aiolead))
+        assert aiolead.errors.NoNodeError is aiolead.NoNodeError
+        assert aiolead.Lock is aiolead.Lock is vars(aiolead)["Lock"]
+        value = aiolead.ACL.world()
+        assert pickle.loads(pickle.dumps(value)) == value
+        assert pickle.loads(pickle.dumps(aiolead.Lock)) is aiolead.Lock
+        assert not hasattr(aiolead, "Lok")
+        from aiolead import *
+        assert Election is aiolead.Election
+        try:
+            from aiolead import Lok
+        except ImportError as error:
+            print(error.name, error)
+        """
+    )
+    assert found.startswith("aiolead cannot import name 'Lok' from 'aiolead'")
 
 
 @pytest.mark.parametrize("module", sorted(_exported_from()))
@@ -267,17 +299,55 @@ def test_signatures_name_public_classes_only(name: str) -> None:
 FACES = ("aiolead.adapters", "aiolead.blocking", "aiolead.cli", "aiolead.testing")
 
 
-def test_importing_it_imports_no_extra() -> None:
-    script = "import sys, aiolead; print(*sorted(sys.modules))"
+def _run(script: str) -> str:
+    """What a script prints, in a process of its own, in which nothing is imported yet."""
     run = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", textwrap.dedent(script)],
         cwd=Path(aiolead.__file__).parents[1],
         capture_output=True,
         text=True,
-        check=True,
     )
-    imported = run.stdout.split()
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def _imported_by(script: str) -> set[str]:
+    """What a script imports that anyio does not import by itself."""
+    return set(
+        _run(
+            f"import sys, anyio\nbefore = set(sys.modules)\n{script}\n"
+            "print(*sorted(set(sys.modules) - before))"
+        ).split()
+    )
+
+
+def _ours(modules: set[str]) -> set[str]:
+    return {module for module in modules if module.partition(".")[0] == "aiolead"}
+
+
+def test_importing_it_imports_next_to_nothing() -> None:
+    imported = _imported_by("import aiolead")
+    assert _ours(imported) == {"aiolead", "aiolead._names"}
+    # The package's own standard library: what any program has.
+    assert imported - _ours(imported) <= {"importlib", "typing"}
+
+
+def test_a_client_and_a_lock_import_what_they_use() -> None:
+    imported = _imported_by("import aiolead; aiolead.connect; aiolead.Lock")
     assert "aiolead._client.client" in imported
+    others = {"board", "config", "discovery", "double_barrier", "membership", "queues", "tree"}
+    others |= {"campaign", "condition", "counter", "election", "multi", "read_write", "semaphore"}
+    recipes = {m.split(".")[2] for m in imported if m.startswith("aiolead._recipes.")}
+    assert "lock" in recipes
+    assert recipes & others == set()
+    # Of the standard library, what is slow to import and has no part in taking a lock.
+    # asyncio is for those who run on it: they have it.
+    unused = {"asyncio", "hashlib", "hmac", "inspect", "json", "pathlib", "secrets", "uuid"}
+    assert imported & unused == set()
+
+
+def test_no_name_imports_an_extra_or_another_face() -> None:
+    imported = _imported_by("from aiolead import *")
     extras = {"opentelemetry", "prometheus_client", "structlog"}
     extras |= {"trio", "cyclopts", "rich", "attrs", "kazoo", "aiozk", "uvloop", "pytest", "gssapi"}
     assert extras & {module.partition(".")[0] for module in imported} == set()

@@ -59,7 +59,7 @@ MUTANTS = (
         name="forks-share-the-connection",
         wrong="A forked child can write to its parent's connection.",
         changes=(
-            Change("_client/home.py", "os.dup2(nothing.fileno(), fileno)", "pass"),
+            Change("_client/home.py", "os.dup2(nothing, fileno)", "pass"),
             Change("_client/connect.py", "if not self._core.is_forked:", "if True:"),
         ),
         tests=HOME,

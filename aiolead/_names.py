@@ -1,0 +1,126 @@
+"""Where the public names are, and their import at the first use: see PEP 562.
+
+Nobody uses all recipes. Importing them all takes longer than `anyio` itself does, in every process
+of a fleet and at every run of a short command.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+MODULES = {
+    "_client.client": "Client",
+    "_client.connect": "Connection connect",
+    "_client.features": "Feature",
+    "_client.fenced": "Fence FencedTransaction",
+    "_client.lease": "ClientLease",
+    "_client.reads": "Reads",
+    "_client.reply": "PendingReply",
+    "_client.sasl": "SASL",
+    "_client.sources": "Hosts",
+    "_client.states": "SessionChange SessionStates",
+    "_client.stream": "WatchStream",
+    "_client.telling": "ClientStatistics",
+    "_client.tls": "TLS",
+    "_client.transaction": "Transaction",
+    "_client.view": "ChildrenView DataView View",
+    "_client.watch": "ClientWatch",
+    "_client.watchdog": "OverdueHold Overrun Watchdog",
+    "_recipes.barrier": "Barrier",
+    "_recipes.board.board": "TaskBoard",
+    "_recipes.board.states": "TaskPhase TaskResult TaskState",
+    "_recipes.board.task": "Task",
+    "_recipes.board.view": "BoardView",
+    "_recipes.campaign": "Campaign CampaignState Phase",
+    "_recipes.codec": "Codec",
+    "_recipes.condition": "Condition ConditionContext ConditionHeld ConditionTryContext",
+    "_recipes.config.config": "Config",
+    "_recipes.config.snapshot": "ConfigVersion Published",
+    "_recipes.config.view": "ConfigView",
+    "_recipes.context": "TenureContext TryContext",
+    "_recipes.counter": "Counter",
+    "_recipes.discovery.instance": "ServiceInstance ServiceType",
+    "_recipes.discovery.picker": "DownPolicy Picker Source",
+    "_recipes.discovery.registry": "Registration ServiceRegistry ServiceView",
+    "_recipes.discovery.strategies": (
+        "ConsistentHash LeastLoaded RoundRobin Strategy WeightedRandom"
+    ),
+    "_recipes.double_barrier.double_barrier": "BarrierContext BarrierMember DoubleBarrier",
+    "_recipes.election": "Election",
+    "_recipes.exclusive": "ExclusiveLock",
+    "_recipes.following": "Following",
+    "_recipes.layout": "Layout",
+    "_recipes.lock": "Lock",
+    "_recipes.membership.entries": "Entries",
+    "_recipes.membership.group": "ChangeKind Group Member MemberChange Membership MembersView",
+    "_recipes.membership.node": "KeptNode NodeState PersistentNode",
+    "_recipes.membership.partitioner": "Partitioner",
+    "_recipes.multi": "Holdable MultiContext MultiHeld MultiLock MultiTryContext",
+    "_recipes.names": "HeldName UniqueNames",
+    "_recipes.observer": "ElectionObserver ElectionState",
+    "_recipes.queues.claimed": "Claimed QueueItem",
+    "_recipes.queues.consuming": "Consumption",
+    "_recipes.queues.queue": "DelayQueue PriorityQueue Queue",
+    "_recipes.read_write": "ReadLock ReadWriteLock WriteHeld WriteLock",
+    "_recipes.reentrant": "ReentrantContext ReentrantLock ReentrantTryContext",
+    "_recipes.semaphore.semaphore": "Semaphore",
+    "_recipes.sequence": "SequenceAllocator",
+    "_recipes.sequence_range": "SequenceWarning",
+    "_recipes.shared_value": "SharedValue SharedValueView Versioned",
+    "_recipes.strangers": "Stranger strangers",
+    "_recipes.tenure": "Held Tenure TenureStatistics Term",
+    "_recipes.tree.cache": "TreeCache",
+    "_recipes.tree.copy": "TreeEvent TreeEvents TreeEventType TreeNode",
+    "errors": (
+        "AcquireTimeout AioleadError AlreadyHeldError APIError AuthFailedError "
+        "BadArgumentsError BadVersionError BarrierLost Blame ClaimLost ClientClosedError "
+        "ConfigurationError ConnectFailed ConnectionLossError CoordinationError "
+        "CounterOverflowError DataInconsistencyError EphemeralOnLocalSessionError Fenced "
+        "InvalidACLError InvalidConnectStringError InvalidDataError InvalidPathError "
+        "LeadershipLost LocalWireError LockLost LossReason MarshallingError MixedLayoutError "
+        "NewConfigNoQuorumError NoAuthError NoChildrenForEphemeralsError NodeExistsError "
+        "NoNodeError NotEmptyError NotReadOnlyError NoWatcherError OperationTimeoutError "
+        "Outcome QueueFullError QuotaExceededError ReconfigDisabledError "
+        "ReconfigInProgressError RemoteWireError RequestTimeoutError RolledBackError "
+        "RuntimeInconsistencyError SequenceExhaustedError ServerError SessionError "
+        "SessionExpiredError SessionMovedError SystemFaultError TenureLost ThrottledOpError "
+        "TooManyRequestsError TransactionError TransportError TreeTooLargeError "
+        "UnimplementedError UnknownServerError UnsupportedError UpgradeError UsageError "
+        "WireError"
+    ),
+    "events": "Event EventName",
+    "model": (
+        "ACL ANYONE CREATOR_ALL_ACL OPEN_ACL_UNSAFE READ_ACL_UNSAFE Auth Created CreateMode "
+        "EnsembleConfig EventType Identity Missed MissedReason Participant Permission Quota "
+        "QuotaUsage ServerSpec SessionCredentials SessionState Stat WatchEvent"
+    ),
+}
+"""The public names, by the modules that have them; `aiolead/__init__.py` tells type checkers the
+same."""
+
+_WHERE = {name: module for module, all_ in MODULES.items() for name in all_.split()}
+
+_WHOLE = frozenset({"abc", "errors", "events", "model", "paths"})
+"""Public modules that need no import of their own: `aiolead.errors` is there."""
+
+
+def imported(name: str) -> object:
+    """For `__getattr__` of the package: a public name, which it has from then on.
+
+    Raises:
+        AttributeError: there is none of that name.
+    """
+    if name in _WHOLE:
+        return importlib.import_module(f"aiolead.{name}")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'aiolead' has no attribute {name!r}", name=name)
+    value = getattr(importlib.import_module(f"aiolead.{_WHERE[name]}"), name)
+    # Not asked again for it.
+    setattr(sys.modules["aiolead"], name, value)
+    return value
+
+
+def names() -> list[str]:
+    """For `__dir__` of the package."""
+    return sorted({*vars(sys.modules["aiolead"]), *_WHERE, *_WHOLE})
