@@ -2,12 +2,12 @@
 
 `anyio.get_current_task` describes the task, and `anyio.Event` lets any number of tasks wait. Where
 thousands wait for their turn, each with an event of its own, it is these that the memory goes to:
-about 1.3 kB of each waiter on asyncio, 0.7 kB on trio. So here is the part that is needed.
+about 1.3 kB of each waiter on asyncio, 0.7 kB on trio. So here is the part that is needed. Neither
+loop is imported for it: whoever runs on one has it, and may do without the other.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Any, final
 
@@ -22,7 +22,7 @@ def current_task_id() -> int:
     trio = _trio()
     if trio is not None:
         return id(trio.lowlevel.current_task())
-    task = asyncio.current_task()
+    task = sys.modules["asyncio"].current_task()
     return id(task) if task is not None else anyio.get_current_task().id
 
 
@@ -44,11 +44,13 @@ class Wakeup:
         """Wakes who waits; whoever begins to wait from now on does not."""
         self._is_set = True
         waiter, self._waiter = self._waiter, None
-        if isinstance(waiter, asyncio.Future):
-            if not waiter.done():  # its task was cancelled, and has not run since
-                waiter.set_result(None)
-        elif waiter is not None:
+        if waiter is None:
+            return
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is None or not isinstance(waiter, asyncio.Future):
             sys.modules["trio"].lowlevel.reschedule(waiter)
+        elif not waiter.done():  # its task was cancelled, and has not run since
+            waiter.set_result(None)
 
     async def wait(self) -> None:
         """Waits until it is set. Cancellation: leaves it as it is.
@@ -66,7 +68,7 @@ class Wakeup:
             self._waiter = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._aborted)
             return
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = sys.modules["asyncio"].get_running_loop().create_future()
         try:
             await self._waiter
         finally:
@@ -80,6 +82,5 @@ class Wakeup:
 
 def _trio() -> Any:
     """Trio, if what runs is a task of it: also where its loop is a guest of asyncio's."""
-    # It is no dependency, but whoever runs on it has it.
     trio = sys.modules.get("trio")
     return trio if trio is not None and trio.lowlevel.in_trio_task() else None
