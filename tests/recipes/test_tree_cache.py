@@ -354,6 +354,11 @@ async def test_znodes_that_may_not_be_listed_where_no_data_are_kept(version: str
                 await b.set_acl(closed, [ACL.digest("me", "secret")])
                 await b.set(closed, b"3")
                 await eventually(lambda: known() == (3, False), "it is closed again")
+                await b.create(f"{TOP}/new", acl=[ACL.digest("me", "secret")])
+                await eventually(
+                    lambda: (node := cache.get(f"{TOP}/new")) is not None and not node.is_readable,
+                    "what is closed from the beginning is known to be",
+                )
 
 
 def _is_readable(cache: TreeCache) -> bool:

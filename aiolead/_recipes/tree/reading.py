@@ -90,8 +90,11 @@ class TreeReader:
 
     def note_event(self, path: str) -> None:
         """Something has happened to a znode of the tree. Its children have events of their own."""
-        if self._is_selected(path):
-            self.note(path, Todo.READ)
+        if not self._is_selected(path):
+            return
+        # Without data, only its list of children says whether a new one may be read.
+        is_asked = self._keep_data or path in self._copy.nodes
+        self.note(path, Todo.READ if is_asked else Todo.READ | Todo.LIST)
 
     def note_all(self) -> None:
         """Anything may have happened."""
