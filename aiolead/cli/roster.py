@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import anyio
 
-from .. import EnsembleConfig
+from .. import Client, EnsembleConfig
 from ..errors import AioleadError, ConfigurationError
 from .options import Common
 from .words import Inquirer, Server
@@ -16,6 +16,7 @@ __all__ = [
     "ADMIN_PORT",
     "PATIENCE",
     "addresses_of",
+    "everybody",
     "inquirer_for",
     "members_besides",
     "read_config",
@@ -53,6 +54,18 @@ async def read_config(common: Common) -> tuple[EnsembleConfig | None, str]:
     except AioleadError as error:
         return None, str(error)
     return (config, "") if config.servers else (None, "the servers do not tell it")
+
+
+async def everybody(client: Client, known: Sequence[Server], *, secure: bool) -> list[Server]:
+    """Those servers, and the other members of the ensemble, if it tells them.
+
+    Not every client may read that, and some servers have no configuration.
+    """
+    try:
+        config = await client.get_config()
+    except AioleadError:
+        return list(known)
+    return [*known, *await members_besides(config, known, secure=secure)]
 
 
 async def members_besides(

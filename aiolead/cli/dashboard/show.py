@@ -16,7 +16,7 @@ from ...paths import format_host
 from .. import exits
 from ..child import CommandError
 from ..output import write_json, write_line
-from ..roster import members_besides
+from ..roster import everybody
 from ..scene import Feed
 from ..survey import ask_all, quorum_of
 from ..words import Inquirer, Server
@@ -78,7 +78,8 @@ class Show:
             CommandError: it cannot listen there.
             AioleadError: as `Feed.run`.
         """
-        await self._find_servers()
+        secure = self._inquirer.is_encrypted
+        self._servers = await everybody(self._client, self._servers, secure=secure)
         feed = Feed(
             self._client,
             self._paths,
@@ -119,15 +120,6 @@ class Show:
                     await listener.serve(web.serve)
 
             await feed.during(work)
-
-    async def _find_servers(self) -> None:
-        """Finds out who else belongs to the ensemble."""
-        try:
-            config = await self._client.get_config()
-        except AioleadError:
-            return  # not everybody may read it; some have none
-        secure = self._inquirer.is_encrypted
-        self._servers += await members_besides(config, self._servers, secure=secure)
 
     async def _ask(self, feed: Feed, live: Live) -> None:
         """Asks the servers how they are, again and again."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from ... import Client, EnsembleConfig
-from ...errors import AioleadError, ConfigurationError
+from ... import Client
+from ...errors import ConfigurationError
 from ...paths import parse_connect_string, validate
 from .. import exits
 from ..options import COMMON, Common, Seconds
-from ..roster import PATIENCE, inquirer_for, members_besides
+from ..roster import PATIENCE, everybody, inquirer_for
 from ..scene import Feed
-from ..words import Inquirer, Server
+from ..words import Server
 from .views import open_view
 
 __all__ = ["top"]
@@ -34,8 +33,8 @@ def top(
     reads and watches, and writes nothing. On a terminal it is a table; in a pipe, or with a
     terminal that can do no more, it is lines of text: first what there is, then what happens.
 
-    With --json: first an object with everything there is (time, state, is_current, lines), then
-    one for each thing that happens (time, event, path, identity, token, gap, before).
+    With --json: first an object with everything there is (time, state, is_current, unreadable,
+    lines), then one for each thing that happens (time, event, path, identity, token, gap, before).
 
     Args:
         path: Where to look. Default: everywhere.
@@ -57,7 +56,9 @@ def top(
     given = parse_connect_string(common.wanted_hosts)
 
     async def work(client: Client) -> int:
-        servers = await _all_servers(client, inquirer, given.hosts)
+        servers = [Server(*host) for host in given.hosts]
+        if inquirer is not None:
+            servers = await everybody(client, servers, secure=inquirer.is_encrypted)
         feed = Feed(
             client,
             path or ("/",),
@@ -72,18 +73,3 @@ def top(
         return exits.OK
 
     return common.with_client(work, endless=True)
-
-
-async def _all_servers(
-    client: Client, inquirer: Inquirer | None, hosts: Sequence[tuple[str, int]]
-) -> list[Server]:
-    """Those that were given, and those that the ensemble has besides."""
-    servers = [Server(*host) for host in hosts]
-    if inquirer is None:
-        return servers
-    config: EnsembleConfig
-    try:
-        config = await client.get_config()
-    except AioleadError:
-        return servers
-    return servers + await members_besides(config, servers, secure=inquirer.is_encrypted)
