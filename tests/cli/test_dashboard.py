@@ -17,7 +17,7 @@ from support.cli import WITHIN, outcome
 from support.raw import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
-from aiolead import SessionState, Stat
+from aiolead import ACL, Permission, SessionState, Stat
 from aiolead.cli.dashboard.doors import Doors, host_of, is_loopback
 from aiolead.cli.dashboard.state import MOST_LINES, MOST_TERMS, MOST_WAITING, as_state
 from aiolead.cli.dashboard.web import MOST_CONNECTIONS
@@ -281,12 +281,21 @@ class Listener:
             fields[name] = value
         return fields.get("event", ""), fields.get("data", "")
 
-    def state(self, path: str) -> dict[str, Any]:
-        """A line of the next state that is current."""
+    def whole(self) -> dict[str, Any]:
+        """The next state that is current."""
         while True:
             name, data = self.event()
             if name == "state" and (state := json.loads(data))["is_current"]:
-                return next((line for line in state["lines"] if line["path"] == path), {})
+                return state  # type: ignore[no-any-return]
+
+    def state(self, path: str) -> dict[str, Any]:
+        """A line of the next state that is current."""
+        return next((line for line in self.whole()["lines"] if line["path"] == path), {})
+
+    def until_unreadable(self, paths: list[str]) -> None:
+        """Waits until those are the znodes that may not be read."""
+        while self.whole()["unreadable"] != paths:
+            pass
 
     def until(self, path: str, holder: str | None) -> dict[str, Any]:
         """The line, once that one holds."""
@@ -327,6 +336,17 @@ def test_a_leader_changes(request: pytest.FixtureRequest, name: str) -> None:
         state = json.loads(one.ask("/state", Authorization=f"Bearer {TOKEN}")[1])
         assert state["happenings"][0]["what"] == "vacant"
         assert state["ensemble"]["servers"][0]["role"] == "standalone"
+
+
+def test_what_may_not_be_read_is_told(locked: Served) -> None:
+    with (
+        Listener(locked.port, Authorization=f"Bearer {TOKEN}") as listener,
+        RawClient(locked.zookeeper.connect_string) as raw,
+    ):
+        raw.create("/closed", acl=(ACL.world(Permission.DELETE),))
+        listener.until_unreadable(["/closed"])
+        raw.delete("/closed")
+        listener.until_unreadable([])
 
 
 def test_a_link_that_is_lost_is_told_and_it_ends_well_all_the_same() -> None:

@@ -18,6 +18,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, 
 from support.raw import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
+from aiolead import ACL, Permission
+
 REQUIRED = "AIOLEAD_REQUIRE_CHROMIUM"
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SCREENSHOTS = Path(__file__).parents[2] / "screenshots"
@@ -232,6 +234,18 @@ def test_what_comes_from_znodes_is_text(page: Page, dashboard: Served) -> None:
         expect(page.locator("#happenings")).to_contain_text("<script>alert(1)</script> waits")
     expect(page.locator("#happenings")).to_contain_text(f"{EVIL} is gone", timeout=WITHIN)
     assert page.title() == "aiolead"
+
+
+def test_what_may_not_be_read_is_said(page: Page, dashboard: Served) -> None:
+    box = page.locator("#unreadable")
+    expect(box).to_be_hidden()
+    with RawClient(dashboard.zookeeper.connect_string) as raw:
+        raw.create(f"/{EVIL}", acl=(ACL.world(Permission.DELETE),))
+        closed = page.get_by_role("list", name="may not read these znodes")
+        expect(closed.get_by_role("listitem")).to_have_text([f"/{EVIL}"], timeout=WITHIN)
+        check_access(page, "unreadable")
+        raw.delete(f"/{EVIL}")
+        expect(box).to_be_hidden(timeout=WITHIN)
 
 
 def test_the_keyboard_is_enough(page: Page, dashboard: Served) -> None:

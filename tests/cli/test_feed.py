@@ -12,7 +12,7 @@ from support.raw import RawClient
 
 import aiolead
 from aiolead import Election, Semaphore, Term
-from aiolead.cli.scene import Feed, Link, What
+from aiolead.cli.scene import Feed, Line, Link, What
 from aiolead.cli.words import Inquirer, Server
 from aiolead.errors import TreeTooLargeError
 from aiolead.testing import EmbeddedServer
@@ -40,6 +40,12 @@ def names(feed: Feed, path: str) -> tuple[list[str | None], list[str | None]]:
     if line is None:
         return [], []
     return [term.identity for term in line.terms], [one.identity for one in line.waiting]
+
+
+def line_of(feed: Feed, path: str) -> Line:
+    line = feed.scene.line(path)
+    assert line is not None
+    return line
 
 
 def test_what_recipes_do_is_seen(hosts: str, embedded: str) -> None:
@@ -123,6 +129,18 @@ def test_too_many_znodes(somewhere: str) -> None:
             feed = Feed(client, ["/l"])
             async with running(feed):
                 await until(feed, lambda: names(feed, "/l") == ([None], []))
+                # What may be below it is said to be unknown; below an ephemeral one is nothing.
+                assert feed.scene.unreadable == [line_of(feed, "/l").contenders[0].path]
+                ephemeral = aiolead.CreateMode.EPHEMERAL_SEQUENTIAL
+                await client.create("/l/_c_y-lock-", acl=closed, mode=ephemeral)
+                await client.create("/l/below/closed", acl=closed)
+                await until(feed, lambda: "/l/below/closed" in feed.scene.unreadable)
+                await until(feed, lambda: names(feed, "/l") == ([None], [None]))
+                assert len(feed.scene.unreadable) == 2
+                await client.set_acl("/l/below/closed", aiolead.OPEN_ACL_UNSAFE)
+                # Servers tell of no change of an ACL by itself.
+                await client.set("/l/below/closed", b"")
+                await until(feed, lambda: "/l/below/closed" not in feed.scene.unreadable)
             with pytest.raises(TreeTooLargeError):
                 await Feed(client, ["/l"], max_nodes=2).run()
 

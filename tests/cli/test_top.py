@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from kazoo.security import make_acl
 from rich.cells import cell_len
 from support.cli import WITHIN, Command, Run, environment, somebody
 from support.ready import ReadyProcess
@@ -23,6 +24,7 @@ from aiolead import SessionState, Stat
 from aiolead.cli.scene import Scene
 from aiolead.cli.top.picture import Picture
 
+CLOSED = [make_acl("world", "anyone", delete=True)]
 NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
 
 
@@ -119,6 +121,20 @@ def test_while_the_link_is_lost(scene: Scene) -> None:
     assert not any(drawn(Scene())[2:])
 
 
+def test_what_may_not_be_read_is_told(scene: Scene) -> None:
+    for path in ("/secret", "/e", "/\x1b[2J", "/d", "/e"):
+        scene.may_read(path, is_allowed=False)
+    text = r"may not read /\x1b[2J, /d, /e and 1 more: what is below is not known"
+    assert drawn(scene)[1:3] == [text, ""]
+    scene.set_link(SessionState.SUSPENDED, 1, 1100.0)
+    assert drawn(scene)[2] == text
+    revision = scene.revision
+    for path in scene.unreadable:
+        scene.may_read(path, is_allowed=True)
+    assert (scene.unreadable, scene.revision) == ([], revision + 4)
+    assert "may not read" not in "".join(drawn(scene))
+
+
 def test_once(run: Run, hosts: str) -> None:
     with somebody(hosts) as client:
         client.create("/a")
@@ -130,9 +146,15 @@ def test_once(run: Run, hosts: str) -> None:
         assert out[0].endswith(r"; behind: t\x1bwo")
         code, out, err = run("top", "/a", "/nobody", "--once", "--json", hosts=hosts)
         assert (code, len(out), err) == (0, 1, [])
-        first, nobody = json.loads(out[0])["lines"]
+        everything = json.loads(out[0])
+        assert everything["unreadable"] == []
+        first, nobody = everything["lines"]
         assert [one["identity"] for one in first["contenders"]] == ["one", "t\x1bwo"]
         assert (nobody["path"], nobody["kind"], nobody["terms"]) == ("/nobody", None, [])
+        client.create("/closed", acl=CLOSED)
+        code, out, err = run("top", "--once", hosts=hosts)
+        assert (code, len(out), err) == (0, 2, [])
+        assert out[1].endswith("Z  may not read /closed: what is below is not known")
         code, out, err = run("top", "--max-znodes", "2", hosts=hosts)
         assert (code, out, len(err)) == (1, [], 1)
 
@@ -147,6 +169,10 @@ def test_in_a_pipe(somewhere: str, form: str) -> None:
         command.out.expect("/a  one leads" if not options else '"began", "path": "/a"')
         client.delete(one)
         command.out.expect("/a  one is gone: nobody leads" if not options else '"vacant"')
+        client.create("/b", acl=CLOSED)
+        command.out.expect("may not read /b:" if not options else '"unreadable", "path": "/b"')
+        client.delete("/b")
+        command.out.expect("/b  is gone, or may" if not options else '"readable", "path": "/b"')
         command.signal(signal.SIGTERM)
         assert command.finish() == 0
         assert command.err.rest() == []

@@ -28,7 +28,7 @@ from aiolead._wire.requests import (
     SetData,
     Sync,
 )
-from aiolead.model import OPEN_ACL_UNSAFE, CreateMode
+from aiolead.model import ACL, OPEN_ACL_UNSAFE, CreateMode
 from aiolead.paths import parse_connect_string
 
 
@@ -117,8 +117,15 @@ class RawClient:
             raise server_error(header.err)
         return reader
 
-    def create(self, path: str, data: bytes = b"", *, flags: int = 0) -> str:
-        request = Create(self._chroot + path, data, OPEN_ACL_UNSAFE, flags, op=OpCode.CREATE)
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        flags: int = 0,
+        acl: tuple[ACL, ...] = OPEN_ACL_UNSAFE,
+    ) -> str:
+        request = Create(self._chroot + path, data, acl, flags, op=OpCode.CREATE)
         return self.call(request).text().removeprefix(self._chroot)
 
     def create_ttl(self, path: str, ttl_ms: int) -> None:

@@ -27,6 +27,7 @@ MOST_WAITING = 50
 MOST_TERMS = 50
 """How many terms of each line."""
 MOST_HAPPENINGS = 50
+MOST_UNREADABLE = 20
 LONGEST_PATH = 200
 
 
@@ -49,6 +50,7 @@ class Ensemble:
 def as_state(scene: Scene, ensemble: Ensemble | None, now: float) -> dict[str, Any]:
     """Everything that the page shows."""
     lines = _worth_showing(scene.lines)
+    closed = scene.unreadable
     happenings = scene.since(0)[-MOST_HAPPENINGS:]
     kinds = {line.path: line.kind for line in lines}
     return {
@@ -58,6 +60,8 @@ def as_state(scene: Scene, ensemble: Ensemble | None, now: float) -> dict[str, A
         "is_current": scene.is_current,
         "lines": [_line(scene, line) for line in lines[:MOST_LINES]],
         "more_lines": max(0, len(lines) - MOST_LINES),
+        "unreadable": [_path(path) for path in closed[:MOST_UNREADABLE]],
+        "more_unreadable": max(0, len(closed) - MOST_UNREADABLE),
         "happenings": [_happening(one, kinds.get(one.path, "")) for one in reversed(happenings)],
         "ensemble": None if ensemble is None else _ensemble(ensemble),
     }

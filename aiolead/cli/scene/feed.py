@@ -219,6 +219,9 @@ class Feed:
 
     def _note(self, event: TreeEvent) -> None:
         node = event.new
+        # There is nothing below an ephemeral znode. A contender without a name stands in its line.
+        is_open = node is None or node.is_readable or bool(node.stat.ephemeral_owner)
+        self.scene.may_read(event.path, is_open)
         if node is None:
             self._unread.pop(event.path, None)
             self.scene.remove(event.path)

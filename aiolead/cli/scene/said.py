@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .. import shown
@@ -18,6 +19,7 @@ __all__ = [
     "scene_as_json",
     "since",
     "term_as_json",
+    "unreadable",
     "verb",
 ]
 
@@ -42,6 +44,20 @@ def since(term: Term, now: float) -> str:
     """For how long a term has lasted; `<` where we did not see it begin."""
     lasted = shown.span((term.ended or now) - term.not_before)
     return lasted if term.is_exact else f"< {lasted}"
+
+
+def unreadable(paths: Sequence[str], most: int) -> str:
+    """That some znodes may not be read, and which; empty if there are none.
+
+    Args:
+        paths: the znodes.
+        most: how many of them to name.
+    """
+    if not paths:
+        return ""
+    named = ", ".join(shown.escaped(path) for path in paths[:most])
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return f"may not read {named}{more}: what is below is not known"
 
 
 _VERBS = {"election": "leads", "lock": "has the lock", "semaphore": "has a permit"}
@@ -154,6 +170,7 @@ def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
         "session": shown.hexadecimal(scene.session_id) if scene.session_id else None,
         "is_current": scene.is_current,
         "knows_sessions": scene.knows_sessions,
+        "unreadable": scene.unreadable,
         "lines": [line_as_json(scene, line) for line in scene.lines],
     }
 

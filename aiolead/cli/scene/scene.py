@@ -62,6 +62,7 @@ class Scene:
         self._children: dict[str, dict[str, tuple[Stat, bytes | None]]] = {}
         self._semaphores: set[str] = set()
         self._touched: dict[str, None] = {}
+        self._unreadable: set[str] = set()
         self._absent: dict[int, float] = {}
         self._silent: set[int] = set()
         self._seen_at: float | None = None
@@ -78,6 +79,11 @@ class Scene:
         paths = sorted(self._lines)
         above = {higher for path in paths for higher in _all_above(path)}
         return [self._lines[path] for path in paths if self._lines[path].kind or path not in above]
+
+    @property
+    def unreadable(self) -> list[str]:
+        """The znodes that we may not read, by their paths: lines below them are not known."""
+        return sorted(self._unreadable)
 
     def line(self, path: str) -> Line | None:
         """The line at a path."""
@@ -137,6 +143,12 @@ class Scene:
             self._touch(above)
             if not children:
                 del self._children[above]
+
+    def may_read(self, path: str, is_allowed: bool) -> None:
+        """Whether we may read a znode, and list its children."""
+        if (path in self._unreadable) is is_allowed:
+            (self._unreadable.discard if is_allowed else self._unreadable.add)(path)
+            self.revision += 1
 
     def hear(self, connected: Mapping[int, str] | None, now: float) -> None:
         """What the servers say of the sessions that have a connection.

@@ -22,7 +22,7 @@ LEAST_NAME = 12
 FRESH = 5.0
 """How long something that has happened stands out, in seconds."""
 MOST_NAMED = 3
-"""How many of those who wait are named on one line."""
+"""How many of those who wait, or of the znodes that may not be read, are named on one line."""
 
 _STYLES = {
     What.BEGAN: "green",
@@ -86,12 +86,16 @@ class Picture:
         time = shown.moment(round(now * 1000))[11:19] + "Z"
         heading = Text(f"aiolead top  {time}  {shown.escaped(self.title)}  {counts}", "bold")
         scene = self.scene
-        if scene.is_current:
-            return [heading]
-        if scene.link is SessionState.CONNECTED:
-            return [heading, Text("reads ...", "dim")]
-        text = f"no link to the servers ({scene.link.value}): this is what was last heard"
-        return [heading, Text(text, "bold yellow")]
+        rows = [heading]
+        if not scene.is_current:
+            if scene.link is SessionState.CONNECTED:
+                rows.append(Text("reads ...", "dim"))
+            else:
+                text = f"no link to the servers ({scene.link.value}): this is what was last heard"
+                rows.append(Text(text, "bold yellow"))
+        if closed := scene.unreadable:
+            rows.append(Text(self._safe(said.unreadable(closed, MOST_NAMED)), "yellow"))
+        return rows
 
     # --- the table -----------------------------------------------------------------------------
 

@@ -59,8 +59,10 @@ class LineView(View):
         number = self._newest(0)
         self._tell_all()
         was_current = True
+        closed = scene.unreadable
         while not self._once:
             revision = await self._feed.changed(revision)
+            closed = self._tell_access(closed)
             for one in scene.since(number):
                 number = one.number
                 if self._as_json:
@@ -73,6 +75,21 @@ class LineView(View):
             if scene.is_current is not was_current:
                 was_current = scene.is_current
                 self._tell_link()
+
+    def _tell_access(self, before: list[str]) -> list[str]:
+        """Tells which znodes may not be read any more, and which may again; gives the former."""
+        now = self._feed.scene.unreadable
+        if now != before:
+            for path in sorted({*before} ^ {*now}):
+                is_closed = path in now
+                if self._as_json:
+                    event = "unreadable" if is_closed else "readable"
+                    write_json({"time": shown.now(), "event": event, "path": path})
+                elif is_closed:
+                    write_line(f"{shown.now()}  {said.unreadable([path], 1)}")
+                else:
+                    write_line(f"{shown.now()}  {shown.escaped(path)}  is gone, or may be read")
+        return now
 
     def _newest(self, number: int) -> int:
         happenings = self._feed.scene.since(number)
@@ -94,6 +111,8 @@ class LineView(View):
             if waiting:
                 text += f"; behind: {', '.join(waiting)}"
             write_line(f"{shown.moment(round(now * 1000))}  {shown.escaped(line.path)}  {text}")
+        if closed := scene.unreadable:
+            write_line(f"{shown.moment(round(now * 1000))}  {said.unreadable(closed, len(closed))}")
 
     def _tell_link(self) -> None:
         scene = self._feed.scene

@@ -308,8 +308,18 @@ function show() {
   else if (hidden) notes.push(`${plural(hidden, "path")} left out.`);
   if (shown.more_lines) notes.push(`There are ${shown.more_lines} more than fit here.`);
   say(note, notes.join(" "));
+  showUnreadable();
   showServers(shown.ensemble);
   showHappenings(shown.happenings);
+}
+
+function showUnreadable() {
+  const box = $("unreadable");
+  box.hidden = !shown.unreadable.length;
+  keyed(box.querySelector("ul"), shown.unreadable, (path) => path, () => make("li", "path"), say);
+  const more = box.querySelector(".more");
+  more.hidden = !shown.more_unreadable;
+  say(more, `And ${shown.more_unreadable} more.`);
 }
 
 function tick() {
