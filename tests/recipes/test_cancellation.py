@@ -26,6 +26,7 @@ from support.recipes import (
     Wire,
     contenders_left,
     eventually,
+    has_looked,
     in_memory,
     nothing_left,
 )
@@ -254,6 +255,7 @@ async def test_cancelled_while_the_create_is_unanswered(how: str) -> None:
         await b.create(PATH)
         wire = Wire(server)
         async with wire.connect() as a:
+            await has_looked(a, PATH)
             lock = Lock(a, PATH)
             async with anyio.create_task_group() as tasks:
 

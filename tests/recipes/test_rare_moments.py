@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.recipes import contenders_left
+from support.recipes import contenders_left, has_looked
 from support.virtual import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import AcquireTimeout, Client, CreateMode, Election, Fenced, Lock, LockLost
@@ -242,6 +242,7 @@ def test_cancelled_before_or_after_the_link_of_its_create_is_lost(
         link = Link(server)
         async with link.connect() as a, anyio.create_task_group() as tasks:
             await a.create(PATH)
+            await has_looked(a, PATH)
             somebody = Somebody(a)
             link.hold()
             tasks.start_soon(somebody)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from support.recipes import contenders_left
+from support.recipes import contenders_left, has_looked
 from support.virtual import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import ACL, CreateMode, Lock, NoAuthError, Permission
@@ -67,6 +67,7 @@ def test_who_had_left_before_it_was_watched_is_not_waited_for(backend: Backend) 
                     entered.append(anyio.current_time())
 
             async with Lock(a, PATH):
+                await has_looked(b, PATH)
                 link.hold()
                 tasks.start_soon(wait_in_line)
                 await settled()

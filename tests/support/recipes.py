@@ -15,6 +15,8 @@ from anyio.abc import ByteStream
 
 import aiolead
 from aiolead._client.clock import lease_clock
+from aiolead._recipes.contender import Contender
+from aiolead._recipes.layout import Role
 from aiolead.errors import NoNodeError
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
@@ -68,6 +70,11 @@ async def losing_the_link(client: aiolead.Client) -> AsyncIterator[None]:
     await eventually(lambda: SessionState.SUSPENDED in states, "the link is lost")
     await client.ready()
     unsubscribe()
+
+
+async def has_looked(client: aiolead.Client, path: str) -> None:
+    """From now on, contenders of a `Lock` join with their first request: they fit on the path."""
+    await Contender(client, path, aiolead.Layout.CURATOR, Role.LOCK, b"").look_before()
 
 
 async def eventually(
