@@ -9,6 +9,7 @@ loop is imported for it: whoever runs on one has it, and may do without the othe
 from __future__ import annotations
 
 import sys
+from collections.abc import Awaitable
 from typing import Any, final
 
 import anyio
@@ -30,12 +31,14 @@ def current_task_id() -> int:
 class Wakeup:
     """As `anyio.Event`, for one task at a time that waits."""
 
-    __slots__ = ("_is_set", "_waiter")
+    __slots__ = ("_future", "_is_set", "_task")
 
     def __init__(self) -> None:
         self._is_set = False
-        self._waiter: Any = None
-        """Of asyncio the future, of trio the task."""
+        self._future: Any = None
+        """Of asyncio, what is waited for."""
+        self._task: Any = None
+        """Of trio, who waits."""
 
     def is_set(self) -> bool:
         return self._is_set
@@ -43,40 +46,36 @@ class Wakeup:
     def set(self) -> None:
         """Wakes who waits; whoever begins to wait from now on does not."""
         self._is_set = True
-        waiter, self._waiter = self._waiter, None
-        if waiter is None:
-            return
-        asyncio = sys.modules.get("asyncio")
-        if asyncio is None or not isinstance(waiter, asyncio.Future):
-            sys.modules["trio"].lowlevel.reschedule(waiter)
-        elif not waiter.done():  # its task was cancelled, and has not run since
-            waiter.set_result(None)
+        future, task = self._future, self._task
+        self._future = self._task = None
+        if task is not None:
+            sys.modules["trio"].lowlevel.reschedule(task)
+        elif future is not None and not future.done():  # else it was cancelled, and has not run yet
+            future.set_result(None)
 
-    async def wait(self) -> None:
-        """Waits until it is set. Cancellation: leaves it as it is.
+    def wait(self) -> Awaitable[None]:
+        """Waits until it is set; to be awaited at once. Cancellation: leaves it as it is.
 
         Raises:
             RuntimeError: another task waits for it.
         """
         if self._is_set:
-            await anyio.lowlevel.checkpoint()
-            return
-        if self._waiter is not None:
+            return anyio.lowlevel.checkpoint()
+        if self._task is not None or (self._future is not None and not self._future.done()):
             raise RuntimeError("another task waits for this: use anyio.Event")
         trio = _trio()
         if trio is not None:
-            self._waiter = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(self._aborted)
-            return
-        self._waiter = sys.modules["asyncio"].get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+            self._task = trio.lowlevel.current_task()
+            rescheduled: Awaitable[None] = trio.lowlevel.wait_task_rescheduled(self._aborted)
+            return rescheduled
+        # Itself, and not a coroutine that waits for it, which would take twice as much memory.
+        future: Awaitable[None] = sys.modules["asyncio"].get_running_loop().create_future()
+        self._future = future
+        return future
 
     def _aborted(self, _raise_cancel: object) -> Any:
         """Trio cancels the wait."""
-        self._waiter = None
+        self._task = None
         return sys.modules["trio"].lowlevel.Abort.SUCCEEDED
 
 

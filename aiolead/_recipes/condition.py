@@ -114,7 +114,7 @@ class ConditionHeld(Held):
             # No checkpoint until it is held.
             if self._loss is None:
                 self._waits = self._released = False
-                self._revocation = anyio.Event()
+                self._is_asked_for, self._revocation = False, None
                 self._take(candidate)
                 candidate.when_asked_for(self._ask_for)
                 return

@@ -9,12 +9,14 @@ Its znode, and how that comes and goes, is that of a `Place`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import anyio
 
+from .._tasks import Wakeup
 from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import (
     ConnectionLossError,
@@ -24,7 +26,7 @@ from ..errors import (
     Outcome,
     SessionExpiredError,
 )
-from ..model import ACL, Created, EventType, SessionState, Stat, WatchEvent
+from ..model import ACL, Created, EventType, Stat, WatchEvent
 from ..paths import join
 from .contention import Standing, sharing, standing
 from .deletion import Departure
@@ -32,6 +34,10 @@ from .layout import Layout, Role
 from .line import Node
 from .neighbours import in_line
 from .place import OwnGone, Place, pay
+
+_NEVER = -1
+_NOBODY: frozenset[str] = frozenset()
+"""One for all: an empty set takes as much memory as one with a name in it."""
 
 PARENT_TRIES = 10
 """How often the path is created anew for one join: servers reap empty containers (CURATOR-724)."""
@@ -50,6 +56,17 @@ class Contender(Place):
         acl: of our znode, and of the path if it has to be created.
     """
 
+    __slots__ = (
+        "_ahead",
+        "_gone",
+        "_new_since",
+        "_on_rank",
+        "_outlived",
+        "_places",
+        "_seen",
+        "_seen_to_be",
+    )
+
     def __init__(
         self,
         client: CoordinationClient,
@@ -63,17 +80,17 @@ class Contender(Place):
     ) -> None:
         super().__init__(client, path, layout, role, data, acl=acl)
         self._places = places
-        self._is_new = False
-        """Whether we have not waited since the answer to our create, nor changed connections."""
+        self._new_since = _NEVER
+        """What `Line.changes` was at the answer to our create, unless we have waited since."""
         self._seen: Standing | None = None
         """What a listing has shown that came with the create."""
         # What watches have told since it was last looked at.
         self._ahead: dict[str, Watch] = {}
-        self._gone: set[str] = set()
-        self._seen_to_be: set[str] = set()
+        self._gone = _NOBODY
+        self._seen_to_be = _NOBODY
         """Whom we have read: so they may be read, and what becomes of them is told."""
-        self._outlived: set[str] = set()
-        """Who was still there when our znode was."""
+        self._outlived: Sequence[str] = ()
+        """Who was still there when our znode was; of interest where one holds at a time."""
         self._on_rank: Callable[[int | None], object] | None = None
 
     def when_ranked(self, call: Callable[[int | None], object]) -> None:
@@ -86,7 +103,7 @@ class Contender(Place):
 
     # --- getting to the front ------------------------------------------------------------------
 
-    async def reach_front(self) -> bool:
+    def reach_front(self) -> Coroutine[Any, Any, bool]:
         """Waits until we are among the first, with a lease that lasts for a while; gives True.
 
         There is no checkpoint between the decision that we are and the return.
@@ -102,7 +119,7 @@ class Contender(Place):
         On connection loss: goes on with the same znode; after an expired session, with a new one
         at the end of the line.
         """
-        return await self._persist(self._wait_in_line)
+        return self._persist(waits=True)
 
     async def try_front(self) -> bool:
         """Joins, and says whether we are among the first, without waiting for it.
@@ -112,21 +129,23 @@ class Contender(Place):
         On connection loss: goes on for the session timeout; then raises `ConnectionLossError`.
         """
         with anyio.move_on_after(self._client.session_timeout):
-            return await self._persist(self._is_in_front)
+            return await self._persist(waits=False)
         raise ConnectionLossError(
             f"no server was reached for {self._client.session_timeout:g} seconds",
             outcome=Outcome.NOT_APPLIED,
         )
 
-    async def _persist(self, attempt: Callable[[], Awaitable[bool]]) -> bool:
-        """Joins and makes the attempt, until neither the link nor the znode is lost meanwhile."""
-        self._is_new = False
-        unsubscribe = self._client.subscribe(self._on_state)
+    async def _persist(self, *, waits: bool) -> bool:
+        """Joins, and waits or looks, until neither the link nor the znode is lost meanwhile."""
+        self._new_since = _NEVER
+        self._line.follow(self._client)
         try:
             while True:
                 self._seen = None
                 try:
-                    in_front = await self._join() or await attempt()
+                    in_front = await self._join()
+                    if not in_front:
+                        in_front = await (self._wait_in_line() if waits else self._is_in_front())
                     if in_front:
                         self._note_front()
                         await self._await_lease()
@@ -140,10 +159,12 @@ class Contender(Place):
                 else:
                     return in_front
         finally:
-            unsubscribe()
+            self._line.unfollow()
 
-    def _on_state(self, _state: SessionState, _session_id: int) -> None:
-        self._is_new = False
+    @property
+    def _is_new(self) -> bool:
+        """Whether we have not waited since the answer to our create, nor changed connections."""
+        return self._new_since == self._line.changes
 
     async def _is_in_front(self) -> bool:
         return not (self._take_seen() or await self._look()).watch
@@ -176,7 +197,7 @@ class Contender(Place):
         create = self._send_create()
         listing = self._client.get_children(self._path) if is_first_of_ours else None
         await self._await_created(create)
-        self._is_new = True
+        self._new_since = self._line.changes
         if listing is None:
             return False
         try:
@@ -199,14 +220,19 @@ class Contender(Place):
         line, kind = self._line, (self._layout, self._role)
         if kind in line.fits:
             return
-        if line.look is None or line.look.is_done:
-            line.look = self._client.get_children(self._path)  # one for all who ask meanwhile
+        look = line.look
+        if look is None or look.is_done:
+            look = line.look = self._client.get_children(self._path)  # for all who ask meanwhile
         try:
-            names = await line.look
+            names = await look
         except NoNodeError:
             await self._make_path()
         else:
             await in_line(self._client, self._path, names, self._layout, self._role)
+        finally:
+            # What it raised in each of them would keep all of their frames.
+            if line.look is look and look.is_done:
+                line.look = None
         line.fits.add(kind)
 
     def _take_seen(self) -> Standing | None:
@@ -223,16 +249,19 @@ class Contender(Place):
         """
         place = self._take_seen() or self._behind_ours() or await self._look()
         while place.watch:
-            self._wake = anyio.Event()
+            self._wake = Wakeup()
             self._stale = False
             if not await self._arm(place.watch):
                 place = await self._look()
                 continue
             if self._on_rank is not None:
                 self._on_rank(place.rank - self._places + 1 if place.is_exact else None)
-            self._is_new = False
+            self._new_since = _NEVER
             if not (self._gone or self._own_gone or self._stale):
-                await self._hear_of(place.watch)
+                if unread := self._unread(place.watch):
+                    await self._hear_of(unread)
+                else:
+                    await self._wake.wait()
             self._check_own()
             if place.watch[0] in self._gone and (place.is_next or self._was_first(place.watch[0])):
                 break
@@ -312,9 +341,8 @@ class Contender(Place):
         """
         for name in [name for name in self._ahead if name not in names]:
             self._ahead.pop(name).close()
-        self._gone.intersection_update(names)
-        self._seen_to_be.intersection_update(names)
-        self._outlived.intersection_update(names)
+        self._gone = self._gone.intersection(names) or _NOBODY
+        self._seen_to_be = self._seen_to_be.intersection(names) or _NOBODY
         unread: list[tuple[str, Watch]] = []
         own: Reply[tuple[bytes, Stat]] | None = None
         if self._own_watch is None:
@@ -326,7 +354,7 @@ class Contender(Place):
         for name in names:
             if name not in self._ahead and name not in self._gone:
                 path = join(self._path, name)
-                watch = self._ahead[name] = self._client.make_watch(partial(self._on_ahead, name))
+                watch = self._ahead[name] = self._client.make_watch(_Ahead(self, name))
                 if name in self._seen_to_be or self._is_unclaimed(name):
                     looks.append((name, self._client.get(path, watch=watch)))
                 else:
@@ -349,11 +377,22 @@ class Contender(Place):
                 await own
             except NoNodeError:
                 raise OwnGone from None
-        self._outlived.update(name for name in self._ahead if name not in self._gone)
+        if self._is_one_at_a_time:
+            there, before = self._ahead.keys() - self._gone, self._outlived
+            self._outlived = tuple(name for name in names if name in there or name in before)
         return complete
 
-    async def _hear_of(self, names: Sequence[str]) -> None:
-        """Waits until a watch has told us something.
+    def _unread(self, names: Sequence[str]) -> Sequence[str]:
+        """Those of whom it is not known whether we may read them."""
+        line, known = self._line, self._seen_to_be | self._gone
+        return tuple(
+            name
+            for name in names
+            if name not in known and not (line.are_readable and line.is_claimed(name))
+        )
+
+    async def _hear_of(self, unread: Sequence[str]) -> None:
+        """Waits until a watch has told us something of those whom we may not be allowed to read.
 
         Servers since 3.8.4 and 3.9.2 do not tell what becomes of a znode that we may not read, and
         do not refuse to watch it either. So who has heard nothing for a while reads those that it
@@ -362,26 +401,19 @@ class Contender(Place):
         Raises:
             NoAuthError: one of them may not be read.
         """
-        line, known = self._line, self._seen_to_be | self._gone
-        unread = [
-            name
-            for name in names
-            if name not in known and not (line.are_readable and line.is_claimed(name))
-        ]
-        if unread:
-            with anyio.move_on_after(self._client.session_timeout / 4):
-                await self._wake.wait()
-                return
-            looks = [(name, self._client.get(join(self._path, name))) for name in unread]
-            for name, look in looks:
-                try:
-                    await look
-                except NoNodeError:
-                    # Gone: the event has told it, or is not going to.
-                    self._gone.add(name)
-                    self._wake.set()
-                else:
-                    self._seen_to_be.add(name)
+        with anyio.move_on_after(self._client.session_timeout / 4):
+            await self._wake.wait()
+            return
+        looks = [(name, self._client.get(join(self._path, name))) for name in unread]
+        for name, look in looks:
+            try:
+                await look
+            except NoNodeError:
+                # Gone: the event has told it, or is not going to.
+                self._gone |= {name}
+                self._wake.set()
+            else:
+                self._seen_to_be |= {name}
         await self._wake.wait()
 
     def _is_unclaimed(self, name: str) -> bool:
@@ -405,10 +437,10 @@ class Contender(Place):
     def _on_ahead(self, name: str, event: WatchEvent) -> None:
         self._ahead.pop(name, None)
         if event.type is EventType.DELETED:
-            self._gone.add(name)
+            self._gone |= {name}
         elif event.type is EventType.DATA_CHANGED:
             # It was asked to let go, which says nothing to us: the watch is set again, by a read.
-            self._seen_to_be.add(name)
+            self._seen_to_be |= {name}
         else:
             self._stale = True
         self._wake.set()
@@ -493,11 +525,23 @@ class Contender(Place):
         for watch in self._ahead.values():
             watch.close()
         self._ahead.clear()
-        self._gone.clear()
-        self._seen_to_be.clear()
-        self._outlived.clear()
+        self._gone = self._seen_to_be = _NOBODY
+        self._outlived = ()
 
     def _forget(self) -> None:
         self._leave_watches()
         super()._forget()
         self._seen = None
+
+
+class _Ahead:
+    """What the watch on one of those before a contender calls."""
+
+    __slots__ = ("_contender", "_name")
+
+    def __init__(self, contender: Contender, name: str) -> None:
+        self._contender = contender
+        self._name = name
+
+    def __call__(self, event: WatchEvent) -> None:
+        self._contender._on_ahead(self._name, event)

@@ -21,6 +21,8 @@ T = TypeVar("T", bound=Tenure)
 
 
 class _Context(Generic[T]):
+    __slots__ = ("_recipe", "_scope", "_task", "_tenure")
+
     def __init__(self, recipe: HoldingRecipe[T]) -> None:
         self._recipe = recipe
         self._tenure: T | None = None
@@ -38,7 +40,7 @@ class _Context(Generic[T]):
         waiting = recipe._telling.waits(recipe._client.session_id)
         candidate = recipe._candidate()
         tenure: T | None = None
-        scope = anyio.CancelScope()
+        scope: anyio.CancelScope | None = None
         try:
             in_front = False
             if wait is None:
@@ -50,6 +52,7 @@ class _Context(Generic[T]):
                     in_front = await candidate.reach_front()
             if in_front:
                 # No checkpoint between winning and the body.
+                scope = anyio.CancelScope()
                 tenure = recipe._begin(candidate, scope.cancel)
         except BaseException as error:
             if waiting is not None:
@@ -60,7 +63,7 @@ class _Context(Generic[T]):
                 candidate.discard()
                 self._task = None
                 recipe._tasks.leave(task, recipe)
-        if tenure is not None:
+        if tenure is not None and scope is not None:
             scope.__enter__()
             self._tenure, self._scope = tenure, scope
         if waiting is not None:
@@ -132,6 +135,8 @@ class TenureContext(_Context[T]):
     lost link.
     """
 
+    __slots__ = ("_wait",)
+
     def __init__(self, recipe: HoldingRecipe[T], wait: float | None) -> None:
         super().__init__(recipe)
         self._wait = checked_wait(wait)
@@ -145,6 +150,8 @@ class TenureContext(_Context[T]):
 
 class TryContext(_Context[T]):
     """Does not wait: gives None where somebody else holds. Otherwise as `TenureContext`."""
+
+    __slots__ = ()
 
     async def __aenter__(self) -> T | None:
         return await self._acquire(0.0)

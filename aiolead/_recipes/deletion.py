@@ -39,6 +39,8 @@ class Deletion:
         over: called, synchronously, when there is nothing left to do.
     """
 
+    __slots__ = ("_callbacks", "_client", "_delete", "_error", "_over", "_pay", "is_done")
+
     def __init__(
         self,
         client: CoordinationClient,

@@ -8,13 +8,14 @@ and unclaimed belongs to a create whose answer was lost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import anyio
 
 from ..abc import CoordinationClient, Reply
 from ..errors import ConnectionLossError, NoNodeError, SessionError
-from ..model import Created
+from ..model import Created, SessionState
 from ..paths import basename, join, sequence_of
 from .layout import Layout, Role
 
@@ -63,8 +64,30 @@ class Line:
         """With what kinds of contenders all neighbours were found to fit, once."""
         self.look: Reply[list[str]] | None = None
         """The last listing that was asked for to see that."""
+        self.changes = 0
+        """How often the session has changed its state, while anybody followed that."""
+        self._followers = 0
+        self._unfollow: Callable[[], None]
         self._claimed: set[str] = set()
         self._at: dict[int | None, str] = {}
+
+    # --- the session's state -------------------------------------------------------------------
+
+    def follow(self, client: CoordinationClient) -> None:
+        """Has `changes` counted, until `unfollow` was called as often: once for all contenders."""
+        if not self._followers:
+            self._unfollow = client.subscribe(self._on_state)
+        self._followers += 1
+
+    def unfollow(self) -> None:
+        self._followers -= 1
+        if not self._followers:
+            self._unfollow()
+
+    def _on_state(self, _state: SessionState, _session_id: int) -> None:
+        self.changes += 1
+
+    # --- whose is what -------------------------------------------------------------------------
 
     @property
     def is_empty(self) -> bool:

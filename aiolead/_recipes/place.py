@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-import anyio
-
+from .._tasks import Wakeup
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
     ConnectionLossError,
@@ -61,6 +60,31 @@ class Place:
         acl: of it.
     """
 
+    # There may be thousands, and most of what each costs is memory.
+    __slots__ = (
+        "_acl",
+        "_client",
+        "_create_session",
+        "_creating",
+        "_data",
+        "_discarded",
+        "_is_asked_for",
+        "_is_readable",
+        "_layout",
+        "_line",
+        "_node",
+        "_on_asked_for",
+        "_on_own_gone",
+        "_own_gone",
+        "_own_look",
+        "_own_watch",
+        "_path",
+        "_prefix",
+        "_role",
+        "_stale",
+        "_wake",
+    )
+
     def __init__(
         self,
         client: CoordinationClient,
@@ -86,7 +110,7 @@ class Place:
         self._prefix = ""
         self._discarded = False
         # What watches have told since it was last looked at.
-        self._wake = anyio.Event()
+        self._wake = Wakeup()
         self._own_watch: Watch | None = None
         self._own_look: Reply[tuple[bytes, Stat]] | None = None
         self._own_gone = False
@@ -150,6 +174,7 @@ class Place:
         if error is None:
             node = Node.of(create.result(), self._client.session_id)
             self._line.claim(node.name)
+            self._prefix = ""  # nothing is to be searched for any more
             self._node = node
             if self._discarded:
                 self._drop_node()

@@ -14,6 +14,7 @@ from typing import ClassVar, final
 import anyio
 import anyio.lowlevel
 
+from .._tasks import Wakeup
 from ..abc import CoordinationClient, FencedClient
 from ..errors import (
     ClientClosedError,
@@ -89,7 +90,9 @@ class Tenure:
         self._resigned = False
         self._released = False
         self._gone: Departure | None = None
-        self._revocation = anyio.Event()
+        self._is_asked_for = False
+        self._revocation: anyio.Event | None = None
+        """Made where somebody waits for that."""
         self._lost_callbacks: list[Callable[[], object]] = []
         self._take(candidate)
 
@@ -215,10 +218,14 @@ class Tenure:
 
         Always False where the recipe has no `revoke`.
         """
-        return self._revocation.is_set()
+        return self._is_asked_for
 
     async def revocation_requested(self) -> None:
         """Waits until somebody asks for it; for ever, where nobody does."""
+        if self._revocation is None:
+            self._revocation = anyio.Event()
+            if self._is_asked_for:
+                self._revocation.set()
         await self._revocation.wait()
 
     def add_lost_callback(self, callback: Callable[[], object]) -> None:
@@ -273,7 +280,9 @@ class Tenure:
         return "resigned" if self._resigned else "released"
 
     def _ask_for(self) -> None:
-        self._revocation.set()
+        self._is_asked_for = True
+        if self._revocation is not None:
+            self._revocation.set()
 
     @property
     def loss(self) -> LossReason | None:
@@ -324,7 +333,7 @@ class Tenure:
             return
         with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
             if not gone.is_done:
-                answered = anyio.Event()
+                answered = Wakeup()
                 gone.add_done_callback(answered.set)
                 await answered.wait()
             if isinstance(gone.error(), NoNodeError):

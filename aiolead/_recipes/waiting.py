@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import anyio
-
+from .._tasks import Wakeup
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
     ConnectionLossError,
@@ -157,7 +156,7 @@ class Waiter(Place):
             OwnGone: our znode is not there any more.
         """
         client, own = self._client, self.node
-        self._wake = anyio.Event()
+        self._wake = Wakeup()
         self._check_own()
         armed: list[Reply[Any]] = []
         if self._own_watch is None:

@@ -32,6 +32,10 @@ async def test_a_task_has_the_number_that_anyio_gives_it() -> None:
     assert len(set(numbers)) == 3
 
 
+async def wait_for(wakeup: Wakeup) -> None:
+    await wakeup.wait()
+
+
 async def test_who_waits_is_woken_and_who_comes_later_does_not_wait() -> None:
     wakeup, order = Wakeup(), []
 
@@ -60,19 +64,19 @@ async def test_a_wait_that_is_cancelled_leaves_it_as_it_was() -> None:
     for _ in range(2):
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(wakeup.wait)
+                tasks.start_soon(wait_for, wakeup)
                 await anyio.wait_all_tasks_blocked()
                 scope.cancel()
         assert not wakeup.is_set()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wakeup.wait)
+        tasks.start_soon(wait_for, wakeup)
         await anyio.wait_all_tasks_blocked()
         # Set in the same moment, in both orders: who was cancelled has not run yet.
         tasks.cancel_scope.cancel()
         wakeup.set()
     wakeup = Wakeup()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wakeup.wait)
+        tasks.start_soon(wait_for, wakeup)
         await anyio.wait_all_tasks_blocked()
         wakeup.set()
         tasks.cancel_scope.cancel()
@@ -82,7 +86,7 @@ async def test_a_wait_that_is_cancelled_leaves_it_as_it_was() -> None:
 async def test_a_second_task_that_waits_is_refused() -> None:
     wakeup = Wakeup()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wakeup.wait)
+        tasks.start_soon(wait_for, wakeup)
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(RuntimeError, match="another task"):
             await wakeup.wait()
@@ -95,7 +99,7 @@ def test_a_guest_of_asyncio_is_trio() -> None:
     async def wakes_itself() -> int:
         wakeup = Wakeup()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(wakeup.wait)
+            nursery.start_soon(wait_for, wakeup)
             await trio.testing.wait_all_tasks_blocked()
             wakeup.set()
         return current_task_id() - id(trio.lowlevel.current_task())

@@ -171,13 +171,15 @@ MUTANTS = (
                 """,
                 """
                 with anyio.move_on_after(wait) as limit:
-                    on_ahead = candidate._on_ahead
 
-                    def prolong(name: str, event: object) -> None:
-                        limit.deadline = anyio.current_time() + wait
-                        on_ahead(name, event)
+                    class Prolonging(type(candidate)):
+                        __slots__ = ()
 
-                    candidate._on_ahead = prolong
+                        def _on_ahead(self, name: str, event: object) -> None:
+                            limit.deadline = anyio.current_time() + wait
+                            super()._on_ahead(name, event)
+
+                    candidate.__class__ = Prolonging
                     in_front = await candidate.reach_front()
                 """,
             ),

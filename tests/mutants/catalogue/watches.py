@@ -237,11 +237,14 @@ MUTANTS = (
                 "_recipes/contender.py",
                 """
                 if not (self._gone or self._own_gone or self._stale):
-                    await self._hear_of(place.watch)
+                    if unread := self._unread(place.watch):
+                        await self._hear_of(unread)
+                    else:
+                        await self._wake.wait()
                 """,
                 """
-                self._wake = anyio.Event()
-                await self._hear_of(())
+                self._wake = Wakeup()
+                await self._wake.wait()
                 """,
             ),
         ),
