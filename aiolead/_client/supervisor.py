@@ -105,6 +105,8 @@ class Supervisor:
         """Called when no server of the list has served us."""
         self._output = anyio.Event()
         self._due = anyio.Event()
+        self._wakes_at = inf
+        """When the timekeeper looks next, if it sleeps until then and not for long; else `inf`."""
         self._answered: anyio.Event | None = None
         """Set when nothing is in flight any more, while a move waits for that."""
         self._failures: dict[str, Exception] = {}
@@ -129,7 +131,10 @@ class Supervisor:
         self._output.set()
 
     def _on_due(self) -> None:
-        self._due.set()
+        # Mostly it is a lock that will be held for a millisecond, one after the other: what that
+        # makes due comes after the next look, which is soon.
+        if self._wakes_at > self._machine.next_deadline():
+            self._due.set()
 
     def _cut(self, why: Exception) -> None:
         """Gives up the connection, at once as far as the machine is concerned."""
@@ -173,6 +178,7 @@ class Supervisor:
         machine, clock = self._machine, self._core.clock
         while True:
             self._due = anyio.Event()
+            self._wakes_at = inf
             why = machine.tick(clock())
             if why is not None:
                 self._cut(LinkEnded(why))
@@ -181,8 +187,14 @@ class Supervisor:
             if due == inf:
                 await self._due.wait()
             else:
-                longest = LONGEST_SLEEP if machine.leases.is_held else inf
-                with anyio.move_on_after(min(max(0.0, due - clock()), longest)):
+                now = clock()
+                left = max(0.0, due - now)
+                if left <= LONGEST_SLEEP:
+                    self._wakes_at = due
+                elif machine.leases.is_held:
+                    left = LONGEST_SLEEP
+                    self._wakes_at = now + left
+                with anyio.move_on_after(left):
                     await self._due.wait()
 
     # --- connecting ----------------------------------------------------------------------------
