@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from ..abc import Hold
 from ..errors import LossReason
@@ -24,7 +24,7 @@ class Candidate(Protocol):
         """The znode. Only once it is held."""
         ...
 
-    async def reach_front(self) -> bool:
+    def reach_front(self) -> Coroutine[Any, Any, bool]:
         """Waits until it may be held, with a lease that lasts for a while; gives True.
 
         No checkpoint between the decision that it may and the return. Survives lost connections and
