@@ -188,13 +188,11 @@ class Supervisor:
                 await self._due.wait()
             else:
                 now = clock()
-                left = max(0.0, due - now)
-                if left <= LONGEST_SLEEP:
-                    self._wakes_at = due
-                elif machine.leases.is_held:
-                    left = LONGEST_SLEEP
-                    self._wakes_at = now + left
-                with anyio.move_on_after(left):
+                longest = LONGEST_SLEEP if machine.leases.is_held else inf
+                sleep = min(max(0.0, due - now), longest)
+                if sleep <= LONGEST_SLEEP:
+                    self._wakes_at = now + sleep
+                with anyio.move_on_after(sleep):
                     await self._due.wait()
 
     # --- connecting ----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from aiolead.testing import EmbeddedServer
 pytestmark = pytest.mark.timeout(60)
 
 PATH = "/lock"
-MANY = 25
+MANY = 40
 
 EACH = {
     "TenureContext": 1,
@@ -39,8 +39,11 @@ EACH = {
 }
 """All of the library's own objects. No request, no event of anyio's, no scope."""
 
-MOST_BYTES = 3_600
-"""What a waiter may take beside its task. (Python 3.11: 2,900 on asyncio, 2,200 on trio.)"""
+MOST_BYTES = 4_000
+"""What a waiter may take beside its task, its share of what tables have grown by included.
+
+(Python 3.11: 2,900 on asyncio, 2,200 on trio. It was 7,100 with an event, three sets, a scope and a
+subscription for each.)"""
 
 
 def census() -> Counter[str]:
