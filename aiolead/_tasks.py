@@ -15,12 +15,12 @@ from typing import Any, final
 import anyio
 import anyio.lowlevel
 
-__all__ = ["Wakeup", "current_task_id"]
+__all__ = ["Wakeup", "current_task_id", "trio_here"]
 
 
 def current_task_id() -> int:
     """The same as `anyio.get_current_task().id`."""
-    trio = _trio()
+    trio = trio_here()
     if trio is not None:
         return id(trio.lowlevel.current_task())
     task = sys.modules["asyncio"].current_task()
@@ -63,7 +63,7 @@ class Wakeup:
             return anyio.lowlevel.checkpoint()
         if self._task is not None or (self._future is not None and not self._future.done()):
             raise RuntimeError("another task waits for this: use anyio.Event")
-        trio = _trio()
+        trio = trio_here()
         if trio is not None:
             self._task = trio.lowlevel.current_task()
             rescheduled: Awaitable[None] = trio.lowlevel.wait_task_rescheduled(self._aborted)
@@ -79,7 +79,7 @@ class Wakeup:
         return sys.modules["trio"].lowlevel.Abort.SUCCEEDED
 
 
-def _trio() -> Any:
+def trio_here() -> Any:
     """Trio, if what runs is a task of it: also where its loop is a guest of asyncio's."""
     trio = sys.modules.get("trio")
     return trio if trio is not None and trio.lowlevel.in_trio_task() else None

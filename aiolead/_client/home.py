@@ -19,8 +19,6 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from anyio.abc import ByteStream, SocketAttribute
-
 from ..errors import UsageError
 
 _process = object()
@@ -50,9 +48,12 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextlib.contextmanager
-def kept_from_children(stream: ByteStream) -> Iterator[None]:
-    """While this is open, a process that is forked gets no access to the stream's connection."""
-    raw = stream.extra(SocketAttribute.raw_socket, None)  # noqa: S610 - no Django here
+def kept_from_children(raw: Any) -> Iterator[None]:
+    """While this is open, a process that is forked gets no access to a connection.
+
+    Args:
+        raw: its socket, or what has the `fileno()`; None if there is none.
+    """
     fileno = -1 if raw is None else raw.fileno()
     ends = _ends(fileno)
     if ends is not None:

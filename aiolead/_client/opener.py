@@ -10,8 +10,11 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
+from .._tasks import trio_here
 from ..errors import TransportError
+from .carrier import Carrier, StreamCarrier
 from .tls import ContextSource
+from .trio_carrier import dial_trio
 
 Dial = Callable[[str, int], Awaitable[ByteStream]]
 """Opens a byte stream to an address and port."""
@@ -42,6 +45,18 @@ class Opener:
     @property
     def is_encrypted(self) -> bool:
         return self._tls is not None
+
+    async def open_carrier(self, host: str, address: str, port: int) -> Carrier:
+        """The same for a session's connection, with less in between: without TLS, and unless the
+        user dials.
+        """
+        if self._tls is None and self._dial is dial_tcp:
+            if trio_here() is not None:
+                return await dial_trio(address, port)
+            from .loop_carrier import dial_loop  # needs asyncio, which trio does without
+
+            return await dial_loop(address, port)
+        return StreamCarrier(await self.open(host, address, port))
 
     async def open(self, host: str, address: str, port: int) -> ByteStream:
         """A stream that is ready for ZooKeeper's bytes: one task may send while one receives.

@@ -26,16 +26,14 @@ from .._wire.requests import (
     Check,
     Create,
     Delete,
-    Exists,
     GetACL,
     GetAllChildrenNumber,
-    GetChildren,
-    GetData,
     GetEphemerals,
     SetACL,
     SetData,
     Sync,
     WhoAmI,
+    path_and_flag,
 )
 from ..abc import Watch
 from ..errors import AioleadError, ConfigurationError, InvalidPathError, NoNodeError, UsageError
@@ -127,8 +125,8 @@ class Scope:
         request = self.create_request(path, data, mode, acl, ttl)
 
         def parse(r: Reader) -> Created:
-            reply = CreateReply.read(r)
-            return Created(self.strip(reply.path), reply.stat)
+            full, stat = CreateReply.parse(r)
+            return Created(self.strip(full), stat)
 
         def on_error(error: AioleadError) -> AioleadError:
             if not isinstance(error, NoNodeError):
@@ -155,7 +153,7 @@ class Scope:
 
     def exists(self, core: Core, path: str, watch: Watch | None) -> PendingReply[Stat | None]:
         full = self.full(path)
-        body = encode_body(Exists(full, watch is not None))
+        body = path_and_flag(full, watch is not None)
         arming = _arming(core, watch, full, path, Kind.DATA)
 
         def on_error(error: AioleadError) -> Stat | AioleadError | None:
@@ -165,13 +163,13 @@ class Scope:
 
     def get(self, core: Core, path: str, watch: Watch | None) -> PendingReply[tuple[bytes, Stat]]:
         full = self.full(path)
-        body = encode_body(GetData(full, watch is not None))
+        body = path_and_flag(full, watch is not None)
         arming = _arming(core, watch, full, path, Kind.DATA)
         return PendingReply(OpCode.GET_DATA, body, _data, path=path, arming=arming)
 
     def get_children(self, core: Core, path: str, watch: Watch | None) -> PendingReply[list[str]]:
         full = self.full(path)
-        body = encode_body(GetChildren(full, watch is not None, OpCode.GET_CHILDREN))
+        body = path_and_flag(full, watch is not None)
         arming = _arming(core, watch, full, path, Kind.CHILD)
         return PendingReply(OpCode.GET_CHILDREN, body, _names, path=path, arming=arming)
 
@@ -179,7 +177,7 @@ class Scope:
         self, core: Core, path: str, watch: Watch | None
     ) -> PendingReply[tuple[list[str], Stat]]:
         full = self.full(path)
-        body = encode_body(GetChildren(full, watch is not None))
+        body = path_and_flag(full, watch is not None)
         arming = _arming(core, watch, full, path, Kind.CHILD)
         return PendingReply(OpCode.GET_CHILDREN2, body, _children, path=path, arming=arming)
 
@@ -265,13 +263,8 @@ def _nothing(_: Reader) -> None:
     return None
 
 
-def _stat(r: Reader) -> Stat:
-    return StatReply.read(r).stat
-
-
-def _data(r: Reader) -> tuple[bytes, Stat]:
-    reply = DataReply.read(r)
-    return reply.data, reply.stat
+_stat = StatReply.parse
+_data = DataReply.parse
 
 
 def _names(r: Reader) -> list[str]:

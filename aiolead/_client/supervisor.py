@@ -1,8 +1,5 @@
-"""The client's tasks: one that connects, and for each connection one reader and one writer; and one
-that keeps time.
-
-Only the writer touches the sending side of a stream: a caller that is cancelled in the middle of a
-send would leave half a frame behind (on trio it does).
+"""The client's tasks: one that connects, and for each connection one that carries its bytes; and
+one that keeps time.
 """
 
 from __future__ import annotations
@@ -19,6 +16,7 @@ from .._session.backoff import Backoff
 from .._session.states import SERVED
 from ..errors import AioleadError, AuthFailedError
 from ..paths import format_host
+from .carrier import Carrier
 from .core import Core
 from .home import kept_from_children
 from .hosts import HostList
@@ -30,12 +28,17 @@ from .search import find_full_server, says
 
 logger = logging.getLogger("aiolead.connection")
 
-READ_SIZE = 256 * 1024
-
 LONGEST_SLEEP = 1.0
 """How long the timekeeper sleeps at a time while anything is held, in seconds.
 
 The clock that event loops sleep by stops while the machine is suspended; the lease's does not.
+"""
+
+LASTING = 0.1
+"""How long a connection lasts that is replaced at once when it is lost, in seconds.
+
+So a server that serves everybody and then drops them is asked by each client ten times a second at
+most; one that does so sooner, or does not serve, less and less often.
 """
 
 MOVING = 1 / 8
@@ -55,10 +58,10 @@ REFUSALS = 3
 class Link:
     """One connection, from the first byte to the last."""
 
-    __slots__ = ("ended", "is_leaving", "opened", "peer", "scope", "stream")
+    __slots__ = ("carrier", "ended", "is_leaving", "opened", "peer", "scope")
 
-    def __init__(self, stream: ByteStream, peer: Peer) -> None:
-        self.stream = stream
+    def __init__(self, carrier: Carrier, peer: Peer) -> None:
+        self.carrier = carrier
         self.peer = peer
         self.scope = anyio.CancelScope()
         self.opened = anyio.Event()
@@ -103,7 +106,6 @@ class Supervisor:
         self._link: Link | None = None
         self.on_vain_round: Callable[[], object] = _ignore
         """Called when no server of the list has served us."""
-        self._output = anyio.Event()
         self._due = anyio.Event()
         self._wakes_at = inf
         """When the timekeeper looks next, if it sleeps until then and not for long; else `inf`."""
@@ -128,7 +130,8 @@ class Supervisor:
         return list(attempts.items())
 
     def _on_output(self) -> None:
-        self._output.set()
+        if self._link is not None:
+            self._link.carrier.wake()
 
     def _on_due(self) -> None:
         # Mostly it is a lock that will be held for a millisecond, one after the other: what that
@@ -305,23 +308,22 @@ class Supervisor:
         self._doing = (name, "no connection yet")
         try:
             with anyio.fail_after(self._patience):
-                stream = await self._opener.open(host, address, port)
+                carrier = await self._opener.open_carrier(host, address, port)
         except (OSError, anyio.BrokenResourceError, LinkEnded) as error:
             self._failed(name, _reason(error, "no connection in time"))
             return "failed"
         self._doing = (name, "no answer to the handshake yet")
         link = self._link = Link(
-            stream, Peer(name, partial(self._opener.open, host, address, port))
+            carrier, Peer(name, partial(self._opener.open, host, address, port))
         )
         clock = self._core.clock
         opened_at = inf
         login = None if self._logins is None else self._logins.begin(host)
         try:
             self._machine.link_up(clock())
-            with kept_from_children(stream), link.scope:
+            with kept_from_children(carrier.raw_socket), link.scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._read, link)
-                    tasks.start_soon(self._write, link)
+                    tasks.start_soon(self._carry, link)
                     if login is not None:
                         tasks.start_soon(self._log_in, link, login)
                     with anyio.move_on_after(self._patience):
@@ -338,7 +340,7 @@ class Supervisor:
             self._core.peer = None
             self._machine.link_down(clock())
             self._link = None
-            await anyio.aclose_forcefully(stream)
+            await carrier.aclose()
             if self._answered is not None:
                 self._answered.set()
         why = link.ended or LinkEnded("the connection ended")
@@ -347,25 +349,35 @@ class Supervisor:
             return "refused" if isinstance(why, ServerHungUp) else "failed"
         self._core.telling.connection_lost(name, why)
         self._failures.clear()
-        if clock() - opened_at >= min(0.25, self._machine.timing.session_timeout / 20):
+        if clock() - opened_at >= min(LASTING, self._machine.timing.session_timeout / 20):
             self._backoff.succeeded()
         return "served"
 
-    async def _read(self, link: Link) -> None:
-        machine, clock, stream = self._machine, self._core.clock, link.stream
+    async def _carry(self, link: Link) -> None:
         try:
-            while True:
-                data = await stream.receive(READ_SIZE)
-                machine.receive(data, clock())
-                self._look_whether_opened(link)
-                self._on_output()
-                if self._answered is not None and not machine.awaits_answers:
-                    self._answered.set()
+            await link.carrier.carry(partial(self._feed, link), partial(self._take, link))
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             self._cut(_hang_up(error))
+
+    def _feed(self, link: Link, data: bytes) -> None:
+        machine = self._machine
+        try:
+            machine.receive(data, self._core.clock())
         except AioleadError as error:
             # Not the protocol, or the end of the session: the machine has drawn its conclusions.
+            # At once, before anybody sees what it has failed with and finds the client connected.
             self._cut(error)
+            return
+        self._look_whether_opened(link)
+        if machine.has_output:
+            link.carrier.wake()
+        if self._answered is not None and not machine.awaits_answers:
+            self._answered.set()
+
+    def _take(self, link: Link) -> bytes:
+        if link.ended is not None or not self._machine.has_output:
+            return b""
+        return self._machine.data_to_send(self._core.clock())
 
     def _look_whether_opened(self, link: Link) -> None:
         if not link.opened.is_set() and self._machine.state in SERVED:
@@ -388,17 +400,6 @@ class Supervisor:
             self._cut(error)
         except LinkEnded as error:
             self._cut(error)
-
-    async def _write(self, link: Link) -> None:
-        machine, clock, stream = self._machine, self._core.clock, link.stream
-        try:
-            while True:
-                self._output = anyio.Event()
-                while data := machine.data_to_send(clock()):
-                    await stream.send(data)
-                await self._output.wait()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            self._cut(_hang_up(error))
 
 
 class ServerHungUp(LinkEnded):

@@ -286,6 +286,8 @@ class Depot:
             now: the time.
             careful: whether what comes first must be answered in time; see `Window`.
         """
+        if not (self._queue or self._express):
+            return b""
         out = bytearray()
         most = self._window.size(careful=careful)
         while len(out) < SEGMENT:

@@ -32,7 +32,7 @@ from .._wire.framing import FrameReader
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
 from .._wire.packets import PING, encode_body, encode_record, encode_request
-from .._wire.replies import ReplyHeader, WatcherEvent
+from .._wire.replies import HEADER_SIZE, WatcherEvent, read_header
 from .._wire.requests import CloseSession
 from ..errors import (
     AioleadError,
@@ -350,10 +350,15 @@ class SessionMachine:
         except AuthFailedError as error:
             self.refuse_login(error)
             raise
-        if len(self._frames.begun) == len(EVENT) and self._frames.begun != EVENT:
+        if self._frames.buffered and len(begun := self._frames.begun) == 4 and begun != EVENT:
             self._last_answer = now  # which may be a long one, on a slow link
         if self.leases.observer is not None:
             self.leases.observer.proof_moved()
+
+    @property
+    def has_output(self) -> bool:
+        """Whether `data_to_send` may have something to give."""
+        return bool(self._out) or self._depot.has_queued
 
     def data_to_send(self, now: float) -> bytes:
         """What to send next; empty if there is nothing, or no link."""
@@ -414,37 +419,38 @@ class SessionMachine:
         self._on_due()
 
     def _packet(self, frame: bytes, now: float) -> None:
-        r = Reader(frame)
-        header = ReplyHeader.read(r)
-        xid = header.xid
+        xid, zxid, err = read_header(frame)
+        if xid > 0:
+            self._last_answer = now
+            self._answer(xid, zxid, err, frame, now)
+            return
         if xid == XID_EVENT:
             # No sign of life: they still come where nothing of ours arrives any more.
-            self._event(WatcherEvent.read(r), header.zxid)
+            self._event(WatcherEvent.read(Reader(frame, HEADER_SIZE)), zxid)
             return
         self._last_answer = now
-        if xid > 0:
-            self._answer(header, r, now)
-        elif xid == XID_PING and self._pings:
+        if xid == XID_PING and self._pings:
             self._ledger.answered(self._pings.popleft(), now, proof=False, led=False)
         elif xid == XID_SET_WATCHES and self.watches.unanswered:
-            self.watches.rearmed(header.err)
+            self.watches.rearmed(err)
         elif xid == XID_AUTH and self.login.is_pending:
-            self.login.answered(header.err)
+            self.login.answered(err)
             self._look_whether_served()
         else:
             raise RemoteWireError(f"an answer with the unexpected xid {xid}")
 
-    def _answer(self, header: ReplyHeader, r: Reader, now: float) -> None:
-        call = self._depot.awaiting(header.xid)
-        answer = call.read(header.err, r)
+    def _answer(self, xid: int, zxid: int, err: int, frame: bytes, now: float) -> None:
+        call = self._depot.awaiting(xid)
+        answer = call.read(err, Reader(frame, HEADER_SIZE))
         self._depot.answered(now)
         # Only now, since a zxid out of nonsense would have every server refuse us from then on.
-        self.last_zxid = max(self.last_zxid, header.zxid)
+        if zxid > self.last_zxid:
+            self.last_zxid = zxid
         worked = not isinstance(answer, AioleadError)
         self._ledger.answered(
             call.sent_at, now, proof=call.is_proof and worked, led=call.is_led and worked
         )
-        call.settle(answer, missing=header.err != 0)
+        call.settle(answer, missing=err != 0)
         if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):
             # The first comes from a server that serves authenticated clients only. The others: a
             # follower goes on serving the connection of a session that is over, pings included, if

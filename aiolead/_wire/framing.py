@@ -10,6 +10,10 @@ from ..errors import RemoteWireError
 __all__ = ["DEFAULT_MAX_FRAME", "FrameReader", "frame"]
 
 _LENGTH = struct.Struct(">i")
+_length_at = _LENGTH.unpack_from
+
+_NOTHING = bytearray()
+"""What is kept of a stream that stands between two frames. It never grows: see `feed`."""
 
 DEFAULT_MAX_FRAME = 0xFFFFF
 """The largest request that a server takes unless told otherwise, in bytes (`jute.maxbuffer`)."""
@@ -31,7 +35,7 @@ class FrameReader:
     __slots__ = ("_kept", "_max_frame", "_needed")
 
     def __init__(self, max_frame: int) -> None:
-        self._kept = bytearray()
+        self._kept = _NOTHING
         self._max_frame = max_frame
         self._needed = 4
 
@@ -62,7 +66,7 @@ class FrameReader:
         pos, size, needed = 0, len(data), 4
         try:
             while size - pos >= 4:
-                (length,) = _LENGTH.unpack_from(data, pos)
+                (length,) = _length_at(data, pos)
                 if not 0 <= length <= self._max_frame:
                     raise RemoteWireError(
                         f"a frame of {length} bytes, where 0 to {self._max_frame} are allowed"
@@ -74,5 +78,5 @@ class FrameReader:
                 start, pos = pos + 4, end
                 yield data[start:end]
         finally:
-            self._kept = bytearray(data[pos:])
+            self._kept = bytearray(data[pos:]) if pos < size else _NOTHING
             self._needed = needed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from ..errors import LocalWireError, RemoteWireError
 from ..model import ACL, Permission, Stat
@@ -14,6 +14,9 @@ T = TypeVar("T")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _STAT = struct.Struct(">qqqqiiiqiiq")
+_int_at = _INT.unpack_from
+_long_at = _LONG.unpack_from
+_stat_at = _STAT.unpack_from
 
 
 class Writer:
@@ -101,12 +104,16 @@ class Reader:
 
     def _take(self, size: int) -> int:
         pos = self._pos
-        if size > self._end - pos:
-            raise RemoteWireError(
-                f"a value of {size} bytes where {self._end - pos} are left", offset=pos
-            )
         self._pos = pos + size
+        if self._pos > self._end:
+            self._too_short(pos, size)
         return pos
+
+    def _too_short(self, pos: int, size: int) -> NoReturn:
+        self._pos = pos
+        raise RemoteWireError(
+            f"a value of {size} bytes where {self._end - pos} are left", offset=pos
+        )
 
     @property
     def remaining(self) -> int:
@@ -114,11 +121,19 @@ class Reader:
         return self._end - self._pos
 
     def i32(self) -> int:
-        value: int = _INT.unpack_from(self._data, self._take(4))[0]
+        pos = self._pos
+        end = self._pos = pos + 4
+        if end > self._end:
+            self._too_short(pos, 4)
+        value: int = _int_at(self._data, pos)[0]
         return value
 
     def i64(self) -> int:
-        value: int = _LONG.unpack_from(self._data, self._take(8))[0]
+        pos = self._pos
+        end = self._pos = pos + 8
+        if end > self._end:
+            self._too_short(pos, 8)
+        value: int = _long_at(self._data, pos)[0]
         return value
 
     def flag(self) -> bool:
@@ -127,8 +142,11 @@ class Reader:
     def blob(self) -> bytes:
         """A byte string; null, which Java distinguishes from empty, comes as empty."""
         size = self._length()
-        pos = self._take(size)
-        return self._data[pos : pos + size]
+        pos = self._pos
+        end = self._pos = pos + size
+        if end > self._end:
+            self._too_short(pos, size)
+        return self._data[pos:end]
 
     def text(self) -> str:
         """A string; null comes as empty."""
@@ -163,7 +181,7 @@ class Reader:
         return [read(self) for _ in range(count)]
 
     def stat(self) -> Stat:
-        return Stat(*_STAT.unpack_from(self._data, self._take(_STAT.size)))
+        return Stat(*_stat_at(self._data, self._take(_STAT.size)))
 
     def _length(self) -> int:
         pos = self._pos

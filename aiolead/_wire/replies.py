@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import field
 
@@ -10,6 +11,26 @@ from ..model import ACL, Stat
 from .codes import KEEPER_STATE_CONNECTED, OpCode
 from .jute import Reader, Writer
 from .record import Record, record
+
+_HEADER = struct.Struct(">iqi")
+_header_at = _HEADER.unpack_from
+
+
+def read_header(frame: bytes) -> tuple[int, int, int]:
+    """The xid, the zxid and the error code that a reply begins with, for a `HEADER_SIZE`.
+
+    Raises:
+        RemoteWireError: the frame is too short for that.
+    """
+    try:
+        xid, zxid, err = _header_at(frame)
+    except struct.error:
+        raise RemoteWireError(f"a reply of {len(frame)} bytes, without a header") from None
+    return xid, zxid, err
+
+
+HEADER_SIZE = _HEADER.size
+"""How long that is, in bytes."""
 
 
 @record
@@ -74,7 +95,12 @@ class CreateReply(Record):
 
     @classmethod
     def read(cls, r: Reader) -> CreateReply:
-        return cls(r.text(), r.stat())
+        return cls(*cls.parse(r))
+
+    @staticmethod
+    def parse(r: Reader) -> tuple[str, Stat]:
+        """What is in it."""
+        return r.text(), r.stat()
 
 
 @record
@@ -88,7 +114,12 @@ class StatReply(Record):
 
     @classmethod
     def read(cls, r: Reader) -> StatReply:
-        return cls(r.stat())
+        return cls(cls.parse(r))
+
+    @staticmethod
+    def parse(r: Reader) -> Stat:
+        """What is in it."""
+        return r.stat()
 
 
 @record
@@ -104,7 +135,12 @@ class DataReply(Record):
 
     @classmethod
     def read(cls, r: Reader) -> DataReply:
-        return cls(r.blob(), r.stat())
+        return cls(*cls.parse(r))
+
+    @staticmethod
+    def parse(r: Reader) -> tuple[bytes, Stat]:
+        """What is in it."""
+        return r.blob(), r.stat()
 
 
 @record

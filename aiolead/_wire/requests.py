@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import field
 from typing import ClassVar
 
 from ..errors import LocalWireError, RemoteWireError
-from ..model import ACL
+from ..model import ACL, OPEN_ACL_UNSAFE
 from .codes import OpCode
 from .jute import Reader, Writer
 from .record import Record, record
+
+_pack_int = struct.Struct(">i").pack
+
+
+_OPEN = Writer()
+_OPEN.acls(OPEN_ACL_UNSAFE)
+_OPEN_BYTES = bytes(_OPEN.buffer)
+"""The ACL of nearly every create, which takes longer to write than all else of it."""
+
+
+def path_and_flag(path: str, flag: bool) -> bytes:
+    """The body of the reads that may set a watch, of which there are more than of all else."""
+    try:
+        text = path.encode()
+    except UnicodeEncodeError:
+        raise LocalWireError(f"{path!r} cannot be encoded as UTF-8") from None
+    return _pack_int(len(text)) + text + (b"\1" if flag else b"\0")
 
 
 @record
@@ -44,7 +62,10 @@ class Create(Record):
     def write(self, w: Writer) -> None:
         w.text(self.path)
         w.blob(self.data)
-        w.acls(self.acl)
+        if self.acl is OPEN_ACL_UNSAFE:
+            w.buffer += _OPEN_BYTES
+        else:
+            w.acls(self.acl)
         w.i32(self.flags)
         if self.op is OpCode.CREATE_TTL:
             w.i64(self.ttl_ms)
@@ -79,8 +100,7 @@ class Exists(Record):
     watch: bool = False
 
     def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.flag(self.watch)
+        w.buffer += path_and_flag(self.path, self.watch)
 
     @classmethod
     def read(cls, r: Reader) -> Exists:
@@ -94,8 +114,7 @@ class GetData(Record):
     watch: bool = False
 
     def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.flag(self.watch)
+        w.buffer += path_and_flag(self.path, self.watch)
 
     @classmethod
     def read(cls, r: Reader) -> GetData:
@@ -158,8 +177,7 @@ class GetChildren(Record):
     op: OpCode = OpCode.GET_CHILDREN2
 
     def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.flag(self.watch)
+        w.buffer += path_and_flag(self.path, self.watch)
 
     @classmethod
     def read(cls, r: Reader, op: OpCode) -> GetChildren:

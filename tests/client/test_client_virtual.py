@@ -77,6 +77,26 @@ def test_a_server_that_hangs_up_is_not_asked_again_at_once(backend: Backend, met
     on_virtual_time(backend, play)
 
 
+@pytest.mark.parametrize(("lasts", "at_once"), [(0.15, True), (0.05, False)])
+def test_a_connection_that_lasted_is_replaced_at_once(
+    backend: Backend, lasts: float, at_once: bool
+) -> None:
+    """However often it is lost; and one that was lost right away is not."""
+
+    async def play(fake: SlowToDial) -> None:
+        took = 0.0
+        async with fake.connect() as client:
+            for _ in range(20):
+                await passes(lasts)
+                fake.streams[-1].close()
+                began = anyio.current_time()
+                await client.get("/a")
+                took += anyio.current_time() - began
+        assert (took == pytest.approx(20 * PACKET)) == at_once
+
+    on_virtual_time(backend, play)
+
+
 # --- which refusals end a session ----------------------------------------------------------------
 
 

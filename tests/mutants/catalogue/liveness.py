@@ -16,11 +16,11 @@ MUTANTS = (
                 "_client/supervisor.py",
                 """
                 with anyio.fail_after(self._patience):
-                    stream = await self._opener.open(host, address, port)
+                    carrier = await self._opener.open_carrier(host, address, port)
                 """,
                 """
                 with anyio.fail_after(None):
-                    stream = await self._opener.open(host, address, port)
+                    carrier = await self._opener.open_carrier(host, address, port)
                 """,
             ),
         ),
@@ -191,16 +191,16 @@ MUTANTS = (
         wrong="What is handed over while the writer sends waits for the next thing to send.",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/carrier.py",
                 """
                 self._output = anyio.Event()
-                while data := machine.data_to_send(clock()):
-                    await stream.send(data)
+                while data := take():
+                    await self._send(data)
                 await self._output.wait()
                 """,
                 """
-                if data := machine.data_to_send(clock()):
-                    await stream.send(data)
+                if data := take():
+                    await self._send(data)
                 self._output = anyio.Event()
                 await self._output.wait()
                 """,

@@ -282,18 +282,18 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/carrier.py",
                 """
-                    data = await stream.receive(READ_SIZE)
-                    machine.receive(data, clock())
+                data = await self._receive()
+                feed(data)
                 """,
                 """
-                    try:
-                        data = await stream.receive(READ_SIZE)
-                    except anyio.EndOfStream:
-                        await anyio.sleep(0)
-                        continue
-                    machine.receive(data, clock())
+                try:
+                    data = await self._receive()
+                except anyio.EndOfStream:
+                    await anyio.sleep(0)
+                    continue
+                feed(data)
                 """,
             ),
         ),

@@ -77,15 +77,19 @@ MUTANTS = (
         wrong="A cancelled request gives up its place in line, and its answer goes to the next "
         "one.",
         changes=(
-            Change("_client/reply.py", "__slots__ = ()", '__slots__ = ("abandoned",)'),
+            Change(
+                "_client/reply.py",
+                '__slots__ = ("_was_awaited",)',
+                '__slots__ = ("_was_awaited", "abandoned")',
+            ),
             Change(
                 "_client/reply.py",
                 """
-                await event.wait()
+                await wakeup.wait()
                 """,
                 """
                 try:
-                    await event.wait()
+                    await wakeup.wait()
                 except BaseException:
                     self.abandoned = True
                     raise
@@ -140,14 +144,14 @@ MUTANTS = (
                     self._core.peer = None
                     self._machine.link_down(clock())
                     self._link = None
-                    await anyio.aclose_forcefully(stream)
+                    await carrier.aclose()
                 """,
                 """
                 finally:
                     self._core.peer = None
                     self._machine.link_down(clock())
                     self._link = None
-                    await anyio.aclose_forcefully(stream)
+                    await carrier.aclose()
 
                     async def late() -> None:
                         await anyio.sleep(self._machine.timing.session_timeout / 20)
@@ -266,14 +270,13 @@ MUTANTS = (
             Change(
                 "_client/supervisor.py",
                 """
-                    self._cut(_hang_up(error))
-                except AioleadError as error:
+                await link.carrier.carry(partial(self._feed, link), partial(self._take, link))
                 """,
                 """
-                    if isinstance(error, anyio.EndOfStream):
-                        await anyio.sleep_forever()
-                    self._cut(_hang_up(error))
-                except AioleadError as error:
+                try:
+                    await link.carrier.carry(partial(self._feed, link), partial(self._take, link))
+                except anyio.EndOfStream:
+                    await anyio.sleep_forever()
                 """,
             ),
         ),

@@ -78,15 +78,13 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/carrier.py",
                 """
-                self._look_whether_opened(link)
-                self._on_output()
+                feed(data)
                 """,
                 """
-                self._look_whether_opened(link)
-                self._on_output()
-                while machine.watches.unanswered:
+                feed(data)
+                while feed.func.__self__._machine.watches.unanswered:
                     await anyio.sleep(0.01)
                 """,
             ),

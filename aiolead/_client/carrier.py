@@ -1,0 +1,105 @@
+"""What carries the bytes of a session's connection: any byte stream, or a socket of the event loop.
+
+A carrier hands over what comes in as it comes, and asks for what is to be sent. It is the only one
+that writes: a caller that is cancelled in the middle of a send would leave half a frame behind (on
+trio it does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import anyio
+from anyio.abc import ByteStream, SocketAttribute
+
+Feed = Callable[[bytes], object]
+"""Is given what has come in. It draws its conclusions itself: what it raises is a defect."""
+
+Take = Callable[[], bytes]
+"""Gives what is to be sent next; nothing if there is nothing."""
+
+READ_SIZE = 64 * 1024
+"""How much is read at a time, in bytes. With much more, memory is mapped anew for each read."""
+
+
+class Carrier(Protocol):
+    """An open connection."""
+
+    @property
+    def raw_socket(self) -> Any:
+        """The socket, or what has its `fileno()`; None if there is none."""
+        ...
+
+    def wake(self) -> None:
+        """There may be something to send: it is asked for soon, with all that comes up by then."""
+        ...
+
+    async def carry(self, feed: Feed, take: Take) -> None:
+        """Carries bytes, from a task of the client, until the connection has ended. Called once.
+
+        What is on its way out is bounded by what `take` gives once: it is asked for more when that
+        has left.
+
+        Raises:
+            EndOfStream: the other end has closed.
+            BrokenResourceError: the connection broke.
+            Exception: a defect, which `feed` or `take` has raised.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Closes at once, whatever is on its way."""
+        ...
+
+
+class StreamCarrier:
+    """Any byte stream, with one task that receives and one that sends."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._output = anyio.Event()
+        self._why: Exception | None = None
+
+    @property
+    def raw_socket(self) -> Any:
+        return self._stream.extra(SocketAttribute.raw_socket, None)  # noqa: S610 - no Django here
+
+    def wake(self) -> None:
+        self._output.set()
+
+    async def carry(self, feed: Feed, take: Take) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._end, self._read, feed, tasks.cancel_scope)
+            tasks.start_soon(self._end, self._write, take, tasks.cancel_scope)
+        if self._why is not None:
+            raise self._why
+
+    async def _end(self, move: Callable[[Any], Any], what: Any, scope: anyio.CancelScope) -> None:
+        # Bare, not in the task group's exception group; the first of the two is the reason.
+        try:
+            await move(what)
+        except Exception as error:
+            self._why = self._why or error
+            scope.cancel()
+
+    async def _read(self, feed: Feed) -> None:
+        while True:
+            data = await self._receive()
+            feed(data)
+
+    async def _receive(self) -> bytes:
+        return await self._stream.receive(READ_SIZE)
+
+    async def _write(self, take: Take) -> None:
+        while True:
+            self._output = anyio.Event()
+            while data := take():
+                await self._send(data)
+            await self._output.wait()
+
+    async def _send(self, data: bytes) -> None:
+        await self._stream.send(data)
+
+    async def aclose(self) -> None:
+        await anyio.aclose_forcefully(self._stream)

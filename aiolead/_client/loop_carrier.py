@@ -1,0 +1,140 @@
+"""TCP on asyncio and its like, with as few turns of the event loop as there can be.
+
+A stream wakes the task that receives, which wakes the task that waits for the answer; and a task
+that sends. Here, what comes in is handed over in the event loop's own callback, and what is to be
+sent is asked for in another one, at the end of the turn in which there is something. No task is
+woken but that of the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.tasks import _enter_task, _leave_task  # for third parties: "Extending" in its docs
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast, final
+
+import anyio
+
+from .carrier import READ_SIZE, Feed, Take
+
+
+async def dial_loop(address: str, port: int) -> LoopCarrier:
+    """A TCP connection without Nagle's delay, for a task of asyncio."""
+    loop = asyncio.get_running_loop()
+    _, carrier = await loop.create_connection(LoopCarrier, address, port)
+    return carrier
+
+
+@final
+class LoopCarrier(asyncio.BufferedProtocol):
+    """See `Carrier`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._buffer = memoryview(bytearray(READ_SIZE))
+        self._carrying: asyncio.Task[Any] | None = None
+        self._feed: Feed = _lose
+        self._take: Take = _nothing
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._why: Exception | None = None
+        self._is_full = False
+        self._is_due = False
+
+    @property
+    def raw_socket(self) -> Any:
+        return self._transport.get_extra_info("socket")
+
+    async def carry(self, feed: Feed, take: Take) -> None:
+        self._carrying = asyncio.current_task()
+        self._feed, self._take = feed, take
+        self._transport.resume_reading()
+        self.wake()
+        try:
+            await self._ended
+        finally:
+            self._carrying = None
+            self._feed, self._take = _lose, _nothing  # which refer to more than has to live on
+        if self._why is not None:
+            raise self._why
+
+    async def aclose(self) -> None:
+        self._end(anyio.ClosedResourceError())
+        self._transport.abort()
+
+    def _end(self, why: Exception) -> None:
+        # The first reason is the one; nothing is handed over after it.
+        if self._why is None:
+            self._why = why
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    # --- sending -------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._send)
+
+    def _send(self) -> None:
+        self._is_due = False
+        if not self._ended.done():
+            self._in_task(self._write)
+
+    def _write(self) -> None:
+        take, write = self._take, self._transport.write
+        while not (self._is_full or self._ended.done()) and (data := take()):
+            write(data)
+
+    def _in_task(self, act: Callable[[], object]) -> None:
+        # In the end, code of users is called, which is told that it runs in a task of the client's;
+        # where there is none, anyio cannot even tell the time.
+        task = self._carrying
+        if task is None:
+            return
+        _enter_task(self._loop, task)
+        try:
+            act()
+        except Exception as error:
+            self._end(error)
+        finally:
+            _leave_task(self._loop, task)
+
+    # --- what the transport calls --------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._transport.set_write_buffer_limits(0)
+        self._transport.pause_reading()  # until there is somebody to hand it to
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._ended.done():
+            self._in_task(partial(self._feed, bytes(self._buffer[:nbytes])))
+
+    def eof_received(self) -> bool:
+        self._end(anyio.EndOfStream())
+        return True  # closed by `aclose`
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        why = anyio.BrokenResourceError()
+        why.__cause__ = exc
+        self._end(why)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self.wake()
+
+
+def _lose(_: bytes) -> None:
+    pass
+
+
+def _nothing() -> bytes:
+    return b""
