@@ -27,45 +27,53 @@ PAGES = 10
 
 
 class Printer:
-    """There is one. Says when a page comes between those of others."""
+    """There is one. Says when a page comes between those of others.
 
-    def __init__(self, on_mixed: Callable[[str], object]) -> None:
+    Args:
+        pause: how long a page takes to dry, in seconds, as it is now.
+        on_mixed: is told when pages are mixed.
+    """
+
+    def __init__(self, pause: Callable[[], float], on_mixed: Callable[[str], object]) -> None:
+        self._pause = pause
         self._on_mixed = on_mixed
         self._latest: object = None
 
-    def page(self, job: object, number: int) -> None:
+    async def page(self, job: object, number: int) -> None:
         if number > 0 and self._latest is not job:
             self._on_mixed(f"page {number} of a job comes after pages of another one")
         self._latest = job
+        await anyio.sleep(self._pause())
 
 
-async def careful(client: aiolead.Client, printer: Printer, pause: float) -> None:
+async def careful(client: aiolead.Client, printer: Printer) -> None:
     job = object()
     async with aiolead.Election(client, "/scheduler").leadership() as term:
         for number in range(PAGES):
             term.check()
-            printer.page(job, number)
-            await anyio.sleep(pause)
+            await printer.page(job, number)
 
 
-async def careless(client: aiolead.Client, printer: Printer, pause: float) -> None:
+async def careless(client: aiolead.Client, printer: Printer) -> None:
     job = object()
     async with aiolead.Election(client, "/scheduler").leadership() as term:
         term.check()
         with anyio.CancelScope(shield=True):
             for number in range(PAGES):
-                printer.page(job, number)
-                await anyio.sleep(pause)
+                await printer.page(job, number)
 
 
 # --- the world that it is put into ---------------------------------------------------------------
 
-Job = Callable[[aiolead.Client, Printer, float], Awaitable[None]]
+Job = Callable[[aiolead.Client, Printer], Awaitable[None]]
+
+DRYING = 0.5
+"""What a page takes, in seconds: a job takes longer than a session can live without its client."""
 
 
 async def schedulers(job: Job, world: simulation.World) -> None:
     """What is simulated: three processes that do the job again and again."""
-    printer = Printer(partial(world.violation, "mixed"))
+    printer = Printer(lambda: 0.0 if world.is_healed else DRYING, partial(world.violation, "mixed"))
     for name in ("a", "b", "c"):
         world.start(name, partial(scheduler, job, printer, world))
 
@@ -79,9 +87,8 @@ async def scheduler(
             async with world.client(process) as client:
                 while True:
                     was_healed = world.is_healed
-                    pause = 0.0 if was_healed else client.session_timeout / 8
                     try:
-                        await job(client, printer, pause)
+                        await job(client, printer)
                     except aiolead.LeadershipLost:
                         continue  # the job was not finished: another one
                     if was_healed:
