@@ -121,18 +121,8 @@ async def test_clients_follow_the_ensemble(members: Ensemble) -> None:
             held.check()
 
 
-@pytest.fixture(scope="module")
-def local_sessions(zookeeper_installed: None) -> Iterator[BlockingEnsemble]:
-    """One server that upgrades sessions, one that does not, and one to make a quorum."""
-    with BlockingEnsemble(
-        3, extra={"localSessionsEnabled": "true", "localSessionsUpgradingEnabled": "true"}
-    ) as ensemble:
-        yield ensemble
-
-
-async def test_local_sessions_become_global(local_sessions: BlockingEnsemble) -> None:
-    ensemble = Ensemble.over(local_sessions)
-    follower = (await ensemble.followers())[0]
+async def test_local_sessions_become_global(members: Ensemble) -> None:
+    follower = (await members.followers())[0]
     async with aiolead.connect(follower.connect_string, session_timeout=4) as client:
         session = client.session_id
         await client.ensure_path("/local")
@@ -143,11 +133,11 @@ async def test_local_sessions_become_global(local_sessions: BlockingEnsemble) ->
         async with Lock(client, "/local/lock").hold() as held:
             await held.verify()
             # It is one for every server now.
-            others = [server for server in ensemble.servers if server is not follower]
+            others = [server for server in members.servers if server is not follower]
             client.update_hosts(",".join(server.connect_string for server in others))
 
             async def has_moved() -> bool:
-                return await ensemble.connected_server(session) in others
+                return await members.connected_server(session) in others
 
             await eventually(has_moved, "it moves")
             await client.ready()
@@ -155,10 +145,9 @@ async def test_local_sessions_become_global(local_sessions: BlockingEnsemble) ->
             await held.verify()
 
 
-async def test_a_local_session_ends_with_its_server(local_sessions: BlockingEnsemble) -> None:
+async def test_a_local_session_ends_with_its_server(members: Ensemble) -> None:
     """Nobody else knows it; there was nothing in it to lose."""
-    ensemble = Ensemble.over(local_sessions)
-    first, second = await ensemble.followers()
+    first, second = await members.followers()
     async with aiolead.connect(first.connect_string, session_timeout=4) as client:
         session = client.session_id
         client.update_hosts(second.connect_string)
