@@ -9,12 +9,14 @@ SCENARIOS ?= tests/simulation/scenarios.py:contend tests/simulation/scenarios.py
 MINUTES ?= $(if $(SEEDS),,10)
 REPORT ?= soak-report
 SECONDS ?= 60
+# Of the tests, at the same time.
+WORKERS ?= 2
 SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py docs/_site noxfile.py
-OVER_AIOZK := AIOLEAD_CLIENT=aiozk $(BIN)/python -m pytest -n 2 --dist loadfile tests/recipes
+OVER_AIOZK := AIOLEAD_CLIENT=aiozk $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/recipes
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit docs picture soak chaos aiozk mutants fuzz bench bench-quick zookeeper wheel clean
+.PHONY: help demo every-loop test lint types unit docs picture soak chaos aiozk mutants fuzz bench bench-quick zookeeper wheel clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +26,7 @@ demo: $(VENV)/.demo ## Elects a leader on the embedded server, and another one w
 
 test: lint types zookeeper ## Everything that CI checks: style, types, all tests, the wheel.
 	@# In the order of their names, so that the many small files of tests/unit are the last ones.
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	@# Cancelling at every point takes as long again, and is left to `make aiozk`.
 	$(OVER_AIOZK) --ignore-glob='*cancel*' --ignore-glob='*bad_input*'
 	$(MAKE) wheel
@@ -65,6 +67,10 @@ soak: $(VENV)/.soak ## Simulates many schedules of faults: SEEDS=10000, MINUTES=
 
 chaos: zookeeper ## Processes and real servers under faults: SEEDS=5, RECIPES=aiolead,kazoo,curator.
 	$(BIN)/python -m tests.chaos $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RECIPES),--recipes $(RECIPES))
+
+every-loop: zookeeper ## All tests that run on a real ZooKeeper, on every event loop: a job of CI.
+	AIOLEAD_EVERY_LOOP=1 AIOLEAD_REQUIRE_ZOOKEEPER=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m real \
+		tests/client tests/recipes tests/conformance tests/adapters
 
 aiozk: $(VENV)/.dev ## All tests of the recipes, over the adapter for aiozk's client.
 	$(OVER_AIOZK)

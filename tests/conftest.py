@@ -1,8 +1,8 @@
 """The backends, the servers and the guards that all tests share.
 
 A coroutine test runs once for each event loop. One that takes `server` runs, in addition, once for
-each kind of server: the embedded one, a real ZooKeeper, a real ensemble of three; on the ensemble
-on one of the loops only, unless AIOLEAD_EVERY_LOOP=1.
+each kind of server: the embedded one, a real ZooKeeper, a real ensemble of three; on each of the
+real ones on one of the loops only, unless AIOLEAD_EVERY_LOOP=1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -235,24 +235,46 @@ def server(request: pytest.FixtureRequest, chroot: str) -> ServerUnderTest:
 _EVERY_LOOP = "AIOLEAD_EVERY_LOOP"
 
 
-def _on_other_loops(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Tests against the ensemble that run on another event loop already.
-
-    What is special to an ensemble does not depend on the loop, and all loops are met on the other
-    servers; so each such test has one loop in a normal run, and which one goes by its name.
-    """
-    loops: dict[str, dict[str, list[pytest.Item]]] = {}
+def _matrix(items: Iterable[pytest.Item]) -> Iterator[tuple[pytest.Item, str, str, str]]:
+    """Those that run on several servers and event loops: the test, and on which of both."""
     for item in items:
         spec = getattr(item, "callspec", None)
-        if spec and spec.params.get("server") == "ensemble" and "anyio_backend" in spec.params:
+        if spec and "server" in spec.params and "anyio_backend" in spec.params:
+            kind = str(spec.params["server"])
             loop, _, options = spec.id.partition("-")
-            test = f"{item.nodeid.partition('[')[0]}[{options}]"
-            loops.setdefault(test, {}).setdefault(loop, []).append(item)
-    others: set[pytest.Item] = set()
-    for test, found in loops.items():
-        chosen = sorted(found)[crc32(test.encode()) % len(found)]
-        others.update(item for loop in found if loop != chosen for item in found[loop])
-    return others
+            others = "-".join(part for part in options.split("-") if part != kind)
+            yield item, f"{item.nodeid.partition('[')[0]}[{others}]", kind, loop
+
+
+def _on_other_loops(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Tests against real servers that run on another event loop already.
+
+    What is special to real servers, and to an ensemble, does not depend on the loop, and what is
+    special to a loop does not depend on who is at the other end of the socket. So a test that runs
+    on all loops against the embedded server has, in a normal run, one loop with a standalone
+    ZooKeeper, and another one with an ensemble; which ones goes by its name. One that does not take
+    the embedded server has all loops on the standalone one.
+    """
+    loops: dict[tuple[str, str], dict[str, list[pytest.Item]]] = {}
+    for item, test, kind, loop in _matrix(items):
+        loops.setdefault((test, kind), {}).setdefault(loop, []).append(item)
+    left: set[pytest.Item] = set()
+    for (test, kind), found in loops.items():
+        embedded = loops.get((test, "embedded"), {})
+        if kind == "ensemble" or (kind == "standalone" and embedded.keys() >= found.keys()):
+            number = crc32(test.encode()) + (kind == "ensemble")
+            chosen = sorted(found)[number % len(found)]
+            left.update(item for loop in found if loop != chosen for item in found[loop])
+    assert _met(item for item in items if item not in left) == _met(items)
+    return left
+
+
+def _met(items: Iterable[pytest.Item]) -> dict[str, set[str]]:
+    """On which event loops, and with which servers, each test runs at all."""
+    met: dict[str, set[str]] = {}
+    for _, test, kind, loop in _matrix(items):
+        met.setdefault(test, set()).update((kind, loop))
+    return met
 
 
 @pytest.hookimpl(tryfirst=True)
