@@ -100,14 +100,14 @@ class Shell:
         Raises:
             ConnectionRefusedError: the server is stopped.
         """
-        if self._run_tasks is None:
+        tasks = self._run_tasks
+        ends = self._tasks.cancel_scope.cancel_called
+        if tasks is None or ends or tasks.cancel_scope.cancel_called:
             raise ConnectionRefusedError("the embedded server is stopped")
         if self._tls is None:
-            self._take_up(self._run_tasks, transport, address, ())
+            self._take_up(tasks, transport, address, ())
         else:
-            self._run_tasks.start_soon(
-                self._guard, self._secure, self._run_tasks, transport, address, self._tls
-            )
+            tasks.start_soon(self._guard, self._secure, tasks, transport, address, self._tls)
 
     async def _secure(
         self, tasks: TaskGroup, transport: Transport, address: str, context: ssl.SSLContext

@@ -78,6 +78,7 @@ def test_a_lock_and_an_election(
 
         election = blocking.Election(client, "/election", identity="anna")
         with election.leadership(wait=PATIENCE) as term:
+            other.sync("/")
             assert [who.identity for who in blocking.Election(other, "/election").participants()]
             leader = election.leader()
             assert leader is not None

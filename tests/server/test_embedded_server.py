@@ -245,6 +245,28 @@ async def test_a_short_pause_ends_no_session() -> None:
         await talk.ping()
 
 
+async def test_who_comes_while_it_closes_is_refused() -> None:
+    """Each one is served or refused: nobody keeps a server from closing by coming again."""
+    refused = 0
+
+    async def come(server: EmbeddedServer, closing: anyio.Event) -> None:
+        nonlocal refused
+        await closing.wait()
+        while not refused:
+            try:
+                await (await server.connect_stream()).aclose()
+            except ConnectionRefusedError:
+                refused += 1
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            closing = anyio.Event()
+            async with EmbeddedServer(port=None) as server:
+                tasks.start_soon(come, server, closing)
+                closing.set()
+    assert refused == 1
+
+
 @both_transports
 async def test_stopping_and_starting_keeps_what_a_disk_would(transport: str) -> None:
     now = 1000.0
