@@ -21,7 +21,7 @@ from aiolead import (
 from aiolead._wire.codes import OpCode
 from aiolead.testing import EmbeddedServer
 
-TIMEOUT = 2.0
+TIMEOUT = 3.0
 PACE = 0.002
 
 
