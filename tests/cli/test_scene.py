@@ -313,6 +313,7 @@ def test_as_json() -> None:
         "session": "0x1",
         "is_current": True,
         "knows_sessions": False,
+        "unreadable": [],
     }
     (line,) = everything["lines"]
     term = {
