@@ -354,7 +354,7 @@ class Contender(Place):
         for name in names:
             if name not in self._ahead and name not in self._gone:
                 path = join(self._path, name)
-                watch = self._ahead[name] = self._client.make_watch(_Ahead(self, name))
+                watch = self._ahead[name] = self._client.make_watch(Ahead(self, name))
                 if name in self._seen_to_be or self._is_unclaimed(name):
                     looks.append((name, self._client.get(path, watch=watch)))
                 else:
@@ -534,7 +534,7 @@ class Contender(Place):
         self._seen = None
 
 
-class _Ahead:
+class Ahead:
     """What the watch on one of those before a contender calls."""
 
     __slots__ = ("_contender", "_name")

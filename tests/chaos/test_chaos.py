@@ -27,7 +27,7 @@ NASTY = (
     (Kind.CONTENDER_STOPPED, 3.2, 3.0),
     (Kind.LINK_SILENT, 4.0, 2.4),
     (Kind.SERVER_KILLED, 4.2, 1.5),
-    (Kind.CONTENDER_KILLED, 6.3, 0.3),
+    (Kind.CONTENDER_KILLED, 6.3, 0.7),
 )
 """What is done to whoever holds, when, and for how long, in seconds: mostly longer than a session
 lasts."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import anyio
 
 from ..._client.client import Client
 from ..._client.watch import ClientWatch
-from ..._recipes.contender import Contender
+from ..._recipes.contender import Ahead
 from ...model import EventType, SessionState, WatchEvent
 
 if TYPE_CHECKING:
@@ -93,8 +92,7 @@ class Online:
 
 def _is_of_a_waiter(on_event: Callable[[WatchEvent], object]) -> bool:
     """Whether a watch is on somebody who is before a contender in its line."""
-    react = on_event.func if isinstance(on_event, partial) else on_event
-    return getattr(react, "__func__", None) is Contender._on_ahead
+    return isinstance(on_event, Ahead)
 
 
 def _named(error: BaseException) -> str:
