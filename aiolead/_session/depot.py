@@ -224,6 +224,9 @@ class Depot:
         self._inflight: deque[Call[object]] = deque()
         self._counted = 0  # of those in flight
         self._lost_at = -inf  # when the last connection was
+        # It goes on over connections, as that of the Java client does. A server tells by session
+        # and xid whose a committed request is (CommitProcessor): after a move to another server,
+        # what the last one had forwarded would be the answer to a request of the same number.
         self._xid = 0
 
     @property

@@ -332,6 +332,10 @@ async def test_left_while_its_repair_is_unanswered(
                 answers += 1
                 held.release()
 
+            # Else it is a container, which a server may reap before the repair comes: then the
+            # first answer to that is that there is no parent.
+            await b.ensure_path(FOLDER)
+            await a.sync()
             async with PersistentNode(a, PATH, b"x", mode=mode):
                 await b.sync()
                 held = proxy.hold_reply(OpCode.CREATE2)

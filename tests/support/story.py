@@ -164,7 +164,9 @@ class Actor:
         self.password = bytes(16)
         self._frames = FrameReader(1 << 24)
         self._ready: list[bytes] = []
-        self._xid = 0
+        # No two connections of a session have a number in common: a server would take what was
+        # committed for the one for the answer to the other (see `Depot`).
+        self._xid = 1000 * len(stage._actors)
 
     def greet(
         self,

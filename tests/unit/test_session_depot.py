@@ -78,6 +78,15 @@ def test_xids_wrap_without_zero() -> None:
     assert take(depot, 0.0) == [MAX_XID - 1, MAX_XID, 1, 2]
 
 
+def test_xids_go_on_over_the_next_connection() -> None:
+    depot = depot_of()
+    queued(depot, call(), call())
+    assert take(depot, 0.0) == [1, 2]
+    depot.link_lost(1.0)
+    queued(depot, call())
+    assert take(depot, 2.0)[0] > 2
+
+
 def test_answers_come_in_order() -> None:
     depot = depot_of()
     first, second = call(), call()
