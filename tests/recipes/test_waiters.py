@@ -9,13 +9,16 @@ from types import CoroutineType
 import anyio
 import anyio.lowlevel
 import pytest
-from support.recipes import contenders_left, eventually, in_memory
+from support.recipes import OVER_AIOZK, contenders_left, eventually, in_memory
 
 from aiolead import Lock
 from aiolead._session.machine import SessionMachine
 from aiolead.testing import EmbeddedServer
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.skipif(OVER_AIOZK, reason="counts the objects of a client with no adapter around"),
+]
 
 PATH = "/lock"
 MANY = 40
