@@ -22,7 +22,7 @@ def acl(
     /,
     *entry: str,
     version: int = -1,
-    hashes: Annotated[bool, Parameter(negative="")] = False,
+    hashes: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     common: Common = COMMON,
 ) -> int:
     """Print who may do what with a znode, or set it.

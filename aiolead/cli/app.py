@@ -15,6 +15,7 @@ from . import exits
 from .acl import acl
 from .bench import bench
 from .child import CommandError
+from .complaints import complaint
 from .completion import completion
 from .contenders import contenders
 from .dashboard import dashboard
@@ -54,6 +55,7 @@ app: App = App(
     name="aiolead",
     help="Leader election and locks on ZooKeeper, for any program.",
     version=_version,
+    group_parameters=Group("Options", sort_key=0),
     result_action="return_value",
     exit_on_error=False,
     print_error=False,
@@ -92,11 +94,7 @@ def dispatch(arguments: Sequence[str]) -> int:
         code = app(arguments)
         flush_output()
     except CycloptsError as error:
-        hint = "see: aiolead --help"
-        runs_another = arguments[:1] in (["run"], ["lock"]) and "--" not in arguments
-        if isinstance(error, UnknownOptionError) and runs_another:
-            hint = "a command with options of its own goes after --"
-        reporter.error(f"{error} ({hint})")
+        reporter.error(_misunderstood(error, arguments))
         return exits.USAGE
     except CommandError as error:
         reporter.error(str(error))
@@ -105,7 +103,7 @@ def dispatch(arguments: Sequence[str]) -> int:
         give_up_output()
         return exits.by_signal(SIGPIPE)
     except AioleadError as error:
-        reporter.failure(error)
+        reporter.failure(error, text=complaint(error, arguments[0]))
         return exits.exit_code(error)
     except Exception as error:
         if isinstance(error, OSError) and error.errno == EIO and has_lost_terminal():
@@ -121,6 +119,19 @@ def dispatch(arguments: Sequence[str]) -> int:
             give_up_output()
         return exits.FAILED
     return code if isinstance(code, int) else exits.OK
+
+
+def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:
+    """What to say of a command line that makes no sense."""
+    command = arguments[0] if arguments else ""
+    if command not in app:
+        if command.startswith("-"):
+            return f"Unknown option: {command}. Options go after the command (see: aiolead --help)"
+        return f"{error} (see: aiolead --help)"
+    runs_another = command in ("run", "lock") and "--" not in arguments
+    if isinstance(error, UnknownOptionError) and runs_another:
+        return f"{error} (a command with options of its own goes after --)"
+    return f"{error} (see: aiolead {command} --help)"
 
 
 def _reporter(arguments: Sequence[str]) -> Reporter:

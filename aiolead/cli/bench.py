@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from .. import Client, CreateMode, Lock
-from ..errors import AioleadError, ConfigurationError
+from ..errors import AioleadError, ConfigurationError, NoNodeError
 from ..paths import join, validate
 from . import exits, shown
 from .options import COMMON, Common, Seconds
@@ -108,7 +108,10 @@ async def _place(client: Client, path: str) -> AsyncIterator[str]:
     """A znode to work below, which does not outlive us for long, whatever happens."""
     place = join(path, f"aiolead-bench-{uuid.uuid4().hex}")
     # Servers delete a container once it is empty.
-    await client.create(place, mode=CreateMode.CONTAINER)
+    try:
+        await client.create(place, mode=CreateMode.CONTAINER)
+    except NoNodeError:
+        raise NoNodeError(path) from None
     try:
         yield place
     finally:

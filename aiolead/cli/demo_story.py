@@ -30,7 +30,7 @@ LOOK_EVERY = 0.1
 
 async def play(common: Common) -> int:
     """Plays it; returns the exit code."""
-    if common.hosts is not None:
+    if common.hosts:
         return await _play_on(common, common.hosts, f"aiolead demo, on {common.hosts}")
     async with EmbeddedServer() as server:
         hosts = server.connect_string

@@ -21,7 +21,7 @@ def elect(
     *,
     id: str | None = None,  # noqa: A002 - the name of the option
     leaders: int = 1,
-    once: Annotated[bool, Parameter(negative="")] = False,
+    once: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     common: Common = COMMON,
 ) -> int:
     """Contend for leadership and print how that stands, until SIGINT or SIGTERM.

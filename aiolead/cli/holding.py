@@ -66,6 +66,13 @@ def keep(job: Job, common: Common) -> int:
     timeout = common.wanted_session_timeout
     if not job.command:
         raise ConfigurationError("no command was given; it goes last, after --")
+    for option, code in (
+        ("--conflict-exit-code", job.not_acquired),
+        ("--lost-exit-code", job.lost),
+    ):
+        # The system would keep the lowest eight bits: 256 would be success.
+        if not 0 <= code <= 255:
+            raise ConfigurationError(f"{option}: must be 0 to 255, not {code}")
     if job.grace is not None and not 0 <= job.grace <= timeout / 4:
         raise ConfigurationError(
             f"--grace: must be 0 to {timeout / 4:g} seconds, a quarter of the session timeout "

@@ -19,13 +19,17 @@ def lock(
     path: str,
     /,
     *command: str,
-    nonblock: Annotated[bool, Parameter(alias=("-n", "--nb"), negative="")] = False,
+    nonblock: Annotated[
+        bool, Parameter(alias=("-n", "--nb"), negative="", show_default=False)
+    ] = False,
     wait: Annotated[Seconds | None, Parameter(alias=("-w", "--timeout"))] = None,
     conflict_exit_code: Annotated[int, Parameter(alias="-E")] = exits.NOT_ACQUIRED,
-    shared: Annotated[bool, Parameter(alias="-s", negative="")] = False,
-    exclusive: Annotated[bool, Parameter(alias=("-x", "-e"), negative="")] = False,
+    shared: Annotated[bool, Parameter(alias="-s", negative="", show_default=False)] = False,
+    exclusive: Annotated[
+        bool, Parameter(alias=("-x", "-e"), negative="", show_default=False)
+    ] = False,
     slots: int | None = None,
-    shell: Annotated[bool, Parameter(alias="-c", negative="")] = False,
+    shell: Annotated[bool, Parameter(alias="-c", negative="", show_default=False)] = False,
     id: str | None = None,  # noqa: A002 - the name of the option
     grace: Seconds | None = None,
     lost_exit_code: int = exits.LOST,
@@ -61,6 +65,8 @@ def lock(
     """
     if nonblock and wait is not None:
         raise ConfigurationError("--nonblock, --wait: one or the other")
+    if wait is not None and not wait >= 0:
+        raise ConfigurationError(f"--wait: must be 0 seconds or more, not {wait:g}")
     if shared + exclusive + (slots is not None) > 1:
         raise ConfigurationError("--shared, --exclusive, --slots: one of them")
     if slots is not None and slots < 1:

@@ -38,7 +38,7 @@ def observe(
                 write_line(describe(state))
 
     async def work() -> None:
-        await until_signal(signals, watch)
+        await until_signal(signals, watch, followed=True)
 
     with Signals() as signals:
         common.run(work)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import anyio
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 import aiolead
 
@@ -30,28 +30,42 @@ DEFAULT_SESSION_TIMEOUT = 10.0
 Seconds = float
 """What options say of times."""
 
+# A command's own options come first in its help; those of all commands after them.
+_CONNECTING = Group("Where to connect", sort_key=1)
+_RUNNING = Group("How to run, and what to say", sort_key=2)
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Basics:
     """How to run, and how much to say."""
 
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False
+    as_json: Annotated[
+        bool, Parameter(name="--json", negative="", show_default=False, group=_RUNNING)
+    ] = False
     """Say everything as JSON, one object per line."""
 
-    quiet: Annotated[bool, Parameter(alias="-q", negative="")] = False
+    quiet: Annotated[
+        bool, Parameter(alias="-q", negative="", show_default=False, group=_RUNNING)
+    ] = False
     """Say nothing but results and errors."""
 
-    verbose: Annotated[bool, Parameter(alias="-v", negative="")] = False
+    verbose: Annotated[
+        bool, Parameter(alias="-v", negative="", show_default=False, group=_RUNNING)
+    ] = False
     """Show the log of the library."""
 
-    debug: Annotated[bool, Parameter(env_var="AIOLEAD_DEBUG", negative="")] = False
+    debug: Annotated[
+        bool, Parameter(env_var="AIOLEAD_DEBUG", negative="", show_default=False, group=_RUNNING)
+    ] = False
     """Show where errors come from."""
 
-    backend: Annotated[Literal["asyncio", "trio"], Parameter(env_var="AIOLEAD_BACKEND")] = "asyncio"
+    backend: Annotated[
+        Literal["asyncio", "trio"], Parameter(env_var="AIOLEAD_BACKEND", group=_RUNNING)
+    ] = "asyncio"
     """The event loop."""
 
-    config: Annotated[Path | None, Parameter(env_var="AIOLEAD_CONFIG")] = None
+    config: Annotated[Path | None, Parameter(env_var="AIOLEAD_CONFIG", group=_RUNNING)] = None
     """The configuration file, in TOML. Default: ~/.config/aiolead/config.toml, else
     /etc/aiolead/config.toml, if there is one."""
 
@@ -70,7 +84,7 @@ class Basics:
         return anyio.run(work, backend=self.backend)
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=_CONNECTING)
 @dataclass(frozen=True, kw_only=True)
 class Common(Basics):
     """Where to connect, how to run, and how much to say."""
@@ -91,7 +105,7 @@ class Common(Basics):
     sasl: Annotated[str | None, Parameter(env_var="AIOLEAD_SASL")] = None
     """A login by SASL: digest-md5:USER:PASSWORD (as --auth, better in the environment), gssapi."""
 
-    tls: Annotated[bool, Parameter(env_var="AIOLEAD_TLS", negative="")] = False
+    tls: Annotated[bool, Parameter(env_var="AIOLEAD_TLS", negative="", show_default=False)] = False
     """Use TLS, and trust the authorities that this machine trusts. The others below imply it."""
 
     tls_ca: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_CA")] = None
@@ -147,13 +161,18 @@ class Common(Basics):
         )
 
     def with_client(
-        self, work: Callable[[aiolead.Client], Awaitable[int]], *, endless: bool = False
+        self,
+        work: Callable[[aiolead.Client], Awaitable[int]],
+        *,
+        endless: bool = False,
+        followed: bool = False,
     ) -> int:
         """Connects, does some work, and closes the session; a signal ends it.
 
         Args:
             work: the work; it returns the exit code.
             endless: whether it has no other end than a signal, so that this is how it ends well.
+            followed: whether it ends, too, when nobody reads standard output any more.
 
         Returns:
             The exit code: that of the work, or 128 + the signal.
@@ -166,7 +185,7 @@ class Common(Basics):
                 code = await work(client)
 
         async def main() -> int:
-            return await until_signal(signals, connected)
+            return await until_signal(signals, connected, followed=followed)
 
         with Signals() as signals:
             number = self.run(main)

@@ -17,6 +17,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from . import shown
+from .complaints import complaint
 
 __all__ = ["Reporter", "is_fancy", "prepare", "table", "write_bytes", "write_json", "write_line"]
 
@@ -59,7 +60,7 @@ class Reporter:
         if self.debug:
             with suppress(OSError):
                 traceback.print_exception(error, file=sys.stderr)
-        self.error(text or str(error) or type(error).__name__)
+        self.error(text or complaint(error))
 
     def _say(self, level: str, text: str, details: dict[str, object], *, patience: float) -> None:
         message = shown.escaped(" ".join(text.split()))
@@ -136,6 +137,13 @@ def is_terminal() -> bool:
 def has_lost_terminal() -> bool:
     """Whether standard output was a terminal that is not there any more."""
     return stat.S_ISCHR(os.fstat(1).st_mode) and not os.isatty(1)
+
+
+def has_lost_reader() -> bool:
+    """Whether standard output is a pipe that nobody reads any more."""
+    poller = select.poll()
+    poller.register(1, 0)  # what is wrong with it is told without being asked for
+    return bool(poller.poll(0))
 
 
 def flush_output() -> None:

@@ -19,8 +19,8 @@ def run(
     /,
     *command: str,
     id: str | None = None,  # noqa: A002 - the name of the option
-    forever: Annotated[bool, Parameter(negative="")] = False,
-    shell: Annotated[bool, Parameter(negative="")] = False,
+    forever: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    shell: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     grace: Seconds | None = None,
     lost_exit_code: int = exits.LOST,
     common: Common = COMMON,

@@ -12,7 +12,13 @@ from typing import Any, Self
 
 import anyio
 
+from .output import has_lost_reader
+
 __all__ = ["Signals", "until_signal"]
+
+LOOK_EVERY = 1.0
+"""How often it is looked whether somebody reads, in seconds: what has nothing to say for an hour
+would not notice it by writing."""
 
 _ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -76,11 +82,21 @@ class Signals:
             os.write(self._pipe[1], b"\0")
 
 
-async def until_signal(signals: Signals, work: Callable[[], Awaitable[object]]) -> int:
+async def until_signal(
+    signals: Signals, work: Callable[[], Awaitable[object]], *, followed: bool = False
+) -> int:
     """Does some work; a signal cancels it. What it raises leaves bare.
+
+    Args:
+        signals: where they come from.
+        work: the work.
+        followed: whether all of it is for who reads standard output, so that it ends with that one.
 
     Returns:
         the signal, or 0 if the work came to its end.
+
+    Raises:
+        BrokenPipeError: it was to be followed, and nobody reads any more.
     """
     number = 0
     failure: Exception | None = None
@@ -90,13 +106,29 @@ async def until_signal(signals: Signals, work: Callable[[], Awaitable[object]]) 
         number = await signals.next()
         tasks.cancel_scope.cancel()
 
+    async def look() -> None:
+        nonlocal failure
+        while not has_lost_reader():
+            await anyio.sleep(LOOK_EVERY)
+        failure = BrokenPipeError()
+        tasks.cancel_scope.cancel()
+
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listen)
+        if followed:
+            tasks.start_soon(look)
         try:
             await work()
         except Exception as error:
-            failure = error
+            failure = _bare(error)
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
     return number
+
+
+def _bare(error: Exception) -> Exception:
+    """An error without the groups of the task groups that it came through."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -51,7 +51,7 @@ def tree(
     /,
     *,
     depth: Annotated[int | None, Parameter(alias="-L")] = None,
-    data: Annotated[bool, Parameter(alias="-d", negative="")] = False,
+    data: Annotated[bool, Parameter(alias="-d", negative="", show_default=False)] = False,
     limit: int = 10_000,
     common: Common = COMMON,
 ) -> int:

@@ -20,7 +20,7 @@ def watch(
     path: str,
     /,
     *,
-    recursive: Annotated[bool, Parameter(alias="-r", negative="")] = False,
+    recursive: Annotated[bool, Parameter(alias="-r", negative="", show_default=False)] = False,
     count: Annotated[int | None, Parameter(alias="-n")] = None,
     common: Common = COMMON,
 ) -> int:
@@ -57,7 +57,7 @@ def watch(
                         break
         return exits.OK
 
-    return common.with_client(work, endless=True)
+    return common.with_client(work, endless=True, followed=True)
 
 
 def _as_json(event: WatchEvent | Missed) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def ls(
     path: str = "/",
     /,
     *,
-    long: Annotated[bool, Parameter(alias="-l", negative="")] = False,
+    long: Annotated[bool, Parameter(alias="-l", negative="", show_default=False)] = False,
     common: Common = COMMON,
 ) -> int:
     """List the children of a znode.
@@ -87,8 +87,8 @@ def get(
     path: str,
     /,
     *,
-    raw: Annotated[bool, Parameter(negative="")] = False,
-    hex: Annotated[bool, Parameter(negative="")] = False,  # noqa: A002 - the name of the option
+    raw: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    hex: Annotated[bool, Parameter(negative="", show_default=False)] = False,  # noqa: A002 - the name of the option
     limit: int = 4096,
     common: Common = COMMON,
 ) -> int:
@@ -225,12 +225,12 @@ def create(
     /,
     *,
     file: Annotated[Path | None, Parameter(alias="-f", allow_leading_hyphen=True)] = None,
-    ephemeral: Annotated[bool, Parameter(alias="-e", negative="")] = False,
-    sequential: Annotated[bool, Parameter(alias="-s", negative="")] = False,
-    container: Annotated[bool, Parameter(negative="")] = False,
+    ephemeral: Annotated[bool, Parameter(alias="-e", negative="", show_default=False)] = False,
+    sequential: Annotated[bool, Parameter(alias="-s", negative="", show_default=False)] = False,
+    container: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     ttl: Seconds | None = None,
-    parents: Annotated[bool, Parameter(alias="-p", negative="")] = False,
-    acl: Annotated[list[str] | None, Parameter(negative="")] = None,
+    parents: Annotated[bool, Parameter(alias="-p", negative="", show_default=False)] = False,
+    acl: Annotated[list[str] | None, Parameter(negative="", show_default=False)] = None,
     common: Common = COMMON,
 ) -> int:
     """Create a znode, and print its path.
@@ -330,8 +330,8 @@ def rm(
     path: str,
     /,
     *,
-    recursive: Annotated[bool, Parameter(alias="-r", negative="")] = False,
-    force: Annotated[bool, Parameter(alias="-f", negative="")] = False,
+    recursive: Annotated[bool, Parameter(alias="-r", negative="", show_default=False)] = False,
+    force: Annotated[bool, Parameter(alias="-f", negative="", show_default=False)] = False,
     version: int = -1,
     common: Common = COMMON,
 ) -> int:

@@ -32,6 +32,21 @@ def test_help_of_a_command(run: Run) -> None:
     assert "--leaders" in " ".join(out)
 
 
+def test_a_commands_own_options_come_first_in_its_help(run: Run) -> None:
+    code, out, _ = run("run", "--help")
+    assert code == 0
+    shown = "\n".join(out)
+    places = [
+        shown.index(text)
+        for text in (
+            *("─ Arguments ─", "─ Options ─", "--forever"),
+            *("─ Where to connect ─", "--hosts", "─ How to run, and what to say ─", "--json"),
+        )
+    ]
+    assert places == sorted(places)
+    assert "[default: False]" not in shown
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options_of_a_command(command: str) -> None:
     """All have these, but for one whose output is a program."""
@@ -61,10 +76,12 @@ def test_completion(run: Run) -> None:
     ("arguments", "why"),
     [
         (["frobnicate"], "see: aiolead --help"),
-        (["ls", "--frobnicate"], "see: aiolead --help"),
+        (["--frobnicate"], "see: aiolead --help"),
+        (["--hosts", "x", "ls"], "see: aiolead --help"),
+        (["ls", "--frobnicate"], "see: aiolead ls --help"),
         (["run", "/x", "ls", "--frobnicate"], "a command with options of its own goes after --"),
-        (["completion", "tcsh"], "see: aiolead --help"),
-        (["lock"], "see: aiolead --help"),
+        (["completion", "tcsh"], "see: aiolead completion --help"),
+        (["lock"], "see: aiolead lock --help"),
     ],
     ids=str,
 )

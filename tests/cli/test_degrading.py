@@ -58,6 +58,21 @@ def test_nobody_reads(tree: str) -> None:
         assert "No space left on device" in ended.stderr
 
 
+@pytest.mark.parametrize("command", ["top --interval 0", "observe /näme", "watch /näme"])
+def test_whoever_follows_goes_away_and_nothing_happens_ever_after(tree: str, command: str) -> None:
+    """What has nothing to say any more notices it all the same."""
+    first = {"watch": "sleep 0"}.get(command.split()[0], "head -1")
+    ended = shell(f"aiolead {command} --quiet | {first}", tree)
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_whoever_follows_the_demo_goes_away() -> None:
+    """While several tasks are at it: it is not a group of errors that ends it."""
+    ended = shell("aiolead demo | head -1", "")
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, "")
+    assert ended.stdout.startswith("aiolead demo, on its own ZooKeeper server")
+
+
 def test_a_terminal(tree: str) -> None:
     """What is wider than the terminal is wrapped by it, and colours end where they should."""
     with OnTerminal("contenders", "/näme", hosts=tree) as command:

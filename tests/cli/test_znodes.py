@@ -35,7 +35,9 @@ def test_the_life_of_a_znode(run: Run, hosts: str) -> None:
     code, out, _ = run("stat", "/app/config", hosts=hosts)
     assert "kind:     persistent" in out
     assert "data:     3 bytes, version 1" in out
-    assert run("rm", "/app", hosts=hosts) == (1, [], ["aiolead: the znode has children: /app"])
+    code, out, err = run("rm", "/app", hosts=hosts)
+    assert (code, out) == (1, [])
+    assert err == ["aiolead: the znode has children: /app (--recursive deletes them, too)"]
     assert run("rm", "-r", "/app", "-q", hosts=hosts) == (0, [], [])
     for command in ("ls", "tree", "get", "stat", "rm", "acl", "contenders"):
         assert run(command, "/app", hosts=hosts) == (1, [], ["aiolead: no such znode: /app"])

@@ -26,7 +26,7 @@ def dashboard(
     *paths: str,
     listen: str = "127.0.0.1:8764",
     token: Annotated[str | None, Parameter(env_var="AIOLEAD_DASHBOARD_TOKEN")] = None,
-    allow_host: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    allow_host: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     leaders: int = 1,
     max_znodes: int = 100_000,
     patience: Seconds = PATIENCE,

@@ -22,7 +22,7 @@ __all__ = ["top"]
 def top(
     *path: str,
     leaders: int = 1,
-    once: Annotated[bool, Parameter(negative="")] = False,
+    once: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     interval: Seconds = 2.0,
     max_znodes: int = 100_000,
     common: Common = COMMON,
@@ -72,4 +72,4 @@ def top(
         await feed.during(view.show)
         return exits.OK
 
-    return common.with_client(work, endless=True)
+    return common.with_client(work, endless=True, followed=True)
