@@ -108,10 +108,11 @@ async def until_signal(
 
     async def look() -> None:
         nonlocal failure
-        while not has_lost_reader():
+        while True:
+            if has_lost_reader():
+                failure = BrokenPipeError()
+                tasks.cancel_scope.cancel()
             await anyio.sleep(LOOK_EVERY)
-        failure = BrokenPipeError()
-        tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listen)
