@@ -1,0 +1,110 @@
+"""What CI, pre-commit and the pages for contributors name exists; else only a run would show it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PYTHONS = [
+    classifier.rpartition(" ")[2]
+    for classifier in PROJECT["project"]["classifiers"]
+    if re.fullmatch(r".*Python :: 3\.\d+", classifier)
+]
+
+
+def jobs(workflow: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(workflow.read_text())["jobs"]
+    return found
+
+
+def commands(workflow: Path) -> Iterator[str]:
+    """Those of the shell steps, one by one."""
+    for job in jobs(workflow).values():
+        for step in job["steps"]:
+            for line in step.get("run", "").replace("\\\n", " ").splitlines():
+                yield from line.split(" && ")
+
+
+def targets() -> set[str]:
+    """What the Makefile makes for people."""
+    return set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {path.stem for path in WORKFLOWS} == {"ci", "docs", "release"}
+    assert PYTHONS == ["3.11", "3.12", "3.13"]
+    assert {"demo", "test", "docs"} <= targets()
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_runs_what_there_is(workflow: Path) -> None:
+    for command in commands(workflow):
+        first, *words = shlex.split(command)
+        if first == "make":
+            assert set(words) <= targets(), command
+        elif first.startswith((".", "tests/")):
+            assert os.access(ROOT / first, os.X_OK), command
+        elif first == "python" and words[0].endswith(".py"):
+            assert (ROOT / words[0]).is_file(), command
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_job_is_bounded_and_may_not_do_more_than_it_must(workflow: Path) -> None:
+    assert yaml.safe_load(workflow.read_text())["permissions"] == {"contents": "read"}
+    for name, job in jobs(workflow).items():
+        assert job["timeout-minutes"] <= 60, name
+        assert set(job.get("needs", "").split()) <= jobs(workflow).keys(), name
+        for step in job["steps"]:
+            # An action without a version is another one tomorrow.
+            assert re.fullmatch(r"[\w/-]+@[\w./]+", step.get("uses", "a/b@v1")), (name, step)
+
+
+def test_every_python_that_is_supported_is_tried() -> None:
+    for workflow, job in (("ci", "test"), ("release", "try")):
+        found = jobs(ROOT / ".github" / "workflows" / f"{workflow}.yml")[job]
+        assert found["strategy"]["matrix"]["python"] == PYTHONS, job
+    assert f"PYTHONS = {PYTHONS}".replace("'", '"') in (ROOT / "noxfile.py").read_text()
+    assert PROJECT["project"]["requires-python"] == f">={PYTHONS[0]}"
+
+
+def test_what_a_job_leaves_is_what_the_next_one_takes() -> None:
+    release = jobs(ROOT / ".github" / "workflows" / "release.yml")
+    (kept,) = [step["with"] for step in release["build"]["steps"] if "upload" in str(step)]
+    for job in ("try", "publish"):
+        (taken,) = [step["with"] for step in release[job]["steps"] if "download" in str(step)]
+        assert taken == {key: kept[key] for key in ("name", "path")}
+    docs = jobs(ROOT / ".github" / "workflows" / "docs.yml")["build"]["steps"]
+    (site,) = [step["with"]["path"] for step in docs if "pages" in step.get("uses", "")]
+    assert f" {site}\n" in (ROOT / "Makefile").read_text()
+    pictures = [str(step) for step in jobs(ROOT / ".github/workflows/ci.yml")["test"]["steps"]]
+    assert any("screenshots/" in step for step in pictures)
+
+
+def test_pre_commit_checks_what_make_lint_does() -> None:
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
+    wanted = set(re.findall(r"\$\(BIN\)/([\w -]*?\w)(?: \$|\n|$)", lint))
+    assert {"ruff check", "lint-imports"} <= wanted
+    entries = [hook["entry"] for hook in local["hooks"]]
+    for tool in wanted:
+        assert any(entry.startswith(f".venv/bin/{tool}") for entry in entries), tool
+    assert all(hook["language"] == "system" for hook in local["hooks"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_a_page_names_targets_that_there_are(page: Path) -> None:
+    named = re.findall(r"(?:`|^    )make ([a-z -]+?)(?:`|  |\.|$)", page.read_text(), re.MULTILINE)
+    assert named
+    assert {target for names in named for target in names.split()} <= targets() | {"help"}
