@@ -7,7 +7,9 @@ import random
 import signal
 import socket
 import subprocess
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -20,6 +22,10 @@ LOOPBACK = "127.0.0.1"
 _POLL = 0.02
 """How often `wait_until` looks, in seconds."""
 
+_given: deque[int] = deque(maxlen=4096)
+_giving = threading.Lock()
+"""For the ports that this process was given last."""
+
 
 class LaunchError(TransportError):
     """A server did not come up, or did not do in time what it was told. Shows the log's tail."""
@@ -29,19 +35,23 @@ def free_ports(count: int) -> list[int]:
     """Ports of the loopback interface that nobody listens on.
 
     They lie below the range from which systems choose the ports of outgoing connections, so that
-    none is taken while its server is down for a restart.
+    none is taken while its server is down for a restart. None is given out again for long: whoever
+    has it may listen on it only later, as the servers of an ensemble do once all have theirs.
     """
     chosen: list[int] = []
     source = random.SystemRandom()
-    while len(chosen) < count:
-        port = source.randrange(12_000, 30_000)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((LOOPBACK, port))
-            except OSError:
+    with _giving:
+        while len(chosen) < count:
+            port = source.randrange(12_000, 30_000)
+            if port in _given:
                 continue
-        if port not in chosen:
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((LOOPBACK, port))
+                except OSError:
+                    continue
+            _given.append(port)
             chosen.append(port)
     return chosen
 

@@ -14,7 +14,7 @@ import pytest
 from support.raw import RawClient
 
 from aiolead.errors import NoNodeError, UsageError
-from aiolead.testing.launch import LaunchError, wait_until
+from aiolead.testing.launch import LaunchError, free_ports, wait_until
 from aiolead.testing.servers import BlockingServer, ZooKeeperServer
 
 
@@ -172,3 +172,9 @@ def _is_running(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def test_no_port_is_given_out_twice() -> None:
+    """Though nobody listens on it yet: an ensemble asks for its own, and then for its links'."""
+    ports = [port for _ in range(300) for port in free_ports(2)]
+    assert len(set(ports)) == 600
