@@ -194,7 +194,7 @@ class Child:
 
     async def _stop(self, warn: Callable[[str], object]) -> None:
         self._tell("stop")
-        warn("lost what the command runs under: told it to end")
+        warn("not held any more: told the command to end")
         with anyio.move_on_after(max(0.0, self._kill_by - clock()), shield=True):
             while self._ended is None:
                 await self._receive(warn)
