@@ -1,0 +1,187 @@
+"""The examples in docstrings, which the reference shows: they are Python, and name what there is.
+
+They are too short to be run: they wait for others, or go on for ever. So each name is looked up.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+import aiolead
+import aiolead.blocking
+import aiolead.testing
+
+MODULES = ("aiolead", "aiolead.blocking", "aiolead.testing")
+OF_TOP_LEVEL = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
+KINDS: dict[str, type] = {
+    "barrier": aiolead.Barrier,
+    "board": aiolead.TaskBoard,
+    "cache": aiolead.TreeCache,
+    "client": aiolead.Client,
+    "condition": aiolead.Condition,
+    "config": aiolead.Config,
+    "counter": aiolead.Counter,
+    "election": aiolead.Election,
+    "ensemble": aiolead.testing.Ensemble,
+    "group": aiolead.Group,
+    "instance": aiolead.ServiceInstance,
+    "limit": aiolead.SharedValue,
+    "lock": aiolead.Lock,
+    "multi": aiolead.MultiLock,
+    "names": aiolead.UniqueNames,
+    "node": aiolead.PersistentNode,
+    "orders": aiolead.SequenceAllocator,
+    "partitioner": aiolead.Partitioner,
+    "picker": aiolead.Picker,
+    "proxy": aiolead.testing.FaultProxy,
+    "queue": aiolead.Queue,
+    "registry": aiolead.ServiceRegistry,
+    "semaphore": aiolead.Semaphore,
+    "server": aiolead.testing.EmbeddedServer,
+    "term": aiolead.Term,
+}
+"""What the names stand for, unless the fragment is of the class that goes by the name there."""
+OWN = {
+    aiolead.Client: {"names": list, "created": aiolead.PendingReply},
+    aiolead.ReadWriteLock: {"lock": aiolead.ReadWriteLock, "held": aiolead.WriteHeld},
+    aiolead.ReentrantLock: {"lock": aiolead.ReentrantLock},
+    aiolead.ExclusiveLock: {"lock": aiolead.ExclusiveLock},
+    aiolead.TreeCache: {"node": object},
+    aiolead.blocking.Lock: {"lock": aiolead.blocking.Lock},
+    aiolead.blocking.ReadWriteLock: {
+        "lock": aiolead.blocking.ReadWriteLock,
+        "held": aiolead.blocking.WriteHeld,
+    },
+    aiolead.blocking.Semaphore: {"semaphore": aiolead.blocking.Semaphore},
+    aiolead.blocking.Election: {
+        "election": aiolead.blocking.Election,
+        "term": aiolead.blocking.Term,
+    },
+    aiolead.testing.ZooKeeperServer: {"server": aiolead.testing.ZooKeeperServer},
+}
+
+
+def fragments(docstring: str) -> Iterator[str]:
+    """What stands indented behind a blank line, outside of sections: as the reference has it."""
+    block: list[str] | None = None
+    in_section, before = False, ""
+    for line in [*inspect.cleandoc(docstring).splitlines(), "."]:
+        indent = len(line) - len(line.lstrip())
+        if line.strip() and indent == 0:
+            if block:
+                yield textwrap.dedent("\n".join(block)).strip("\n")
+            block = None
+            in_section = bool(re.match(r"(Args|Attributes|Raises|Returns)( \(.+\))?:$", line))
+        elif line.strip() and indent >= 4 and block is None and not in_section:
+            block = [] if not before.strip() else None
+        if block is not None:
+            block.append(line)
+        before = line
+
+
+def public() -> Iterator[tuple[str, type | None, str]]:
+    """The fragments of public classes, their methods, and functions: where, whose, and what."""
+    for module in MODULES:
+        for name in importlib.import_module(module).__all__:
+            found = getattr(importlib.import_module(module), name)
+            if not callable(found) or not (found.__module__ or "").startswith("aiolead"):
+                continue
+            owner = found if isinstance(found, type) else None
+            members = [("", found), *(vars(owner).items() if owner else ())]
+            for member, each in members:
+                if member.startswith("_"):
+                    continue
+                docstring = getattr(each, "__func__", each).__doc__ or ""
+                for number, fragment in enumerate(fragments(docstring)):
+                    yield f"{module}.{name}.{member}[{number}]", owner, fragment
+
+
+FRAGMENTS = list(public())
+
+
+def kind_of(name: str, owner: type | None) -> type | None:
+    """The class that a variable is of; None if that is anybody's guess."""
+    own = OWN.get(owner, {}) if owner else {}
+    return own.get(name, KINDS.get(name))
+
+
+def called(node: ast.expr, owner: type | None) -> Any:
+    """What a call calls; None if that is anybody's guess."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="aiolead"), attr=name):
+            return getattr(aiolead, name)
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+            kind = kind_of(name, owner)
+            return getattr(kind, attribute, None) if kind else None
+        case ast.Name(id=name):
+            places = (aiolead, aiolead.testing)
+            return next((getattr(each, name) for each in places if hasattr(each, name)), None)
+    return None
+
+
+@cache
+def names(kind: type) -> set[str]:
+    """What an instance has: by its class, and by what that assigns."""
+    found = set(dir(kind))
+    for each in kind.__mro__:
+        found.update(getattr(each, "__annotations__", ()), getattr(each, "__slots__", ()))
+        if each.__module__.startswith("aiolead"):
+            found.update(re.findall(r"\bself\.(\w+)(?::.*?)? = ", inspect.getsource(each)))
+    return found
+
+
+def check(fragment: str, owner: type | None) -> int:
+    """Looks everything up that can be; how much that was."""
+    looked_up = 0
+    for node in ast.walk(compile(fragment, "a docstring", "exec", OF_TOP_LEVEL)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="aiolead"), attr=attribute):
+                assert hasattr(aiolead, attribute), attribute
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if kind := kind_of(
+                name, owner
+            ):
+                assert kind is object or attribute in names(kind), f"{kind.__name__}.{attribute}"
+            case ast.Call(func=function, keywords=[_, *_] as keywords):
+                if (found := called(function, owner)) is None:
+                    continue
+                known = inspect.signature(found).parameters
+                for keyword in keywords:
+                    takes_any = any(each.kind is each.VAR_KEYWORD for each in known.values())
+                    assert takes_any or keyword.arg in known, f"{found}: {keyword.arg}"
+            case _:
+                continue
+        looked_up += 1
+    return looked_up
+
+
+@pytest.mark.parametrize(
+    ("owner", "fragment"),
+    [(owner, fragment) for _, owner, fragment in FRAGMENTS],
+    ids=[where for where, _, _ in FRAGMENTS],
+)
+def test_an_example_names_what_there_is(owner: type | None, fragment: str) -> None:
+    check(fragment, owner)
+
+
+def test_there_is_something_to_look_up() -> None:
+    assert len(FRAGMENTS) > 30
+    assert sum(check(fragment, owner) for _, owner, fragment in FRAGMENTS) > 60
+    for wrong in (
+        "async with lock.hold(wiat=5): ...",
+        "await client.gett('/a')",
+        "aiolead.Lokc(client, '/a')",
+        "async with aiolead.connect('a', on_evnt=None) as client: ...",
+    ):
+        with pytest.raises((AssertionError, AttributeError)):
+            check(wrong, None)
+    with pytest.raises(SyntaxError):
+        check("async with lock as held", None)
