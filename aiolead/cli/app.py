@@ -88,6 +88,7 @@ app.command(completion, group=OTHERS, usage="Usage: aiolead completion SHELL")
 def dispatch(arguments: Sequence[str]) -> int:
     """Runs a command line; returns the exit code."""
     prepare()
+    _forget_empty_variables()
     arguments = list(arguments)
     reporter = _reporter(arguments)
     try:
@@ -119,6 +120,13 @@ def dispatch(arguments: Sequence[str]) -> int:
             give_up_output()
         return exits.FAILED
     return code if isinstance(code, int) else exits.OK
+
+
+def _forget_empty_variables() -> None:
+    """Whoever composes an environment may have no better way to leave a variable out."""
+    for name in [name for name, value in os.environ.items() if not value]:
+        if name.startswith("AIOLEAD_"):
+            del os.environ[name]
 
 
 def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ _OPTIONS: Mapping[str, str] = {
     "server_version": "--server-version",
     "session_timeout": "--session-timeout",
     "ttl": "--ttl",
+    "version": "--version",
 }
 """Of the library's arguments."""
 

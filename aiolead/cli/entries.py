@@ -21,26 +21,32 @@ _LETTERS = {
 }
 
 
-def parse_entries(texts: Sequence[str]) -> list[ACL]:
+def parse_entries(texts: Sequence[str], *, name: str = "ENTRY") -> list[ACL]:
     """The entries that some texts say.
+
+    Args:
+        texts: one each.
+        name: what an error calls them.
 
     Raises:
         ConfigurationError: one of them says none.
     """
-    return [_parse(text) for text in texts]
+    return [_parse(text, name) for text in texts]
 
 
-def _parse(text: str) -> ACL:
+def _parse(text: str, name: str) -> ACL:
     scheme, colon, rest = text.partition(":")
     id_, colon, letters = rest.rpartition(":")
     if not scheme or not colon or not letters or any(letter not in _LETTERS for letter in letters):
         # There may be a password in it: it is not shown.
         raise ConfigurationError(
-            "ENTRY: must be SCHEME:ID:PERMISSIONS, such as world:anyone:r or auth::cdrwa; "
+            f"{name}: must be SCHEME:ID:PERMISSIONS, such as world:anyone:r or auth::cdrwa; "
             "permissions are some of the letters cdrwa"
         )
     if HIDDEN in id_:
-        raise ConfigurationError(f"ENTRY: {HIDDEN} stands for a hash that was not shown (--hashes)")
+        raise ConfigurationError(
+            f"{name}: {HIDDEN} stands for a hash that was not shown (--hashes)"
+        )
     permissions = Permission(0)
     for letter in letters:
         permissions |= _LETTERS[letter]

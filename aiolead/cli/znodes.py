@@ -255,7 +255,7 @@ def create(
     validate(path)
     content = _content(data, file) or b""
     mode = _mode(ephemeral, sequential, container, ttl is not None)
-    entries = parse_entries(acl) if acl else None
+    entries = parse_entries(acl, name="--acl") if acl else None
 
     async def work(client: Client) -> int:
         if parents:

@@ -20,6 +20,13 @@ NOWHERE = "127.0.0.1:1"
             ["ls", "--session-timeout=-1"],
             "--session-timeout: must be a number of seconds from 0.1 to 86400, not -1.0",
         ),
+        (
+            ["create", "/x", "--acl", "x"],
+            (
+                "--acl: must be SCHEME:ID:PERMISSIONS, such as world:anyone:r or auth::cdrwa; "
+                "permissions are some of the letters cdrwa"
+            ),
+        ),
         (["ls", "--tls-ca", "/none"], "--tls-ca: cannot read /none: No such file or directory"),
         (
             ["ls", "--tls-key", "/none"],
@@ -58,7 +65,7 @@ def test_options_have_their_own_names(run: Run, arguments: list[str], why: str) 
 def test_the_names_are_those_of_options() -> None:
     known = {
         name
-        for command in ("create", "elect", "run")
+        for command in ("create", "elect", "run", "set")
         for argument in app[command].assemble_argument_collection()
         for name in argument.names
     }

@@ -8,6 +8,7 @@ import pytest
 from support.cli import Run
 
 from aiolead.cli import settings
+from aiolead.cli.options import COMMON_OPTIONS
 
 
 @pytest.fixture
@@ -97,3 +98,16 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     # A relative one is to be ignored, says the specification: it would be somebody else's.
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
     assert settings.default_files()[0] == Path("/home/ann/.config/aiolead/config.toml")
+
+
+def test_an_empty_variable_is_none(
+    run: Run, monkeypatch: pytest.MonkeyPatch, somewhere: str
+) -> None:
+    """As files for containers have them: `AIOLEAD_TLS=${TLS:-}`."""
+    for option in COMMON_OPTIONS | {"config"}:
+        monkeypatch.setenv("AIOLEAD_" + option.upper().replace("-", "_"), "")
+    monkeypatch.setenv("AIOLEAD_DASHBOARD_TOKEN", "")
+    monkeypatch.setenv("AIOLEAD_TLS_KEY_PASSWORD", "")
+    assert run("create", "--parents", "/a/b", hosts=somewhere) == (0, ["/a/b"], [])
+    code, _, err = run("ls")
+    assert (code, err) == (2, ["aiolead: --hosts: not given, and AIOLEAD_HOSTS is not set"])
