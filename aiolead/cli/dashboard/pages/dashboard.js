@@ -175,7 +175,7 @@ function updateLine(article, line) {
 }
 
 function holder(line, one) {
-  const parts = [foreign(one.name), ` ${HOLDS[line.kind] ?? "holds"} `];
+  const parts = [foreign(one.name), ` ${HOLDS[line.kind] ?? "holds"}, `];
   const since = one.not_before < one.began ? "for at most " : "for ";
   parts.push(since, growing(one.not_before), make("span", "soft", ` · token ${one.token}`));
   if (one.silent_since !== null) {
