@@ -69,7 +69,23 @@ def test_completion(run: Run) -> None:
     script = "\n".join(out)
     for known in ("contenders", "session-timeout", "nonblock"):
         assert known in script
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    for typed, completed in (
+        ("lo", "lock"),
+        ("lock --nonb", "--nonblock"),
+        ("acl --ha", "--hashes"),
+    ):
+        *before, last = typed.split()
+        words = " ".join(["aiolead", *before, last])
+        asking = f"""
+            COMP_WORDS=({words}) COMP_CWORD={len(before) + 1}
+            COMP_LINE="{words}" COMP_POINT={len(words)}
+            _aiolead aiolead {last} {before[-1] if before else "aiolead"}
+            echo "${{COMPREPLY[@]}}"
+        """
+        done = subprocess.run(
+            ["bash"], input=f"{script}\n{asking}", text=True, check=True, capture_output=True
+        )
+        assert (done.stdout.split(), done.stderr) == ([completed], "")
 
 
 @pytest.mark.parametrize(
