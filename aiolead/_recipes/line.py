@@ -68,7 +68,8 @@ class Line:
         """How often the session has changed its state, while anybody followed that."""
         self._followers = 0
         self._unfollow: Callable[[], None]
-        self._claimed: set[str] = set()
+        self._claimed: dict[str, int | None] = {}
+        """The numbers of those that are wanted, by name."""
         self._at: dict[int | None, str] = {}
 
     # --- the session's state -------------------------------------------------------------------
@@ -96,13 +97,13 @@ class Line:
 
     def claim(self, name: str) -> None:
         """Takes note that a znode is wanted by somebody here."""
-        self._claimed.add(name)
-        self._at[sequence_of(name)] = name
+        sequence = self._claimed[name] = sequence_of(name)
+        self._at[sequence] = name
 
     def forget(self, name: str) -> None:
-        self._claimed.discard(name)
-        if self._at.get(sequence_of(name)) == name:
-            del self._at[sequence_of(name)]
+        sequence = self._claimed.pop(name, None)
+        if self._at.get(sequence) == name:
+            del self._at[sequence]
 
     def is_claimed(self, name: str) -> bool:
         return name in self._claimed
