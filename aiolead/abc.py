@@ -9,6 +9,7 @@ Everything here belongs to one event loop and is not thread-safe.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -408,6 +409,13 @@ class CoordinationClient(Protocol):
         """A number that this client gives once, to nobody else: what makes names unique.
 
         Views of other chroots, and `unlimited`, count together.
+        """
+        ...
+
+    def pipelined(self) -> AbstractContextManager[None]:
+        """Requests that are made in the body of this `with` leave together, where they can.
+
+        Nothing more: `contextlib.nullcontext()` will do. Nothing is awaited in the body.
         """
         ...
 

@@ -35,6 +35,10 @@ class Carrier(Protocol):
         """There may be something to send: it is asked for soon, with all that comes up by then."""
         ...
 
+    def push(self) -> None:
+        """The same, but it is asked for before this returns, if it can leave at once."""
+        ...
+
     async def carry(self, feed: Feed, take: Take) -> None:
         """Carries bytes, from a task of the client, until the connection has ended. Called once.
 
@@ -67,6 +71,9 @@ class StreamCarrier:
 
     def wake(self) -> None:
         self._output.set()
+
+    def push(self) -> None:
+        self.wake()
 
     async def carry(self, feed: Feed, take: Take) -> None:
         async with anyio.create_task_group() as tasks:

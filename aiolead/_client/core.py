@@ -55,6 +55,7 @@ class Core:
         """What the servers are, if the user has said so."""
         self.on_output: Callable[[], None] = _ignore
         """Set by the supervisor: there is something to send."""
+        self.pipelined: Pipelined = Pipelined(self)
         self.on_due: Callable[[], None] = _ignore
         """Set by the supervisor: something became due earlier than it was."""
         self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore_hosts
@@ -214,6 +215,24 @@ class Core:
         self.tasks = None
         for scope in self._jobs:
             scope.cancel()
+
+
+class Pipelined:
+    """While it is entered, requests wait for each other; see `CoordinationClient.pipelined`."""
+
+    __slots__ = ("_core", "is_entered")
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.is_entered = False
+
+    def __enter__(self) -> None:
+        self.is_entered = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_entered = False
+        if self._core.machine.has_output:
+            self._core.on_output()
 
 
 def _ignore() -> None:

@@ -2,8 +2,8 @@
 
 A stream wakes the task that receives, which wakes the task that waits for the answer; and a task
 that sends. Here, what comes in is handed over in the event loop's own callback, and what is to be
-sent is asked for in another one, at the end of the turn in which there is something. No task is
-woken but that of the caller.
+sent leaves at once, or is asked for in another callback, at the end of the turn in which there is
+something. No task is woken but that of the caller.
 """
 
 from __future__ import annotations
@@ -76,6 +76,13 @@ class LoopCarrier(asyncio.BufferedProtocol):
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._send)
+
+    def push(self) -> None:
+        if self._carrying is not None and not self._ended.done():
+            try:
+                self._write()
+            except Exception as error:  # a defect: not the caller's, who has only asked
+                self._end(error)
 
     def _send(self) -> None:
         self._is_due = False

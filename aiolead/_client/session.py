@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
@@ -187,6 +188,16 @@ class SessionSide:
     def serial(self) -> int:
         """A number that this client gives once: for recipes, which make names unique by it."""
         return self._core.serial()
+
+    def pipelined(self) -> AbstractContextManager[None]:
+        """Requests that are made in the body of this `with` leave together, in one segment.
+
+        A request that is made while nothing else is under way leaves at once, and what follows it a
+        moment later. Where it is known that several come, as a read behind a write of a loop's, the
+        servers are told of them at once. Nothing else changes; the body must not await anything.
+        """
+        self._core.check_home()
+        return self._core.pipelined
 
     def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job in the client's own task group, at most until the client is closed.

@@ -130,8 +130,16 @@ class Supervisor:
         return list(attempts.items())
 
     def _on_output(self) -> None:
-        if self._link is not None:
-            self._link.carrier.wake()
+        link = self._link
+        if link is None:
+            return
+        # A request that comes alone does not wait for others; where some are under way, those that
+        # come in one turn of the event loop leave together.
+        is_alone = not (self._machine.awaits_answers or self._core.pipelined.is_entered)
+        if is_alone and link.opened.is_set():
+            link.carrier.push()
+        else:
+            link.carrier.wake()
 
     def _on_due(self) -> None:
         # Mostly it is a lock that will be held for a millisecond, one after the other: what that
@@ -179,6 +187,7 @@ class Supervisor:
     async def keep_time(self) -> None:
         """Calls the machine's `tick` whenever something is due."""
         machine, clock = self._machine, self._core.clock
+        was_woken = False
         while True:
             self._due = anyio.Event()
             self._wakes_at = inf
@@ -192,11 +201,16 @@ class Supervisor:
             else:
                 now = clock()
                 longest = LONGEST_SLEEP if machine.leases.is_held else inf
+                if was_woken:
+                    # Whoever has held something for a moment will do so again, and settles no
+                    # sooner than this.
+                    longest = min(LONGEST_SLEEP, machine.timing.settle)
                 sleep = min(max(0.0, due - now), longest)
                 if sleep <= LONGEST_SLEEP:
                     self._wakes_at = now + sleep
-                with anyio.move_on_after(sleep):
+                with anyio.move_on_after(sleep) as nap:
                     await self._due.wait()
+                was_woken = not nap.cancelled_caught
 
     # --- connecting ----------------------------------------------------------------------------
 

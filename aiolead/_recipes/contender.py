@@ -194,8 +194,11 @@ class Contender(Place):
             return False
         # Where others of ours are in the line already, the one before us is mostly one of them.
         is_first_of_ours = self._line.is_empty
-        create = self._send_create()
-        listing = self._client.get_children(self._path) if is_first_of_ours else None
+        if is_first_of_ours:
+            with self._client.pipelined():
+                create, listing = self._send_create(), self._client.get_children(self._path)
+        else:
+            create, listing = self._send_create(), None
         await self._await_created(create)
         self._new_since = self._line.changes
         if listing is None:

@@ -129,6 +129,11 @@ class Call(Generic[T]):
     def is_done(self) -> bool:
         return self._done
 
+    @property
+    def is_mere_read(self) -> bool:
+        """Whether it leaves nothing behind on a server: it may be sent twice, and to anybody."""
+        return not (self.is_write or self.is_led or self.bound) and self.arming is None
+
     def result(self) -> T:
         if not self._done:
             raise RuntimeError("the request has not been answered yet")
@@ -207,6 +212,7 @@ class Depot:
         "_counted",
         "_express",
         "_inflight",
+        "_is_taking",
         "_lost_at",
         "_max_queued",
         "_queue",
@@ -223,6 +229,7 @@ class Depot:
         self._queued_bytes = 0
         self._inflight: deque[Call[object]] = deque()
         self._counted = 0  # of those in flight
+        self._is_taking = False
         self._lost_at = -inf  # when the last connection was
         # It goes on over connections, as that of the Java client does. A server tells by session
         # and xid whose a committed request is (CommitProcessor): after a move to another server,
@@ -253,20 +260,29 @@ class Depot:
         """Since when the request that waits longest has been waiting for a connection."""
         return max(self._queue[0].queued_at, self._lost_at) if self._queue else None
 
-    def refuse_if_full(self) -> None:
+    @property
+    def early_since(self) -> float | None:
+        """Since when the oldest of those waits that have left with a handshake; see `take`."""
+        return self._inflight[0].queued_at if self._inflight else None
+
+    def refuse_if_full(self, call: Call[T]) -> None:
         """Raises if no more requests may wait.
 
         Raises:
-            TooManyRequestsError: so many wait already.
+            TooManyRequestsError: so many wait already; the call is abandoned.
         """
-        if len(self._queue) >= self._max_queued:
+        is_full = len(self._queue) >= self._max_queued
+        if not (is_full or self._queued_bytes > MAX_QUEUED_BYTES):
+            return
+        if call.arming is not None:
+            call.arming.abandon()
+        if is_full:
             raise TooManyRequestsError(
                 f"{len(self._queue)} requests wait to be sent already: await replies (max_queued)"
             )
-        if self._queued_bytes > MAX_QUEUED_BYTES:
-            raise TooManyRequestsError(
-                f"requests of {self._queued_bytes} bytes wait to be sent already: await replies"
-            )
+        raise TooManyRequestsError(
+            f"requests of {self._queued_bytes} bytes wait to be sent already: await replies"
+        )
 
     def enqueue(self, call: Call[T], now: float) -> None:
         call.queued_at = now
@@ -282,21 +298,32 @@ class Depot:
         call.queued_at = now
         self._express.append(cast("Call[object]", call))
 
-    def take(self, now: float, *, careful: bool) -> bytes:
+    def take(self, now: float, *, careful: bool, early: bool = False) -> bytes:
         """The next segment of requests, which are in flight from now on.
 
         Args:
             now: the time.
             careful: whether what comes first must be answered in time; see `Window`.
+            early: whether only mere reads may leave, up to the first request that is none.
         """
-        if not (self._queue or self._express):
+        if self._is_taking or not (self._queue or self._express):
             return b""
+        self._is_taking = True
+        try:
+            return self._taken(now, careful=careful, early=early)
+        finally:
+            self._is_taking = False
+
+    def _taken(self, now: float, *, careful: bool, early: bool) -> bytes:
+        # What is about to leave may have more queued (see `WatchEffect`), which leaves behind it.
         out = bytearray()
         most = self._window.size(careful=careful)
         while len(out) < SEGMENT:
             if self._express:
                 call = self._express.popleft()
             elif self._queue and (self._counted < most or not self._queue[0].is_counted):
+                if early and not self._queue[0].is_mere_read:
+                    break
                 call = self._queue.popleft()
                 self._queued_bytes -= len(call.body)
             else:
@@ -385,6 +412,13 @@ class Depot:
                     "the link was lost before the request was sent", outcome=Outcome.NOT_APPLIED
                 )
             )
+
+    def take_back(self) -> None:
+        """What left early goes back to the front of the queue: the connection came to nothing."""
+        self._queue.extendleft(reversed(self._inflight))
+        self._queued_bytes += sum(len(call.body) for call in self._inflight)
+        self._inflight.clear()
+        self._counted = 0
 
     def fail_overdue(self, now: float, patience: float, error: Callable[[], AioleadError]) -> None:
         """Fails what has been waiting for a connection for `patience` seconds."""

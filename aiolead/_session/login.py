@@ -122,6 +122,11 @@ class Login:
         """Whether the exchange goes on: nothing else may be sent."""
         return self._exchange is not None
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether servers are to be told who we are, before anything is asked of them."""
+        return self._on_challenge is not None or bool(self._entries)
+
     def begin(self, now: float) -> None:
         """The server knows the session."""
         if self._on_challenge is None:

@@ -10,7 +10,7 @@ Its owner moves bytes and tells the time:
 
 All times are seconds on one monotonic clock of the owner's choice. Answers, events and state
 changes are delivered synchronously, from within these methods, and must not call back into them;
-they may make new calls.
+they may make new calls. Only `data_to_send` may be called from anywhere, `on_output` included.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from ..errors import (
     RemoteWireError,
     SessionExpiredError,
     SessionMovedError,
-    TooManyRequestsError,
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .depot import Call, Depot, unreached
@@ -180,21 +179,13 @@ class SessionMachine:
             call.fail(NotReadOnlyError(call.path))
         else:
             if limited:
-                self._admit(call)
+                self._depot.refuse_if_full(call)
             self._depot.enqueue(call, now)
             if self._established:
                 self._on_output()
             else:
                 self._on_due()
         return call
-
-    def _admit(self, call: Call[T]) -> None:
-        try:
-            self._depot.refuse_if_full()
-        except TooManyRequestsError:
-            if call.arming is not None:
-                call.arming.abandon()
-            raise
 
     def _send(self, data: bytes) -> None:
         self._out.append(data)
@@ -251,6 +242,18 @@ class SessionMachine:
             read_only=self._read_only and self.session_id == 0,
         )
         self._out.append(encode_record(request))
+        if self._may_be_early:
+            self._out.append(self._depot.take(now, careful=False, early=True))
+
+    @property
+    def _may_be_early(self) -> bool:
+        """Whether reads may leave with the handshake: servers read on once they know the session.
+
+        Only where there is none yet, and no wrong one can be served. (ClickHouse Keeper hands out
+        another session than it was asked for.)
+        """
+        is_first = self.session_id == 0 and self.last_zxid == 0
+        return is_first and not (self._read_only or self.login.is_wanted)
 
     def link_down(self, now: float) -> None:
         """The connection is gone, for whatever reason."""
@@ -262,8 +265,11 @@ class SessionMachine:
         self._ledger.closed()
         self.watches.link_lost()
         if established:
-            # What waits for a connection goes on waiting where one came to nothing.
             self._depot.link_lost(now)
+        else:
+            # What waits for a connection goes on waiting where one came to nothing.
+            self._depot.take_back()
+            self._fail_overdue(now)
         if self.state is SessionState.CONNECTED:
             self._move(Trigger.LINK_LOST)
         elif was_read_only and not self.state.is_final:
@@ -345,7 +351,8 @@ class SessionMachine:
                 else:
                     self._shake_hands(Reader(frame), now)
         except RemoteWireError as error:
-            self._depot.nonsense(error)
+            if self._established:
+                self._depot.nonsense(error)
             raise
         except AuthFailedError as error:
             self.refuse_login(error)
@@ -525,7 +532,8 @@ class SessionMachine:
                 self._cut_due(),
                 self.leases.renewal_due(),
             )
-        for since in (self._depot.waiting_since, self.login.waiting_since):
+        depot = self._depot
+        for since in (depot.waiting_since, depot.early_since, self.login.waiting_since):
             if since is not None:
                 due = min(due, since + self.timing.session_timeout)
         return due
@@ -552,8 +560,11 @@ class SessionMachine:
         self.leases.settle(now)
         self.watches.sweep()
         if not self._established:
-            self._depot.fail_overdue(now, self.timing.session_timeout, self._waited_too_long)
+            self._fail_overdue(now)
             self.login.fail_overdue(now, self.timing.session_timeout)
+            early = self._depot.early_since
+            if early is not None and early + self.timing.session_timeout <= now:
+                return "the server does not answer the handshake, and a request has waited for long"
             return None
         if now >= self._silent_due():
             return f"the server has answered nothing for {self.timing.silent_after:g} seconds"
@@ -568,8 +579,9 @@ class SessionMachine:
             self._last_sent = now
         return None
 
-    def _waited_too_long(self) -> AioleadError:
-        return unreached(self.timing.session_timeout)
+    def _fail_overdue(self, now: float) -> None:
+        patience = self.timing.session_timeout
+        self._depot.fail_overdue(now, patience, lambda: unreached(patience))
 
 
 def _nothing(_: Reader) -> None:

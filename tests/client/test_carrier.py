@@ -104,7 +104,7 @@ def connect() -> aiolead.Connection:
     return aiolead.connect("127.0.0.1:1", session_timeout=60)
 
 
-async def test_an_operation_takes_three_callbacks_and_wakes_its_caller_alone(
+async def test_an_operation_takes_two_callbacks_and_wakes_its_caller_alone(
     transport: Transport,
 ) -> None:
     async with connect() as client:
@@ -112,8 +112,8 @@ async def test_an_operation_takes_three_callbacks_and_wakes_its_caller_alone(
         transport.steps, transport.written = 0, []
         for _ in range(10):
             await client.get("/a")
-        # To be sent; to come in, which is the network's; and the caller.
-        assert transport.steps == 30
+        # To come in, which is the network's; and the caller. It was sent where it was asked for.
+        assert transport.steps == 20
         assert len(transport.written) == 10
 
 
@@ -126,8 +126,46 @@ async def test_what_is_asked_for_together_leaves_and_is_awaited_together(
         replies = [client.get("/a") for _ in range(100)]
         for reply in replies:
             await reply
+        # The first one alone, as nobody knows what follows; and the answer to it wakes its caller.
+        assert [data.count(b"/a") for data in transport.written] == [1, 99]
+        assert transport.steps <= 6  # 98 answers were there when they were awaited
+
+
+async def test_what_is_pipelined_leaves_in_one_segment(transport: Transport) -> None:
+    async with connect() as client:
+        await client.get("/a")
+        transport.written = []
+        with client.pipelined():
+            replies = [client.get("/a") for _ in range(100)]
+            assert transport.written == []
         assert len(transport.written) == 1
-        assert transport.steps == 3  # 99 answers were there when they were awaited
+        for reply in replies:
+            await reply
+
+
+async def test_what_is_awaited_among_the_pipelined_is_sent_all_the_same(
+    transport: Transport,
+) -> None:
+    async with connect() as client:
+        with client.pipelined():
+            await client.get("/a")
+
+
+async def test_the_first_read_leaves_with_the_handshake(transport: Transport) -> None:
+    async with aiolead.connect("127.0.0.1:1", connect_timeout=0) as client:
+        assert client.state is aiolead.SessionState.CONNECTING
+        await client.get("/first")
+        assert b"/first" in transport.written[0]
+
+
+async def test_a_defect_of_what_gives_something_to_send_is_not_the_callers(
+    transport: Transport,
+) -> None:
+    with pytest.RaisesGroup(ZeroDivisionError, flatten_subgroups=True):
+        async with connect() as client:
+            transport.carrier._take = lambda: bytes(1 // 0)
+            client.get("/a")
+            await anyio.sleep(5)
 
 
 async def test_who_awaits_an_answer_again_lets_others_run(transport: Transport) -> None:

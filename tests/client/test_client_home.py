@@ -36,6 +36,7 @@ USES: dict[str, Callable[[Client], Any]] = {
     "spawn": lambda client: client.spawn(anyio.sleep_forever),
     "shared": lambda client: client.shared("/a", object),
     "serial": lambda client: client.serial(),
+    "pipelined": lambda client: client.pipelined(),
     "hold": lambda client: client.lease.hold("/a", lambda _: None),
     "add_auth": lambda client: client.add_auth(Auth.digest("ann", "secret")),
     "update_hosts": lambda client: client.update_hosts("localhost"),

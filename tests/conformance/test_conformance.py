@@ -28,6 +28,7 @@ ELSEWHERE = {
     "healthy",
     "make_watch",
     "observe",
+    "pipelined",
     "ready",
     "serial",
     "shared",

@@ -91,6 +91,8 @@ class Script:
         self.dues = 0
         self.down = True
         self._frames = FrameReader(1 << 28)
+        self._early: list[bytes] = []
+        """What has left in the segment of a handshake, behind it."""
         settings: dict[str, Any] = {
             "session_timeout": 8.0,
             "auth": (),
@@ -115,7 +117,7 @@ class Script:
         self._frames = FrameReader(1 << 28)
         self.down = False
         self.machine.link_up(self.now)
-        (frame,) = self._frames.feed(self.machine.data_to_send(self.now))
+        frame, *self._early = self._frames.feed(self.machine.data_to_send(self.now))
         return ConnectRequest.read(Reader(frame))
 
     def greet(self, session_id: int = 7, timeout: float = 8.0) -> None:
@@ -146,12 +148,13 @@ class Script:
 
     def sent(self) -> list[Packet]:
         """What the machine has to say, and says now."""
-        packets = []
+        frames, self._early = self._early, []
         while data := self.machine.data_to_send(self.now):
-            for frame in self._frames.feed(data):
-                r = Reader(frame)
-                header = RequestHeader.read(r)
-                packets.append(Packet(header.xid, OpCode(header.op), frame[8:], self.now))
+            frames += self._frames.feed(data)
+        packets = []
+        for frame in frames:
+            header = RequestHeader.read(Reader(frame))
+            packets.append(Packet(header.xid, OpCode(header.op), frame[8:], self.now))
         return packets
 
     def ops(self) -> list[OpCode]:

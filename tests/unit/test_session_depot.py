@@ -243,12 +243,12 @@ def test_what_comes_last_waits_for_what_was_queued_but_for_no_answer() -> None:
 def test_a_full_queue_is_full_and_what_left_it_makes_room() -> None:
     depot = depot_of(max_in_flight=2, max_queued=5)
     for _ in range(5):
-        depot.refuse_if_full()
+        depot.refuse_if_full(call())
         queued(depot, call())
     with pytest.raises(TooManyRequestsError, match="5 requests wait to be sent already"):
-        depot.refuse_if_full()
+        depot.refuse_if_full(call())
     take(depot, 0.0)
-    depot.refuse_if_full()
+    depot.refuse_if_full(call())
 
 
 @pytest.fixture
@@ -262,14 +262,14 @@ def test_large_requests_fill_the_queue_as_well() -> None:
     depot = depot_of(max_in_flight=1)
     large = [call(size=501) for _ in range(2)]
     queued(depot, call(), large[0])
-    depot.refuse_if_full()
+    depot.refuse_if_full(call())
     queued(depot, large[1])
     with pytest.raises(TooManyRequestsError, match="requests of 1002 bytes wait"):
-        depot.refuse_if_full()
+        depot.refuse_if_full(call())
     assert take(depot, 0.0) == [1]
     depot.answered(1.0)
     take(depot, 0.0)
-    depot.refuse_if_full()
+    depot.refuse_if_full(call())
 
 
 @pytest.mark.usefixtures("small_queue")
@@ -284,7 +284,7 @@ def test_what_has_left_the_queue_in_another_way_takes_no_room(end: str) -> None:
             depot.fail_overdue(9.0, 1.0, lambda: AioleadError("late"))
         case _:
             depot.fail_all(lambda: AioleadError("over"))
-    depot.refuse_if_full()
+    depot.refuse_if_full(call())
     queued(depot, *[call() for _ in range(3)])
     assert len(take(depot, 9.0)) == 2
 
@@ -442,3 +442,31 @@ def test_an_answer_that_makes_no_sense(codes: tuple[int, ...], message: str) -> 
 def test_a_transaction_may_be_refused_as_a_whole() -> None:
     answer = checks("/a").read(NoAuthError.code, Reader(b""))
     assert isinstance(answer, NoAuthError)
+
+
+class _Bringing:
+    """A request that has another one queued as it leaves, and somebody who sends that at once."""
+
+    def __init__(self, depot: Depot, other: Call[object]) -> None:
+        self._depot = depot
+        self._other = other
+        self.taken_meanwhile = [0]
+
+    def sending(self, body: bytes) -> bytes | None:
+        self._depot.enqueue(self._other, 0.0)
+        self.taken_meanwhile = take(self._depot, 0.0)
+        return body
+
+    def armed(self, *, missing: bool = False) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+def test_what_is_queued_while_something_leaves_leaves_behind_it() -> None:
+    depot = depot_of(max_in_flight=5)
+    first, second = call(), call()
+    first.arming = bringing = _Bringing(depot, second)
+    queued(depot, first)
+    assert take(depot, 0.0) == [1, 2]
+    assert (first.xid, second.xid) == (1, 2)
+    assert bringing.taken_meanwhile == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
+from typing import Any
 
 import pytest
 from support.client_script import (
@@ -32,7 +34,7 @@ from aiolead.errors import (
     RemoteWireError,
     SessionExpiredError,
 )
-from aiolead.model import Auth, EventType, SessionState
+from aiolead.model import Auth, EventType, SessionCredentials, SessionState
 
 S = SessionState
 DATA = DataReply(b"", STAT)
@@ -66,15 +68,91 @@ def test_a_new_session() -> None:
     assert script.machine.last_contact == START
 
 
-def test_the_handshake_is_all_that_is_sent_before_its_answer() -> None:
+def test_reads_leave_with_the_first_handshake() -> None:
     script = Script()
-    call = get(script, "/a")
+    calls = [get(script, "/a"), get(script, "/b")]
     script.open()
+    early = script.sent()
+    assert [packet.xid for packet in early] == [1, 2]
+    script.greet()
+    for packet in early:
+        script.answer(packet)
+    assert [call.is_done for call in calls] == [True, True]
+    assert script.sent() == []
+
+
+def test_what_comes_behind_a_write_waits_for_the_answer_to_the_handshake() -> None:
+    script = Script()
+    get(script, "/a")
+    write(script)
+    get(script, "/b")
+    script.open()
+    assert [packet.xid for packet in script.sent()] == [1]
+    get(script, "/c")  # too late for that segment
     assert script.sent() == []
     script.greet()
-    (packet,) = script.serve()
-    assert packet.xid == 1
-    assert call.result() == b"data"
+    assert [packet.xid for packet in script.sent()] == [2, 3, 4]
+
+
+def _later(script: Script) -> None:
+    script.connect()
+    script.lose_link()
+
+
+def _again(script: Script) -> None:
+    _later(script)
+    script.machine.give_up_session()
+    script.machine.last_zxid = 100  # as where the servers say themselves that it has expired
+
+
+@pytest.mark.parametrize(
+    ("options", "before"),
+    [
+        ({}, _later),
+        ({}, _again),
+        ({"auth": AUTH}, None),
+        ({"on_challenge": lambda _: None}, None),
+        ({"read_only": True}, None),
+        ({"resume": SessionCredentials(7, PASSWORD, 8.0, 100)}, None),
+    ],
+    ids=["a moved session", "a later session", "credentials", "SASL", "read-only", "resumed"],
+)
+def test_the_handshake_is_all_that_is_sent_before_its_answer(
+    options: dict[str, Any], before: Callable[[Script], None] | None
+) -> None:
+    script = Script(**options)
+    if before is not None:
+        before(script)
+    get(script, "/a")
+    script.open()
+    assert script.sent() == []
+
+
+def test_reads_that_left_with_a_handshake_in_vain_are_sent_again() -> None:
+    script = Script()
+    calls = [get(script, "/a"), get(script, "/b")]
+    script.open()
+    write(script)
+    script.lose_link()
+    script.open()
+    assert [packet.xid for packet in script.sent()] == [3, 4]
+    script.lose_link()
+    script.connect()
+    script.serve()
+    assert [call.result() for call in calls] == [b"data", b"data"]
+
+
+def test_reads_that_have_left_early_wait_no_longer_than_others() -> None:
+    script = Script()
+    script.now += 3
+    call = get(script, "/a")
+    script.now += 1
+    script.open()
+    assert script.machine.next_deadline() == START + 3 + 8.0
+    script.advance(START + 3 + 8.0 - script.now)
+    assert script.cuts
+    assert isinstance(call.error(), ConnectionLossError)
+    assert outcome_of(call) is Outcome.NOT_APPLIED
 
 
 def test_a_session_that_is_resumed() -> None:

@@ -226,6 +226,17 @@ async def no_serial_is_given_twice(stage: Stage) -> None:
 
 
 @promise
+async def what_is_pipelined_is_asked_for_in_order(stage: Stage) -> None:
+    """Whether it leaves together is for the client; in order, it is answered."""
+    client = stage.client
+    with client.pipelined():
+        created, there, deleted = client.create("/a"), client.exists("/a"), client.delete("/a")
+    await created
+    true(await there is not None, "in the order of the calls")
+    await deleted
+
+
+@promise
 async def the_unlimited_client_is_the_same(stage: Stage) -> None:
     """It has the same session, and what is asked of both goes out in the order of the calls."""
     client = stage.client

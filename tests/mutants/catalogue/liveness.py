@@ -106,12 +106,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                """
-                self._depot.fail_overdue(now, self.timing.session_timeout, self._waited_too_long)
-                """,
-                """
-                self._depot.fail_overdue(now, 1e9, self._waited_too_long)
-                """,
+                "self._depot.fail_overdue(now, patience, lambda: unreached(patience))",
+                "self._depot.fail_overdue(now, 1e9, lambda: unreached(patience))",
             ),
             Change(
                 "_session/machine.py",

@@ -228,14 +228,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                """
-                create = self._send_create()
-                listing = self._client.get_children(self._path) if is_first_of_ours else None
-                """,
-                """
-                listing = self._client.get_children(self._path) if is_first_of_ours else None
-                create = self._send_create()
-                """,
+                "create, listing = self._send_create(), self._client.get_children(self._path)",
+                "listing, create = self._client.get_children(self._path), self._send_create()",
             ),
             Change(
                 "_recipes/contender.py",
