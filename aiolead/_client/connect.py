@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import final
 
 import anyio
+import anyio.lowlevel
 
 from .._session.backoff import Backoff
 from .._session.machine import SessionMachine
@@ -66,9 +67,10 @@ def connect(
 ) -> Connection:
     """A session with a ZooKeeper ensemble: `async with aiolead.connect(...) as client:`.
 
-    Entering waits for the session. Leaving closes it, so that its ephemeral znodes vanish at once;
-    whatever is still held then is lost first, and its holders are awaited for the wind-down time.
-    The client reconnects by itself, and opens a new session after one has expired.
+    Entering waits for the session, unless `connect_timeout` is 0. Leaving closes it, so that its
+    ephemeral znodes vanish at once; whatever is still held then is lost first, and its holders are
+    awaited for the wind-down time. The client reconnects by itself, and opens a new session after
+    one has expired.
 
     Args:
         hosts: a ZooKeeper connect string, `host[:port][,host[:port]...][/chroot]`, or `Hosts` that
@@ -76,7 +78,9 @@ def connect(
         session_timeout: how long the servers keep the session of a client that they do not hear
             from, in seconds; servers have limits of their own and may grant another one.
         connect_timeout: how long entering may take, in seconds; as long as the session timeout
-            unless given.
+            unless given. With 0, entering does not wait, and whether a server is there or not is
+            for the operations to find out: each waits for the session timeout at most. So a service
+            starts without ZooKeeper; and reads leave with the handshake, a round trip earlier.
         auth: credentials to present on every connection, such as `Auth.digest(user, password)`.
         ssl_context: TLS, by a context of the standard library or by PEM files: a `TLS`. Without
             it, everything travels in the clear.
@@ -141,9 +145,7 @@ def connect(
     if connect_timeout is None:
         connect_timeout = session_timeout
     else:
-        connect_timeout = checked_duration(
-            "connect_timeout", connect_timeout, least=0.01, most=86400
-        )
+        connect_timeout = checked_duration("connect_timeout", connect_timeout, least=0, most=86400)
     if wind_down is not None:
         checked_duration("wind_down", wind_down, least=0, most=session_timeout / 4)
     if tick_time is not None:
@@ -308,8 +310,11 @@ class Connection:
             self._core.start(self._keep_connected)
             if self._following is not None:
                 self._core.start(self._following)
-            with anyio.fail_after(self._connect_timeout):
-                await self._core.ready(read_only=self._read_only)
+            if self._connect_timeout:
+                with anyio.fail_after(self._connect_timeout):
+                    await self._core.ready(read_only=self._read_only)
+            else:
+                await anyio.lowlevel.checkpoint()
         except TimeoutError:
             await self._stop()
             raise ConnectFailed(

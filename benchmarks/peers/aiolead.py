@@ -191,7 +191,8 @@ class Aiolead:
         samples = []
         for _ in range(count):
             start = time.perf_counter()
-            async with aiolead.connect(hosts, session_timeout=timeout) as client:
+            # As its docstring says for a first read without a round trip of waiting before it.
+            async with aiolead.connect(hosts, session_timeout=timeout, connect_timeout=0) as client:
                 await client.exists("/")
                 samples.append(time.perf_counter() - start)
         return {"samples": samples}

@@ -519,3 +519,38 @@ async def test_every_verb_checkpoints() -> None:
         finally:
             with trio.testing.assert_checkpoints():
                 await connection.__aexit__(None, None, None)
+
+
+# --- without waiting for a server ----------------------------------------------------------------
+
+
+async def test_without_waiting_for_the_session(server: ServerUnderTest, chroot: str) -> None:
+    async with aiolead.connect(server.connect_string, connect_timeout=0) as client:
+        assert client.state is SessionState.CONNECTING
+        root, created = client.exists("/"), client.create(chroot, b"x")
+        with anyio.fail_after(PATIENCE):
+            assert await root is not None
+            await created
+            async with aiolead.Lock(client, f"{chroot}/lock"):
+                assert (await client.get(chroot))[0] == b"x"
+
+
+async def test_no_server_is_for_the_operations_to_find_out() -> None:
+    with free_port() as port:
+        async with aiolead.connect(
+            f"127.0.0.1:{port}", session_timeout=0.5, connect_timeout=0
+        ) as client:
+            with (
+                anyio.fail_after(PATIENCE),
+                pytest.raises(aiolead.ConnectionLossError, match="no server was reached"),
+            ):
+                await client.exists("/")
+
+
+async def test_refused_credentials_are_for_the_operations_to_find_out() -> None:
+    async with FakeServer() as fake:
+        fake.answer = lambda header: encode_reply(ReplyHeader(header.xid, 0, -115))
+        async with fake.connect(auth=[Auth("digest", b"user:secret")], connect_timeout=0) as client:
+            with anyio.fail_after(PATIENCE), pytest.raises(AuthFailedError):
+                await client.exists("/")
+            assert fake.requests[0].xid == XID_AUTH  # nothing was asked for before it

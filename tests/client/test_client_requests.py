@@ -114,7 +114,7 @@ async def test_bad_paths_of_ensure_path_send_nothing_either() -> None:
         ({"session_timeout": "5"}, "session_timeout: "),
         ({"session_timeout": nan}, "session_timeout: "),
         ({"session_timeout": True}, "session_timeout: "),
-        ({"connect_timeout": 0}, "connect_timeout: "),
+        ({"connect_timeout": -1}, "connect_timeout: "),
         ({"connect_timeout": inf}, "connect_timeout: "),
         ({"wind_down": -1}, "wind_down: "),
         ({"wind_down": 2.6}, "wind_down: must be a number of seconds from 0 to 2.5"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...errors import ConfigurationError
 from .gate import check_version
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def adapt(
     Cancellation: entering and leaving are bounded, and may be cancelled; the client is aiozk's
     again then.
     """
+    if connect_timeout == 0:
+        raise ConfigurationError("connect_timeout: entering has to wait for the session to move")
     check_version(zk)
     from .adaptation import Adaptation  # which needs aiozk, of a version that is known
 
