@@ -272,6 +272,15 @@ def test_on_a_terminal(terminal: Terminal, somewhere: str) -> None:
         terminal.wait_for("before")
         terminal.type("echo ended with $?", "Enter")
         terminal.wait_for("ended with 0")
+        terminal.type(f"clear; {sys.executable} -m aiolead top", "Enter")
+        terminal.wait_for("connected")
+        # Neither of these two is the key that ends it.
+        terminal.type("x", "Up", "q")
+        terminal.wait_for("$", line=0)
+        terminal.type("stty -a | grep -o -w -e -icanon -e -echo; echo then $?", "Enter")
+        # What is typed is shown again, and a line at a time.
+        screen = terminal.wait_for("then 1")
+        assert screen[0].startswith("$ stty")
 
 
 @pytest.mark.parametrize("hangup", ["heeded", "ignored"])

@@ -27,7 +27,7 @@ def top(
     max_znodes: int = 100_000,
     common: Common = COMMON,
 ) -> int:
-    """Show who leads what, who waits, and what happens, live, until SIGINT or SIGTERM.
+    """Show who leads what, who waits, and what happens, live, until q, SIGINT or SIGTERM.
 
     Elections, locks and semaphores are shown, of any library, wherever they are under the paths. It
     reads and watches, and writes nothing. On a terminal it is a table; in a pipe, or with a

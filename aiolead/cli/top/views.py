@@ -14,6 +14,7 @@ from rich.live import Live
 from .. import shown
 from ..output import can_show, is_terminal, write_json, write_line
 from ..scene import Feed, said
+from .keys import single_keys, until_q
 from .picture import Picture
 
 __all__ = ["open_view"]
@@ -139,23 +140,33 @@ class TableView(View):
             self._fit()
             self._console.print(self._drawn(height=1 << 16))
             return
-        revision = -1
         # Whatever ends it, the terminal is then as it was.
-        with Live(
-            console=self._console,
-            screen=True,
-            auto_refresh=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ) as live:
-            while True:
-                if not is_terminal():
-                    # It was closed. Rich writes nothing then, and would say nothing for ever.
-                    raise OSError(errno.EIO, os.strerror(errno.EIO))
-                self._fit()
-                live.update(self._drawn(self._console.height), refresh=True)
-                with anyio.move_on_after(EVERY):
-                    revision = await self._feed.changed(revision)
+        with (
+            single_keys() as has_keys,
+            Live(
+                console=self._console,
+                screen=True,
+                auto_refresh=False,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            ) as live,
+        ):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._keep_drawing, live)
+                if has_keys:
+                    await until_q()
+                    tasks.cancel_scope.cancel()
+
+    async def _keep_drawing(self, live: Live) -> None:
+        revision = -1
+        while True:
+            if not is_terminal():
+                # It was closed. Rich writes nothing then, and would say nothing for ever.
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            self._fit()
+            live.update(self._drawn(self._console.height), refresh=True)
+            with anyio.move_on_after(EVERY):
+                revision = await self._feed.changed(revision)
 
     def _fit(self) -> None:
         """Takes the terminal's own size.

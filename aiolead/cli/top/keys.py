@@ -1,0 +1,66 @@
+"""The keyboard of `aiolead top`: `q` ends it, as it ends a pager."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import anyio
+
+__all__ = ["single_keys", "until_q"]
+
+_INPUT = 0
+_SEQUENCE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
+"""What other keys send: any of its bytes may be a letter."""
+
+
+@contextmanager
+def single_keys() -> Iterator[bool]:
+    """Has the terminal hand on each key as it is typed, and not show it; then as it was before.
+
+    Yields:
+        whether there are keys to wait for: standard input is a terminal, and its input is for us.
+    """
+    try:
+        is_ours = os.isatty(_INPUT) and os.tcgetpgrp(_INPUT) == os.getpgrp()
+        before = termios.tcgetattr(_INPUT) if is_ours else None
+    except (OSError, termios.error):
+        before = None
+    if before is None:
+        yield False
+        return
+    mode = list(before)
+    mode[3] &= ~(termios.ICANON | termios.ECHO)
+    _set(mode)
+    try:
+        yield True
+    finally:
+        _set(before)
+
+
+async def until_q() -> None:
+    """Waits until `q` is typed. It never returns if the terminal has gone: others notice that."""
+    while True:
+        await anyio.wait_readable(_INPUT)
+        try:
+            typed = os.read(_INPUT, 1024)
+        except OSError:
+            typed = b""
+        if not typed:
+            await anyio.sleep_forever()
+        if b"q" in _SEQUENCE.sub(b"", typed).lower():
+            return
+
+
+def _set(mode: list[object]) -> None:
+    # Who is in the background by now would be stopped by this.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+    try:
+        with suppress(termios.error):  # it has gone
+            termios.tcsetattr(_INPUT, termios.TCSANOW, mode)  # type: ignore[arg-type]
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
