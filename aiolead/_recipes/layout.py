@@ -14,6 +14,7 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import ClassVar, final
 
 from ..errors import ConfigurationError
@@ -344,8 +345,11 @@ def _check_sharing(forms: Mapping[Role, _Form]) -> None:
         return
     if read is None or write is None:
         raise ConfigurationError("read, write: give both patterns, or none")
-    heads, tails = (read.head, write.head), (read.tail, write.tail)
-    if _one_begins_the_other(*heads) and _one_begins_the_other(*(tail[::-1] for tail in tails)):
+    # Backwards. A number that is negative brings a dash of its own, which may be the other's last.
+    ends = [(tail[::-1], f"-{tail[::-1]}") for tail in (read.tail, write.tail)]
+    if _one_begins_the_other(read.head, write.head) and any(
+        _one_begins_the_other(*pair) for pair in product(*ends)
+    ):
         raise ConfigurationError("read, write: some names would be of both")
 
 

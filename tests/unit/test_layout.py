@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aiolead import ConfigurationError
@@ -323,6 +323,7 @@ PATTERNS = st.tuples(st.text("ab-_9.", max_size=4), st.text("ab-_9.", max_size=4
 
 
 @given(PATTERNS, PATTERNS)
+@example(("", "_"), ("", "-"))  # `_-0000000007`: a writer's, or a reader's with a negative number
 def test_readers_and_writers_can_be_told_apart(
     read: tuple[str, str], write: tuple[str, str]
 ) -> None:
