@@ -98,7 +98,7 @@ def _machine(results: Results | None) -> str:
     on = f"{machine['processor']}, {machine['cores']} cores for servers, network and peers alike"
     libraries = _libraries({name: said for name, said in versions.items() if name in PEERS})
     by = ", ".join(f"{name} {version}" for name, version in libraries.items())
-    when = f"Scale {results.scale}, {results.rounds} rounds, {results.begun}"
+    when = f"Scale {results.scale}, {results.rounds} rounds (see below), {results.begun}"
     lines = [
         f"* {on}; {machine['memory']}; {machine['disk']}; {machine['system']}.",
         f"* {machine['python']}; ZooKeeper {versions.get('zookeeper', 'unknown')}; {by}.",

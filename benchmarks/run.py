@@ -62,7 +62,11 @@ class Choice:
 
     @property
     def how_often(self) -> int:
+        """How many rounds there are where the bars are read: one server, no disk."""
         return self.rounds or ROUNDS[self.scale]
+
+    def rounds_at(self, setting: Setting) -> int:
+        return self.how_often if setting.has_bars else max(1, self.how_often // 3)
 
     def steps(self) -> list[Step]:
         """In the order in which they are done: by servers, network, workload, round; shuffled."""
@@ -73,7 +77,7 @@ class Choice:
                 if not self._has(setting, workload):
                     continue
                 peers = [kind for kind in PEERS.values() if self._joins(kind, workload, setting)]
-                for number in range(self.how_often):
+                for number in range(self.rounds_at(setting)):
                     for peer in rng.sample(peers, len(peers)):
                         steps.append(Step(setting, workload, number, peer))  # noqa: PERF401
         return steps
@@ -87,13 +91,15 @@ class Choice:
         return setting.name in where and (not self.settings or setting.name in self.settings)
 
     def _joins(self, kind: PeerKind, workload: Workload, setting: Setting) -> bool:
+        if not workload.peers(kind):
+            return False
         if kind.is_cold and setting != Setting():
             return False  # what it takes to warm up, it takes everywhere
         if self.peers:
-            return kind.name in self.peers and workload.peers(kind)
-        if self.scale == "quick" and kind.name not in workload.quick_peers:
+            return kind.name in self.peers
+        if kind.is_other_loop and not (workload.is_of_loops and setting.has_bars):
             return False
-        return workload.peers(kind)
+        return self.scale != "quick" or kind.name in workload.quick_peers
 
 
 class Drivers:

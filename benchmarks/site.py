@@ -51,6 +51,11 @@ class Setting:
     delay: float = 0.0
 
     @property
+    def has_bars(self) -> bool:
+        """Whether bars are read here."""
+        return self.servers == 1 and not self.fsync
+
+    @property
     def name(self) -> str:
         """As on the command line."""
         words = ["standalone" if self.servers == 1 else "ensemble"]

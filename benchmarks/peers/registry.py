@@ -36,6 +36,11 @@ class PeerKind:
         return self.library == "aiolead"
 
     @property
+    def is_other_loop(self) -> bool:
+        """Whether it is a library once more, on another event loop."""
+        return self.loop in ("uvloop", "trio")
+
+    @property
     def is_rival(self) -> bool:
         """Whether it is a library beside aiolead, and not the limit, or a process just started."""
         return self.library not in ("aiolead", "limit") and not self.is_cold

@@ -69,6 +69,7 @@ WORKLOADS = (
         {"full": 30, "quick": 10, "tiny": 2},
         settings=("standalone", "standalone+delay", "ensemble", "ensemble+delay"),
         quick_settings=("standalone+delay",),
+        is_of_loops=True,
     ),
     *(
         Workload(

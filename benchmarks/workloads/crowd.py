@@ -103,6 +103,7 @@ def _workload(
     measure: Callable[[Take], Values] = _LOCKS,
     quick: tuple[str, ...] = (),
     peers: Callable[[PeerKind], bool] = warm,
+    is_of_loops: bool = False,
     seconds: float = 5.0,
 ) -> Workload:
     return Workload(
@@ -117,6 +118,7 @@ def _workload(
         peers=peers,
         quick_peers=quick,
         is_fresh=True,
+        is_of_loops=is_of_loops,
         seconds=seconds,
     )
 
@@ -124,7 +126,7 @@ def _workload(
 WORKLOADS = (
     _workload(100, seconds=1.5),
     _workload(1000, about=_SAME),
-    _workload(3000, about=_SAME, quick=("limit", "aiolead"), seconds=15.0),
+    _workload(3000, about=_SAME, quick=("limit", "aiolead"), is_of_loops=True, seconds=15.0),
     _workload(
         3000,
         name="election-crowd",

@@ -145,6 +145,7 @@ def _workload(
     quick: tuple[str, ...] = (),
     turns: int = 200,
     peers: Callable[[PeerKind], bool] = everybody,
+    is_of_loops: bool = False,
 ) -> Workload:
     return Workload(
         name,
@@ -156,6 +157,7 @@ def _workload(
         settings,
         quick_settings=quick,
         peers=peers,
+        is_of_loops=is_of_loops,
         seconds=turns * 0.014,
     )
 
@@ -169,6 +171,7 @@ WORKLOADS = (
         about="The same with ten.",
         settings=EVERYWHERE,
         quick=_DELAYED,
+        is_of_loops=True,
     ),
     _workload(
         "handover-50",

@@ -130,6 +130,7 @@ WORKLOADS = (
         quick_settings=ALONE,
         peers=warm,
         is_fresh=True,
+        is_of_loops=True,
         seconds=2.0,
     ),
 )

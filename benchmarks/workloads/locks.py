@@ -56,6 +56,7 @@ WORKLOADS = (
         (*_COLUMNS, Column("round_trips", "round trips", 1)),
         {"full": 500, "quick": 200, "tiny": 10},
         quick_settings=("standalone", "standalone+delay"),
+        is_of_loops=True,
     ),
     Workload(
         "locks-at-once",
@@ -66,5 +67,6 @@ WORKLOADS = (
         _COLUMNS,
         {"full": 40, "quick": 10, "tiny": 2},
         quick_settings=ALONE,
+        is_of_loops=True,
     ),
 )

@@ -98,6 +98,7 @@ class Workload:
         peers: who takes part.
         quick_peers: who does at the quick scale.
         is_fresh: whether each sample takes a process of its own.
+        is_of_loops: whether it is done on uvloop and trio, too, where the bars are read.
         options: for the peer's host.
         seconds: what a sample takes at full scale, about; for the time that is left.
     """
@@ -113,6 +114,7 @@ class Workload:
     peers: Callable[[PeerKind], bool] = field(default=everybody)
     quick_peers: tuple[str, ...] = QUICK
     is_fresh: bool = False
+    is_of_loops: bool = False
     options: tuple[str, ...] = ()
     seconds: float = 2.0
 

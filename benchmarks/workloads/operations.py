@@ -69,6 +69,7 @@ WORKLOADS = (
         {"full": 3000, "quick": 1000, "tiny": 20},
         quick_settings=ALONE,
         quick_peers=EVERY_LOOP,
+        is_of_loops=True,
         seconds=1.0,
     ),
     Workload(
@@ -86,6 +87,7 @@ WORKLOADS = (
         ),
         {"full": 3000, "quick": 1000, "tiny": 20},
         quick_settings=ALONE,
+        is_of_loops=True,
         seconds=1.5,
     ),
     Workload(
@@ -101,6 +103,7 @@ WORKLOADS = (
         {"full": 1000, "quick": 300, "tiny": 10},
         settings=ALONE,
         peers=in_loop,
+        is_of_loops=True,
         is_fresh=True,
         options=("--idle",),
     ),
