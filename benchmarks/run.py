@@ -23,7 +23,7 @@ from .results import Failure, Results, Sample
 from .site import ALL_SETTINGS, Setting, Site, network, serving
 from .workloads import WORKLOADS, Scale, Take, Workload
 
-ROUNDS: dict[Scale, int] = {"full": 5, "quick": 3, "tiny": 1}
+ROUNDS: dict[Scale, int] = {"full": 5, "quick": 1, "tiny": 1}
 _FAILURES = 2
 """A peer that has failed so often at something is not asked again for it."""
 

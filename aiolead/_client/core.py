@@ -224,7 +224,7 @@ class Pipelined:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self.is_entered = False
+        self.is_entered: bool = False
 
     def __enter__(self) -> None:
         self.is_entered = True
