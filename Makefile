@@ -82,10 +82,10 @@ mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices
 fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzzer's bytes: SECONDS=600, TARGET=machine.
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-bench: zookeeper $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (two hours).
+bench: zookeeper $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (some hours).
 	$(BIN)/python -m benchmarks run
 
-bench-quick: zookeeper $(VENV)/.bench ## Measures the core of it, in about three minutes.
+bench-quick: zookeeper $(VENV)/.bench ## Measures the core of it, in less than four minutes.
 	$(BIN)/python -m benchmarks run --scale quick
 
 clean: ## Removes the environment and what tools left behind.

@@ -15,7 +15,7 @@ Values = dict[str, Any]
 """What a sample has found: numbers by name, and lists of numbers for distributions."""
 
 Scale = Literal["full", "quick", "tiny"]
-"""How much: all of it, about three minutes, or a look whether everything works."""
+"""How much: all of it, a few minutes, or a look whether everything works."""
 
 ALONE = ("standalone",)
 QUICK = ("limit", "aiolead", "kazoo", "aiozk", "curator")
