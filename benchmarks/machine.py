@@ -18,9 +18,18 @@ def describe() -> dict[str, str]:
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{int((_first('/proc/meminfo', 'MemTotal') or '0').split()[0]) / 2**20:.0f} GiB",
         "disk": _disk(Path(tempfile.gettempdir())),
-        "system": platform.platform(),
+        "system": _system(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
     }
+
+
+def _system() -> str:
+    """Kernel and C library, without what distributors add to their versions."""
+    kernel = ".".join(platform.release().split("-")[0].split(".")[:2])
+    library = " ".join(platform.libc_ver()).strip()
+    is_virtual = "hypervisor" in (_first("/proc/cpuinfo", "flags") or "").split()
+    told = (f"{platform.system()} {kernel}", library, "a virtual machine" if is_virtual else "")
+    return ", ".join(filter(None, told))
 
 
 def busy(seconds: float = 1.0) -> float:

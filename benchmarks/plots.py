@@ -62,18 +62,25 @@ def _style(peer: str) -> dict[str, str]:
 
 
 def _handover(results: Results) -> Any:
-    """How the latencies of hand-overs are distributed."""
-    where = [s for s in ("standalone", _DELAY) if results.peers(s, "handover-10")]
+    """How the latencies of hand-overs are distributed; published results have none any more."""
+    pooled = {
+        (setting, peer): sorted(
+            1000 * latency
+            for each in results.values(setting, "handover-10", peer, "latencies")
+            for latency in each
+        )
+        for setting in ("standalone", _DELAY)
+        for peer in results.peers(setting, "handover-10")
+    }
+    where = list(dict.fromkeys(setting for (setting, _), found in pooled.items() if found))
     if not where:
         return None
     figure, panels = _figure(len(where))
     for setting, axes in zip(where, panels, strict=True):
         for peer in results.peers(setting, "handover-10"):
-            rounds = results.values(setting, "handover-10", peer, "latencies")
-            pooled = sorted(1000 * latency for each in rounds for latency in each)
-            if pooled:
-                shares = [(i + 1) / len(pooled) for i in range(len(pooled))]
-                axes.step(pooled, shares, where="post", **_style(peer))
+            if found := pooled[setting, peer]:
+                shares = [(i + 1) / len(found) for i in range(len(found))]
+                axes.step(found, shares, where="post", **_style(peer))
         axes.set(xscale="log", xlabel="ms", ylabel="share of hand-overs", title=setting)
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize="small")
