@@ -148,7 +148,6 @@ class Site:
         direct: their connect string.
         hosts: where the peers connect: the network in front of them, if there is one.
         forwarder: that network; None if there is none.
-        round_trip: what one request takes through it at least, in seconds, once it was measured.
     """
 
     def __init__(
@@ -162,7 +161,6 @@ class Site:
         self.direct = connect_string(servers)
         self.hosts = self.direct if forwarder is None else forwarder.hosts
         self.forwarder = forwarder
-        self.round_trip = 0.0
         self._asked = Traffic()
         self._paths = itertools.count(1)
         self._name = uuid.uuid4().hex[:6]

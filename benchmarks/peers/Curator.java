@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
@@ -12,6 +13,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -195,15 +197,15 @@ public final class Curator {
     }
 
     private static String version() throws Exception {
-        Path jar =
-                Path.of(
-                        CuratorFramework.class
-                                .getProtectionDomain()
-                                .getCodeSource()
-                                .getLocation()
-                                .toURI());
-        String name = jar.toRealPath().getFileName().toString();
-        return name.replaceAll("^curator-framework-|\\.jar$", "");
+        Properties told = new Properties();
+        try (InputStream file =
+                CuratorFramework.class.getResourceAsStream(
+                        "/META-INF/maven/org.apache.curator/curator-framework/pom.properties")) {
+            if (file != null) {
+                told.load(file);
+            }
+        }
+        return told.getProperty("version", "of an unknown version");
     }
 
     // --- the client --------------------------------------------------------------------------

@@ -11,7 +11,9 @@ from ..peers.registry import PeerKind
 from ..site import Site
 from .model import ALONE, Column, Take, Values, Workload, lean, warm
 
-_PATIENCE = 600.0
+PATIENCE = 600.0
+"""How long everybody may take to get in line, or to be served, in seconds."""
+
 _CALM = 0.25
 """Everybody is in line once there is no packet for so long, in seconds; that is not counted."""
 
@@ -32,7 +34,7 @@ def crowd(kind: Kind = "lock", many_sessions: bool = False) -> Callable[[Take], 
             queued_at = wait_until_queued(site, nodes + 1 + count)
             queued = site.settled()
             in_line = driver.resident
-            answer = driver.call("drain", _PATIENCE)
+            answer = driver.call("drain", PATIENCE)
             drained = site.settled()
         joining, leaving = queued - before, drained - queued
         return {
@@ -52,7 +54,7 @@ def crowd(kind: Kind = "lock", many_sessions: bool = False) -> Callable[[Take], 
 def begin(driver: Driver, kind: Kind, path: str, contenders: int, *, hold: bool) -> int:
     """Has contenders get in line; when they began, in nanoseconds of the monotonic clock."""
     words = {"kind": kind, "path": path, "contenders": contenders, "hold": int(hold)}
-    return int(driver.call("queue", _PATIENCE, **words)["began"])
+    return int(driver.call("queue", PATIENCE, **words)["began"])
 
 
 def wait_until_queued(site: Site, nodes: int) -> int:
@@ -69,8 +71,8 @@ def wait_until_queued(site: Site, nodes: int) -> int:
             seen, changed = glance, now
         elif glance.nodes >= nodes and not glance.outstanding and now - changed > _CALM * 1e9:
             return changed
-        if now - start > _PATIENCE * 1e9:
-            raise PeerFailedError(f"queue: {nodes - glance.nodes} missing after {_PATIENCE:g} s")
+        if now - start > PATIENCE * 1e9:
+            raise PeerFailedError(f"queue: {nodes - glance.nodes} missing after {PATIENCE:g} s")
         time.sleep(_GLANCES)
 
 

@@ -6,7 +6,7 @@ import time
 
 from aiolead.testing import FaultProxy
 
-from .crowd import begin, wait_until_queued
+from .crowd import PATIENCE, begin, wait_until_queued
 from .model import ALONE, Column, Take, Values, Workload, warm
 
 _SESSION_TIMEOUT = 10.0
@@ -46,8 +46,8 @@ def _idle(take: Take, waiters: int) -> Values:
         passed = proxy.bytes.total() - size
         seconds = (last["at"] - first["at"]) / 1e9
         if waiters:
-            holder.call("drain")
-            driver.call("drain")
+            holder.call("drain", PATIENCE)
+            driver.call("drain", PATIENCE)
             holder.call("close")
         driver.call("close")
     pings = said.pop("PING", 0)

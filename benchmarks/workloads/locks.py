@@ -14,15 +14,11 @@ def cycles(take: Take) -> Values:
         before = take.site.settled()
         answer = take.driver.call("cycles", path=path, count=take.size)
         traffic = take.site.settled() - before
-    values = {
+    return {
         "per_second": take.size / answer["seconds"],
         "cpu": answer["cpu"] / take.size,
         **traffic.each(take.size),
     }
-    if take.site.round_trip:
-        # What one read takes through the same network is the unit.
-        values["round_trips"] = answer["seconds"] / take.size / take.site.round_trip
-    return values
 
 
 def together(take: Take) -> Values:
@@ -50,10 +46,9 @@ WORKLOADS = (
     Workload(
         "lock-cycles",
         "Cycles of an uncontended lock",
-        "One client acquires a lock and releases it, again and again. Round trips are the time of "
-        "a cycle in units of the time of a read, which says something where there is a delay.",
+        "One client acquires a lock and releases it, again and again.",
         cycles,
-        (*_COLUMNS, Column("round_trips", "round trips", 1)),
+        _COLUMNS,
         {"full": 500, "quick": 200, "tiny": 10},
         quick_settings=("standalone", "standalone+delay"),
         is_of_loops=True,

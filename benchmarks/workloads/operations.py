@@ -67,7 +67,7 @@ WORKLOADS = (
             *COUNTED,
         ),
         {"full": 3000, "quick": 1000, "tiny": 20},
-        quick_settings=ALONE,
+        quick_settings=("standalone", "standalone+delay"),
         quick_peers=EVERY_LOOP,
         is_of_loops=True,
         seconds=1.0,

@@ -42,8 +42,7 @@ def measured(site: Site, peer: str, *names: str) -> dict[str, Values]:
     found = {sample.workload: sample.values for sample in run.results.samples}
     for name in names:
         keys = {column.key for column in WORKLOADS[name].columns}
-        # Round trips are for where there is a delay.
-        assert keys - {"round_trips"} <= set(found[name])
+        assert keys <= set(found[name])
     return found
 
 
