@@ -236,7 +236,8 @@ class Contender(Place):
             # What it raised in each of them would keep all of their frames.
             if line.look is look and look.is_done:
                 line.look = None
-        line.fits.add(kind)
+        if kind not in line.fits:
+            line.fits.append(kind)
 
     def _take_seen(self) -> Standing | None:
         seen, self._seen = self._seen, None
@@ -421,8 +422,9 @@ class Contender(Place):
 
     def _is_unclaimed(self, name: str) -> bool:
         """Whether it looks as if it were our own session's, and nobody claims it."""
-        is_of_ours = self._layout.is_of(self._role, self._client.session_id, name)
-        return is_of_ours and not self._line.is_claimed(name)
+        return not self._line.is_claimed(name) and self._layout.is_of(
+            self._role, self._client.session_id, name
+        )
 
     def _exorcise(self, name: str, stat: Stat) -> None:
         """Deletes a znode before us that is our own session's and that nobody claims.
@@ -434,7 +436,7 @@ class Contender(Place):
         is_unclaimed = not self._line.is_claimed(name)
         if ours and is_unclaimed and self._layout.is_like_ours(self._role, name):
             ghost = Node.of(Created(join(self._path, name), stat), stat.ephemeral_owner)
-            self._line.claim(ghost.name)
+            self._line.claim(ghost.name, ghost.sequence)
             self._client.spawn(partial(pay, self._client, self._line, ghost))
 
     def _on_ahead(self, name: str, event: WatchEvent) -> None:

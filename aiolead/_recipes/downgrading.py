@@ -129,7 +129,7 @@ class Writer(Contender):
     def _send(self) -> None:
         writer, path = self.node, self._reader_path
         # Whoever looks for znodes that nobody wants must leave it alone.
-        self._line.claim(basename(path))
+        self._line.claim(basename(path), writer.sequence)
         self._writer_watch, self._own_watch = self._own_watch, None
         self.mode = Mode.MOVING
         change = (

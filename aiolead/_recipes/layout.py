@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import ClassVar, final
@@ -235,9 +235,13 @@ class Layout:
         """
         return self._forms[role].prefix(session_id, count)
 
+    def ours(self, role: Role) -> Callable[[str], re.Match[str] | None]:
+        """What matches a name that we could have given; its second group is the number."""
+        return self._forms[role].ours.fullmatch
+
     def is_like_ours(self, role: Role, name: str) -> bool:
         """Whether a name could be one that we have given."""
-        return self._forms[role].ours.fullmatch(name) is not None
+        return self.ours(role)(name) is not None
 
     def is_of(self, role: Role, session_id: int, name: str) -> bool:
         """Whether a name could be one that we have given in a session."""

@@ -60,8 +60,9 @@ class Line:
         """Whether all of ours so far are such as we may surely read."""
         self.front: str | None = None
         """The last one of ours that was the first in the line, where one holds at a time."""
-        self.fits: set[tuple[Layout, Role]] = set()
-        """With what kinds of contenders all neighbours were found to fit, once."""
+        self.fits: list[tuple[Layout, Role]] = []
+        """With what kinds of contenders all neighbours were found to fit, once. (To hash a layout
+        takes longer than to look at the few that there are.)"""
         self.look: Reply[list[str]] | None = None
         """The last listing that was asked for to see that."""
         self.changes = 0
@@ -95,9 +96,9 @@ class Line:
         """Whether nobody of ours is in the line, or on the way there."""
         return not self._claimed and not self.joining
 
-    def claim(self, name: str) -> None:
-        """Takes note that a znode is wanted by somebody here."""
-        sequence = self._claimed[name] = sequence_of(name)
+    def claim(self, name: str, sequence: int | None) -> None:
+        """Takes note that a znode is wanted by somebody here, and of its number, if it has one."""
+        self._claimed[name] = sequence
         self._at[sequence] = name
 
     def forget(self, name: str) -> None:
@@ -134,7 +135,7 @@ class Line:
         if stat is None:
             return None
         node = Node.of(Created(found[0], stat), stat.ephemeral_owner)
-        self.claim(node.name)
+        self.claim(node.name, node.sequence)
         return node
 
 

@@ -173,7 +173,7 @@ class Place:
         error = create.error()
         if error is None:
             node = Node.of(create.result(), self._client.session_id)
-            self._line.claim(node.name)
+            self._line.claim(node.name, node.sequence)
             self._prefix = ""  # nothing is to be searched for any more
             self._node = node
             if self._discarded:

@@ -47,6 +47,8 @@ class Together:
             for slot, path in self._slots:
                 self._registry.arm_early(slot, path)
         wanted = [path for slot, path in self._slots if self._is_due(slot, path)]
+        if len(wanted) == len(self._slots):
+            return body
         return encode_body(SetWatches(self._since, tuple(wanted)))
 
     def _is_due(self, slot: WatchSlot, path: str) -> bool:

@@ -164,7 +164,25 @@ class Reader:
         return self._data[pos:]
 
     def texts(self) -> list[str]:
-        return self.vector(4, Reader.text)
+        """Strings: the names in a line of thousands, mostly."""
+        data, pos, found = self._data, self._pos, list[str]()
+        try:
+            (left,) = _int_at(data, pos)
+            pos += 4
+            while left > 0:
+                start = pos + 4
+                pos = start + _int_at(data, pos)[0]
+                if not start <= pos <= self._end:
+                    break
+                found.append(data[start:pos].decode())
+                left -= 1
+        except (struct.error, UnicodeDecodeError):
+            left = -1
+        if left:
+            # One by one, which takes null, too, and says what is wrong.
+            return self.vector(4, Reader.text)
+        self._pos = pos
+        return found
 
     def acls(self) -> tuple[ACL, ...]:
         return tuple(self.vector(12, Reader._acl))

@@ -111,7 +111,7 @@ PROTOCOLS = {
 
 INTERNAL = {
     # The recipes' own business.
-    "Layout": {"fits", "is_like_ours", "is_of", "misfit", "prefix", "require"},
+    "Layout": {"fits", "is_like_ours", "is_of", "misfit", "ours", "prefix", "require"},
     # The client's tasks'.
     "SASL": {"mechanism_for"},
     # The adapters'.

@@ -51,6 +51,9 @@ def test_a_name_is_known_for_what_it_is(
     name = f"{layout.prefix(role, session_id, count)}{number:010d}"
     assert sequence_of(name) == number
     assert layout.is_like_ours(role, name)
+    match = layout.ours(role)(name)
+    assert match is not None
+    assert int(match[2]) == number
     assert layout.fits(role, name)
     assert layout.is_reader(name) == (role is Role.READ)
 

@@ -251,3 +251,30 @@ def test_any_bytes_are_a_value_or_refused(method: str, data: bytes) -> None:
         READS[method](r)
     except RemoteWireError:
         assert 0 <= r.remaining <= len(data)
+
+
+LENGTHS = st.sampled_from([-2, -1, 0, 1, 2, 3, 7, 2**31 - 1])
+
+
+@given(
+    LENGTHS,
+    st.lists(st.tuples(LENGTHS, st.binary(max_size=4)), max_size=4),
+    st.binary(max_size=4),
+)
+@settings(max_examples=300, deadline=None)
+def test_texts_are_what_they_are_one_by_one(
+    count: int, strings: list[tuple[int, bytes]], rest: bytes
+) -> None:
+    """They are read in one go, and must be, or fail to be, what `text` makes of each."""
+    data = struct.pack(">i", count) + rest
+    for length, text in reversed(strings):
+        data = data[:4] + struct.pack(">i", length) + text + data[4:]
+
+    def outcome(read: Callable[[Reader], list[str]]) -> tuple[object, int]:
+        r = Reader(data)
+        try:
+            return read(r), r.remaining
+        except RemoteWireError as error:
+            return str(error), r.remaining
+
+    assert outcome(Reader.texts) == outcome(lambda r: r.vector(4, Reader.text))

@@ -101,8 +101,8 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/contender.py",
-                "return is_of_ours and not self._line.is_claimed(name)",
-                "return is_of_ours",
+                "return not self._line.is_claimed(name) and self._layout.is_of(",
+                "return self._layout.is_of(",
             ),
         ),
         tests=("tests/recipes/test_lock.py", *ASYNCIO),
