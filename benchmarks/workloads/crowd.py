@@ -102,7 +102,7 @@ _WITHOUT_CURATOR = (
 
 
 def without_curator(kind: PeerKind) -> bool:
-    """Whoever is done in ten minutes with 3,000."""
+    """Whoever does not need minutes for 1,000."""
     return warm(kind) and kind.library != "curator"
 
 
