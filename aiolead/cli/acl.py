@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from .. import Client
 from ..errors import ConfigurationError
 from ..paths import validate
 from . import exits, shown
 from .entries import format_entry, parse_entries, shown_id
-from .options import COMMON, Common
+from .options import COMMON, Common, Flag
 from .output import write_json, write_line
 
 __all__ = ["acl"]
@@ -22,7 +18,7 @@ def acl(
     /,
     *entry: str,
     version: int = -1,
-    hashes: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    hashes: Flag = False,
     common: Common = COMMON,
 ) -> int:
     """Print who may do what with a znode, or set it.

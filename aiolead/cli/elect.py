@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from .. import CampaignState, Client, Election, Phase, Term
 from ..paths import validate
 from . import exits, shown
-from .options import COMMON, Common
+from .options import COMMON, Common, Flag
 from .output import write_line
 
 __all__ = ["elect"]
@@ -21,7 +17,7 @@ def elect(
     *,
     id: str | None = None,  # noqa: A002 - the name of the option
     leaders: int = 1,
-    once: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    once: Flag = False,
     common: Common = COMMON,
 ) -> int:
     """Contend for leadership and print how that stands, until SIGINT or SIGTERM.

@@ -10,7 +10,7 @@ from .. import Client, Held, Lock, ReadWriteLock, Semaphore, TenureContext, Writ
 from ..errors import ConfigurationError
 from . import exits
 from .holding import Job, keep
-from .options import COMMON, Common, Seconds
+from .options import COMMON, Common, Flag, Seconds
 
 __all__ = ["lock"]
 
@@ -19,17 +19,13 @@ def lock(
     path: str,
     /,
     *command: str,
-    nonblock: Annotated[
-        bool, Parameter(alias=("-n", "--nb"), negative="", show_default=False)
-    ] = False,
+    nonblock: Annotated[Flag, Parameter(alias=("-n", "--nb"))] = False,
     wait: Annotated[Seconds | None, Parameter(alias=("-w", "--timeout"))] = None,
     conflict_exit_code: Annotated[int, Parameter(alias="-E")] = exits.NOT_ACQUIRED,
-    shared: Annotated[bool, Parameter(alias="-s", negative="", show_default=False)] = False,
-    exclusive: Annotated[
-        bool, Parameter(alias=("-x", "-e"), negative="", show_default=False)
-    ] = False,
+    shared: Annotated[Flag, Parameter(alias="-s")] = False,
+    exclusive: Annotated[Flag, Parameter(alias=("-x", "-e"))] = False,
     slots: int | None = None,
-    shell: Annotated[bool, Parameter(alias="-c", negative="", show_default=False)] = False,
+    shell: Annotated[Flag, Parameter(alias="-c")] = False,
     id: str | None = None,  # noqa: A002 - the name of the option
     grace: Seconds | None = None,
     lost_exit_code: int = exits.LOST,

@@ -21,7 +21,7 @@ from . import exits
 from .output import Reporter, show_log
 from .signals import Signals, until_signal
 
-__all__ = ["BASICS", "COMMON", "COMMON_OPTIONS", "Basics", "Common", "Seconds"]
+__all__ = ["BASICS", "COMMON", "COMMON_OPTIONS", "Basics", "Common", "Flag", "Seconds"]
 
 T = TypeVar("T")
 
@@ -29,6 +29,9 @@ DEFAULT_SESSION_TIMEOUT = 10.0
 
 Seconds = float
 """What options say of times."""
+
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+"""What is said or not: there is no `--no-...` for it, and its help names no default."""
 
 # A command's own options come first in its help; those of all commands after them.
 _CONNECTING = Group("Where to connect", sort_key=1)
@@ -40,24 +43,16 @@ _RUNNING = Group("How to run, and what to say", sort_key=2)
 class Basics:
     """How to run, and how much to say."""
 
-    as_json: Annotated[
-        bool, Parameter(name="--json", negative="", show_default=False, group=_RUNNING)
-    ] = False
+    as_json: Annotated[Flag, Parameter(name="--json", group=_RUNNING)] = False
     """Say everything as JSON, one object per line."""
 
-    quiet: Annotated[
-        bool, Parameter(alias="-q", negative="", show_default=False, group=_RUNNING)
-    ] = False
+    quiet: Annotated[Flag, Parameter(alias="-q", group=_RUNNING)] = False
     """Say nothing but results and errors."""
 
-    verbose: Annotated[
-        bool, Parameter(alias="-v", negative="", show_default=False, group=_RUNNING)
-    ] = False
+    verbose: Annotated[Flag, Parameter(alias="-v", group=_RUNNING)] = False
     """Show the log of the library."""
 
-    debug: Annotated[
-        bool, Parameter(env_var="AIOLEAD_DEBUG", negative="", show_default=False, group=_RUNNING)
-    ] = False
+    debug: Annotated[Flag, Parameter(env_var="AIOLEAD_DEBUG", group=_RUNNING)] = False
     """Show where errors come from."""
 
     backend: Annotated[
@@ -105,7 +100,7 @@ class Common(Basics):
     sasl: Annotated[str | None, Parameter(env_var="AIOLEAD_SASL")] = None
     """A login by SASL: digest-md5:USER:PASSWORD (as --auth, better in the environment), gssapi."""
 
-    tls: Annotated[bool, Parameter(env_var="AIOLEAD_TLS", negative="", show_default=False)] = False
+    tls: Annotated[Flag, Parameter(env_var="AIOLEAD_TLS")] = False
     """Use TLS, and trust the authorities that this machine trusts. The others below imply it."""
 
     tls_ca: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_CA")] = None

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from .. import Election
 from . import exits
 from .holding import Job, keep
-from .options import COMMON, Common, Seconds
+from .options import COMMON, Common, Flag, Seconds
 
 __all__ = ["run"]
 
@@ -19,8 +15,8 @@ def run(
     /,
     *command: str,
     id: str | None = None,  # noqa: A002 - the name of the option
-    forever: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    shell: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    forever: Flag = False,
+    shell: Flag = False,
     grace: Seconds | None = None,
     lost_exit_code: int = exits.LOST,
     common: Common = COMMON,

@@ -12,7 +12,7 @@ from .. import Client, Stat
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import join, validate
 from . import exits, shown
-from .options import COMMON, Common
+from .options import COMMON, Common, Flag
 from .output import can_show, write_json, write_line
 
 __all__ = ["tree"]
@@ -51,7 +51,7 @@ def tree(
     /,
     *,
     depth: Annotated[int | None, Parameter(alias="-L")] = None,
-    data: Annotated[bool, Parameter(alias="-d", negative="", show_default=False)] = False,
+    data: Annotated[Flag, Parameter(alias="-d")] = False,
     limit: int = 10_000,
     common: Common = COMMON,
 ) -> int:

@@ -10,7 +10,7 @@ from .. import Client, Missed, WatchEvent
 from ..errors import ConfigurationError
 from ..paths import validate
 from . import exits, shown
-from .options import COMMON, Common
+from .options import COMMON, Common, Flag
 from .output import write_json, write_line
 
 __all__ = ["watch"]
@@ -20,7 +20,7 @@ def watch(
     path: str,
     /,
     *,
-    recursive: Annotated[bool, Parameter(alias="-r", negative="", show_default=False)] = False,
+    recursive: Annotated[Flag, Parameter(alias="-r")] = False,
     count: Annotated[int | None, Parameter(alias="-n")] = None,
     common: Common = COMMON,
 ) -> int:

@@ -13,7 +13,7 @@ from ..errors import ConfigurationError, NoNodeError
 from ..paths import join, parent, validate
 from . import exits, shown
 from .entries import parse_entries
-from .options import COMMON, Common, Seconds
+from .options import COMMON, Common, Flag, Seconds
 from .output import is_terminal, table, write_bytes, write_json, write_line
 
 __all__ = ["create", "get", "ls", "rm", "set", "stat"]
@@ -26,7 +26,7 @@ def ls(
     path: str = "/",
     /,
     *,
-    long: Annotated[bool, Parameter(alias="-l", negative="", show_default=False)] = False,
+    long: Annotated[Flag, Parameter(alias="-l")] = False,
     common: Common = COMMON,
 ) -> int:
     """List the children of a znode.
@@ -87,8 +87,8 @@ def get(
     path: str,
     /,
     *,
-    raw: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    hex: Annotated[bool, Parameter(negative="", show_default=False)] = False,  # noqa: A002 - the name of the option
+    raw: Flag = False,
+    hex: Flag = False,  # noqa: A002 - the name of the option
     limit: int = 4096,
     common: Common = COMMON,
 ) -> int:
@@ -225,11 +225,11 @@ def create(
     /,
     *,
     file: Annotated[Path | None, Parameter(alias="-f", allow_leading_hyphen=True)] = None,
-    ephemeral: Annotated[bool, Parameter(alias="-e", negative="", show_default=False)] = False,
-    sequential: Annotated[bool, Parameter(alias="-s", negative="", show_default=False)] = False,
-    container: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    ephemeral: Annotated[Flag, Parameter(alias="-e")] = False,
+    sequential: Annotated[Flag, Parameter(alias="-s")] = False,
+    container: Flag = False,
     ttl: Seconds | None = None,
-    parents: Annotated[bool, Parameter(alias="-p", negative="", show_default=False)] = False,
+    parents: Annotated[Flag, Parameter(alias="-p")] = False,
     acl: Annotated[list[str] | None, Parameter(negative="", show_default=False)] = None,
     common: Common = COMMON,
 ) -> int:
@@ -330,8 +330,8 @@ def rm(
     path: str,
     /,
     *,
-    recursive: Annotated[bool, Parameter(alias="-r", negative="", show_default=False)] = False,
-    force: Annotated[bool, Parameter(alias="-f", negative="", show_default=False)] = False,
+    recursive: Annotated[Flag, Parameter(alias="-r")] = False,
+    force: Annotated[Flag, Parameter(alias="-f")] = False,
     version: int = -1,
     common: Common = COMMON,
 ) -> int:

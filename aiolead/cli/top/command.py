@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from ... import Client
 from ...errors import ConfigurationError
 from ...paths import parse_connect_string, validate
 from .. import exits
-from ..options import COMMON, Common, Seconds
+from ..options import COMMON, Common, Flag, Seconds
 from ..roster import PATIENCE, everybody, inquirer_for
 from ..scene import Feed
 from ..words import Server
@@ -22,7 +18,7 @@ __all__ = ["top"]
 def top(
     *path: str,
     leaders: int = 1,
-    once: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    once: Flag = False,
     interval: Seconds = 2.0,
     max_znodes: int = 100_000,
     common: Common = COMMON,
