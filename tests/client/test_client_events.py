@@ -298,7 +298,9 @@ async def test_without_a_sink_the_log_is_told(caplog: pytest.LogCaptureFixture) 
         assert not client.events.hears(logging.DEBUG)
         async with Lock(client, "/lock"), Election(client, "/election").leadership():
             pass
-    told = [vars(record).get("aiolead_event") for record in caplog.records]
+    # The debug mode of asyncio reports slow steps; a busy machine has some.
+    ours = [record for record in caplog.records if record.name.startswith("aiolead")]
+    told = [vars(record).get("aiolead_event") for record in ours]
     assert told == ["tenure.begun", "tenure.ended"]
 
 
