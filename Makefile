@@ -26,7 +26,7 @@ demo: $(VENV)/.demo ## Elects a leader on the embedded server, and another one w
 
 test: lint types zookeeper ## Everything that CI checks: style, types, all tests, the wheel.
 	@# In the order of their names, so that the many small files of tests/unit are the last ones.
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 --durations-min 5
 	@# Cancelling at every point takes as long again, and is left to `make aiozk`.
 	$(OVER_AIOZK) --ignore-glob='*cancel*' --ignore-glob='*bad_input*'
 	$(MAKE) wheel
