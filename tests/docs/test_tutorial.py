@@ -46,6 +46,9 @@ def test_one_of_the_workers_sends_bills_whatever_happens(
 
     def lead(worker: Program) -> int:
         pid, token = worker.wait_for(LEADS).groups()
+        while tokens and int(token) < tokens[-1]:
+            # A machine that stands still for a second has it lose its lead, and get in line again.
+            pid, token = worker.wait_for(LEADS).groups()
         worker.wait_for("sends bill")
         tokens.append(int(token))
         return int(pid)
@@ -79,7 +82,9 @@ def test_one_of_the_workers_sends_bills_whatever_happens(
     with closing(sqlite3.connect(here / "bills.db")) as database:
         bills = database.execute("SELECT number, token FROM bills ORDER BY number").fetchall()
     assert [token for _, token in bills] == sorted(token for _, token in bills)
-    assert {token for _, token in bills} == set(tokens)
+    led = [int(match[2]) for line in said if (match := re.search(LEADS, line))]
+    assert len(led) == len(set(led))
+    assert set(tokens) <= {token for _, token in bills} <= set(led)
     sent = sorted(int(match[1]) for line in said if (match := re.search(r"bill (\d+)$", line)))
     assert len(sent) == len(set(sent))
 

@@ -66,9 +66,10 @@ async def test_an_isolated_follower_serves_reads_and_no_writes_and_then_nothing(
     ensemble: Ensemble, chroot: str
 ) -> None:
     cut_off, other = await ensemble.followers()
-    with RawClient(cut_off.connect_string, timeout=0.3) as inside:
+    with RawClient(cut_off.connect_string) as inside:
         await ensemble.isolate(cut_off)
         inside.exists("/")
+        inside.wait(0.3)
         with pytest.raises(TimeoutError):
             inside.create(chroot)
         with RawClient(other.connect_string) as outside:

@@ -61,7 +61,9 @@ def test_a_lost_request_never_reaches_the_server(
 def test_a_lost_reply_leaves_its_request_done(
     proxy: FaultProxy, embedded: str, chroot: str, how: str
 ) -> None:
-    with RawClient(proxy.connect_string, timeout=0.3) as client:
+    with RawClient(proxy.connect_string) as client:
+        if how == "silence":
+            client.wait(0.3)
         proxy.drop_reply(OpCode.CREATE, how=how)
         lost = {"reset": ConnectionResetError, "fin": EOFError, "silence": TimeoutError}[how]
         with pytest.raises(lost):
@@ -117,7 +119,8 @@ def test_a_lost_event(proxy: FaultProxy, embedded: str, chroot: str) -> None:
 async def test_a_reply_is_held_with_all_that_follows_and_released(
     proxy: FaultProxy, embedded: str, chroot: str
 ) -> None:
-    with RawClient(proxy.connect_string, timeout=0.2) as client:
+    with RawClient(proxy.connect_string) as client:
+        client.wait(0.2)
         held = proxy.hold_reply(OpCode.CREATE)
         assert not held.is_held
         with pytest.raises(TimeoutError):
@@ -135,7 +138,8 @@ async def test_a_reply_is_held_with_all_that_follows_and_released(
 
 
 async def test_a_held_reply_may_be_cut(proxy: FaultProxy, chroot: str) -> None:
-    with RawClient(proxy.connect_string, timeout=0.2) as client:
+    with RawClient(proxy.connect_string) as client:
+        client.wait(0.2)
         held = proxy.hold_reply(OpCode.CREATE)
         with pytest.raises(TimeoutError):
             client.create(chroot)
@@ -149,7 +153,8 @@ async def test_a_held_reply_may_be_cut(proxy: FaultProxy, chroot: str) -> None:
 async def test_healing_releases_what_is_held_and_forgets_the_rules(
     proxy: FaultProxy, chroot: str
 ) -> None:
-    with RawClient(proxy.connect_string, timeout=0.2) as client:
+    with RawClient(proxy.connect_string) as client:
+        client.wait(0.2)
         held = proxy.hold_reply(OpCode.CREATE)
         proxy.drop_request(OpCode.GET_DATA)
         with pytest.raises(TimeoutError):

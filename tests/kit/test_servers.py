@@ -59,7 +59,8 @@ async def test_an_orderly_stop_ends_the_process_and_frees_the_port(
 
 
 async def test_a_paused_server_is_silent_until_it_is_resumed(zookeeper: ZooKeeperServer) -> None:
-    with RawClient(zookeeper.connect_string, timeout=0.2) as client:
+    with RawClient(zookeeper.connect_string) as client:
+        client.wait(0.2)
         await zookeeper.pause()
         with pytest.raises(TimeoutError):
             client.get("/")
