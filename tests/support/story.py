@@ -37,7 +37,8 @@ from aiolead.model import ACL, OPEN_ACL_UNSAFE, Stat
 from support.raw import Request
 
 NEW_SESSION = (0, bytes(16))
-TIMEOUT = 5.0
+TIMEOUT = 20.0
+"""How long an answer that must come is waited for, in seconds; it mostly takes milliseconds."""
 
 
 Address = tuple[str, int]
