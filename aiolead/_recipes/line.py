@@ -69,9 +69,9 @@ class Line:
         """How often the session has changed its state, while anybody followed that."""
         self._followers = 0
         self._unfollow: Callable[[], None]
-        self._claimed: dict[str, int | None] = {}
+        self._claimed: dict[str, int] = {}
         """The numbers of those that are wanted, by name."""
-        self._at: dict[int | None, str] = {}
+        self._at: dict[int, str] = {}
 
     # --- the session's state -------------------------------------------------------------------
 
@@ -96,14 +96,14 @@ class Line:
         """Whether nobody of ours is in the line, or on the way there."""
         return not self._claimed and not self.joining
 
-    def claim(self, name: str, sequence: int | None) -> None:
-        """Takes note that a znode is wanted by somebody here, and of its number, if it has one."""
+    def claim(self, name: str, sequence: int) -> None:
+        """Takes note that a znode is wanted by somebody here, and of its number."""
         self._claimed[name] = sequence
         self._at[sequence] = name
 
     def forget(self, name: str) -> None:
         sequence = self._claimed.pop(name, None)
-        if self._at.get(sequence) == name:
+        if sequence is not None and self._at.get(sequence) == name:
             del self._at[sequence]
 
     def is_claimed(self, name: str) -> bool:

@@ -37,8 +37,7 @@ from aiolead.model import ACL, OPEN_ACL_UNSAFE, Stat
 from support.raw import Request
 
 NEW_SESSION = (0, bytes(16))
-TIMEOUT = 20.0
-"""How long an answer that must come is waited for, in seconds; it mostly takes milliseconds."""
+TIMEOUT = 5.0
 
 
 Address = tuple[str, int]
