@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         Connection,
         connect,
     )
-    from ._client.features import Feature
     from ._client.fenced import (
         Fence,
         FencedTransaction,
@@ -183,6 +182,7 @@ if TYPE_CHECKING:
         TreeEventType,
         TreeNode,
     )
+    from ._wire.versions import Feature
     from .errors import (
         AcquireTimeout,
         AioleadError,

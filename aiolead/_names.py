@@ -12,7 +12,6 @@ import sys
 MODULES = {
     "_client.client": "Client",
     "_client.connect": "Connection connect",
-    "_client.features": "Feature",
     "_client.fenced": "Fence FencedTransaction",
     "_client.lease": "ClientLease",
     "_client.reads": "Reads",
@@ -72,6 +71,7 @@ MODULES = {
     "_recipes.tenure": "Held Tenure TenureStatistics Term",
     "_recipes.tree.cache": "TreeCache",
     "_recipes.tree.copy": "TreeEvent TreeEvents TreeEventType TreeNode",
+    "_wire.versions": "Feature",
     "errors": (
         "AcquireTimeout AioleadError AlreadyHeldError APIError AuthFailedError "
         "BadArgumentsError BadVersionError BarrierLost Blame ClaimLost ClientClosedError "

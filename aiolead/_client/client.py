@@ -12,6 +12,7 @@ from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
 from .._wire.requests import Multi
+from .._wire.versions import Feature
 from ..abc import Watch
 from ..errors import (
     NodeExistsError,
@@ -34,7 +35,7 @@ from ..paths import parent, validate
 from .config import get_config, reconfig
 from .core import T
 from .deletion import TreeDeletion
-from .features import Feature, read_with
+from .features import read_with
 from .fenced import Fence
 from .operations import Scope, whoami
 from .quotas import delete_quota, get_quota, set_quota

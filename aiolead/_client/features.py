@@ -1,4 +1,4 @@
-"""What servers know beyond ZooKeeper 3.5, and requests that need it.
+"""Requests that need what not every server has: see `aiolead._wire.versions`.
 
 A server answers an operation that it does not know with an error and closes the connection
 (`UnimplementedRequestProcessor`), with everything that is in flight there. So it is asked for its
@@ -8,7 +8,6 @@ lead to an older server, as during an upgrade of the ensemble.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -18,6 +17,7 @@ from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import Record, encode_body
 from .._wire.srvr import Version
+from .._wire.versions import Feature
 from ..errors import ConnectionLossError, Outcome, SessionExpiredError, UnsupportedError
 from .core import Core
 from .peer import Peer
@@ -25,26 +25,6 @@ from .reply import PendingReply
 
 T = TypeVar("T")
 Bound = Callable[[], PendingReply[T]]
-
-
-class Feature(enum.Enum):
-    """What came after ZooKeeper 3.5, which every server is taken to be at least.
-
-    Attributes:
-        label: what errors call it.
-        since: the first version that has it.
-    """
-
-    PERSISTENT_WATCHES = ("a persistent watch", (3, 6, 0))
-    MULTI_READ = ("several reads in one request", (3, 6, 0))
-    GET_EPHEMERALS = ("the list of a session's ephemeral znodes", (3, 6, 0))
-    GET_ALL_CHILDREN_NUMBER = ("the number of all znodes below one", (3, 6, 0))
-    WHO_AM_I = ("the list of one's own identities", (3, 7, 0))
-    HARD_QUOTAS = ("a hard limit of a quota", (3, 7, 0))
-
-    def __init__(self, label: str, since: Version) -> None:
-        self.label = label
-        self.since = since
 
 
 async def require(core: Core, feature: Feature) -> Peer:
@@ -153,7 +133,7 @@ async def _version_of(core: Core, peer: Peer) -> Version | None:
 
 
 def _check(feature: Feature, version: Version | None, peer: Peer, *, is_given: bool) -> None:
-    if version is not None and version >= feature.since:
+    if version is not None and feature.is_in(version):
         return
     needs = ".".join(map(str, feature.since[:2]))
     if version is None:

@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from .._wire.versions import Feature
 from ..errors import (
     ConfigurationError,
     InvalidPathError,
@@ -25,7 +26,7 @@ from ..errors import (
 from ..model import Quota, QuotaUsage
 from ..paths import join, parent
 from .core import Core
-from .features import Feature, require
+from .features import require
 from .operations import Scope
 from .transaction import Transaction
 

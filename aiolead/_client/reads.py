@@ -11,10 +11,11 @@ from .._wire.refusal import server_error
 from .._wire.replies import DataReply, ErrorResult, MultiReadReply, NamesReply
 from .._wire.replies import ReadResult as Answer
 from .._wire.requests import GetChildren, GetData, MultiRead, ReadOp
+from .._wire.versions import Feature
 from ..errors import ConfigurationError, RemoteWireError, ServerError, UsageError
 from ..model import Stat
 from .core import Core
-from .features import Feature, bound_read, read_with
+from .features import bound_read, read_with
 from .operations import Scope
 
 ReadResult = tuple[bytes, Stat] | list[str] | ServerError

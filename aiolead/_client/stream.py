@@ -13,10 +13,11 @@ from .._session.lasting import StreamSlot
 from .._wire.codes import OpCode
 from .._wire.packets import encode_body
 from .._wire.replies import NumberReply
+from .._wire.versions import Feature
 from ..errors import ConfigurationError, UsageError
 from ..model import Missed, WatchEvent
 from .core import Core
-from .features import Feature, read_with
+from .features import read_with
 from .operations import Scope
 from .reply import PendingReply
 

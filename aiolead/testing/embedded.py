@@ -18,6 +18,7 @@ from .._wire.codes import OpCode
 from .._wire.config import format_config, parse_config
 from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.srvr import parse_version
+from .._wire.versions import Feature
 from ..errors import ConfigurationError, RemoteWireError, UsageError
 from ..paths import format_host
 from ._server.core import Core
@@ -179,7 +180,9 @@ class EmbeddedServer:
             max_frame=max_frame,
             max_connections=max_connections,
             container_interval_ms=milliseconds(container_interval),
-            event_zxids=release >= (3, 9, 0) if event_zxids is None else event_zxids,
+            event_zxids=(
+                Feature.EVENT_ZXIDS.is_in(release) if event_zxids is None else event_zxids
+            ),
             enforces_quotas=enforce_quota,
             has_local_sessions=local_sessions,
             version=release,

@@ -20,6 +20,7 @@ from ..._wire.jute import Reader
 from ..._wire.packets import Record
 from ..._wire.replies import TokenReply
 from ..._wire.requests import AuthPacket, Create, Reconfig, RequestHeader, Sasl
+from ..._wire.versions import Feature
 from ...errors import (
     MarshallingError,
     NoNodeError,
@@ -66,7 +67,7 @@ class Core:
         self.traffic = Traffic()
         self.processor = Processor(
             event_zxids=settings.event_zxids,
-            watches_apart=settings.version >= (3, 9, 0),
+            watches_apart=settings.has(Feature.WATCH_MODES_APART),
             enforces_quotas=settings.enforces_quotas,
             refuses_ephemerals=settings.has_local_sessions,
             schemes=settings.schemes,

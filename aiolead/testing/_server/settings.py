@@ -8,20 +8,13 @@ from dataclasses import dataclass, field
 from ..._wire.codes import OpCode
 from ..._wire.framing import DEFAULT_MAX_FRAME
 from ..._wire.srvr import Version
+from ..._wire.versions import Feature
 from .acl import DEFAULT_SCHEMES
 
 VERSION = (3, 8, 0)
 """The version of ZooKeeper whose behaviour the server shows."""
 
-SINCE = {
-    OpCode.MULTI_READ: (3, 6, 0),
-    OpCode.GET_EPHEMERALS: (3, 6, 0),
-    OpCode.GET_ALL_CHILDREN_NUMBER: (3, 6, 0),
-    OpCode.SET_WATCHES2: (3, 6, 0),
-    OpCode.ADD_WATCH: (3, 6, 0),
-    OpCode.WHO_AM_I: (3, 7, 0),
-}
-"""The operations that came after ZooKeeper 3.5, with the versions that brought them."""
+_NEEDS = {op: feature for feature in Feature for op in feature.ops}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +59,12 @@ class Settings:
 
     def knows(self, op: OpCode) -> bool:
         """Whether a server of this version has heard of the operation."""
-        return self.version >= SINCE.get(op, (0, 0, 0))
+        feature = _NEEDS.get(op)
+        return feature is None or self.has(feature)
+
+    def has(self, feature: Feature) -> bool:
+        """Whether a server of this version has a feature."""
+        return feature.is_in(self.version)
 
     def negotiated_ms(self, asked_ms: int) -> int:
         """The session timeout that a client gets that asks for this one."""

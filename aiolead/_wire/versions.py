@@ -1,0 +1,92 @@
+"""What differs between versions of ZooKeeper: one table for client, embedded server and tests.
+
+Each row names the first release of every line (3.8, 3.9 ...) that has the difference: many were
+brought to an older line after they were made in a newer one. The releases were read from
+ZooKeeper's source history (the issue is named) and tried on 3.8.0, 3.9.3 and 3.9.6.
+
+Distributors backport without changing the version: Debian's 3.8.0 has `EVENTS_NEED_READ`. What a
+backport brings cannot be told from the version.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection
+
+from .codes import OpCode
+from .srvr import Version
+
+
+class Feature(enum.Enum):
+    """What came after ZooKeeper 3.5.0; every server is taken to be of the 3.5 line at least.
+
+    Attributes:
+        label: what errors call it.
+        releases: the first release of each line that has it, oldest first.
+        ops: the operations that a server without it does not know.
+    """
+
+    # In every stable release: nobody asks for them.
+    CONTAINERS = ("a container znode", [(3, 5, 1)], {OpCode.CREATE_CONTAINER})
+    TTL = ("a znode with a time to live", [(3, 5, 3)], {OpCode.CREATE_TTL})
+
+    # Operations, and arguments of operations: `UnsupportedError` where they are missing.
+    PERSISTENT_WATCHES = (
+        "a persistent watch",
+        [(3, 6, 0)],
+        {OpCode.ADD_WATCH, OpCode.SET_WATCHES2},
+    )
+    MULTI_READ = ("several reads in one request", [(3, 6, 0)], {OpCode.MULTI_READ})
+    GET_EPHEMERALS = (
+        "the list of a session's ephemeral znodes",
+        [(3, 6, 0)],
+        {OpCode.GET_EPHEMERALS},
+    )
+    GET_ALL_CHILDREN_NUMBER = (
+        "the number of all znodes below one",
+        [(3, 6, 0)],
+        {OpCode.GET_ALL_CHILDREN_NUMBER},
+    )
+    WHO_AM_I = ("the list of one's own identities", [(3, 7, 0)], {OpCode.WHO_AM_I})
+    HARD_QUOTAS = ("a hard limit of a quota", [(3, 7, 0)])
+
+    # Behaviour: the same request is answered differently.
+    WATCH_MODES_APART = ("a one-shot and a persistent watch on one path", [(3, 9, 0)])
+    """A watch of one mode no longer ends those of other modes on its path (ZOOKEEPER-4466), and
+    each mode is removed on its own (ZOOKEEPER-4472)."""
+    EVENT_ZXIDS = ("the zxid in a watch event", [(3, 9, 0)])
+    """A watch event carries the zxid of the change, where it was -1 (ZOOKEEPER-4655)."""
+    EARLY_DECODING = ("no zxid for a request that cannot be decoded", [(3, 9, 0)])
+    """A request is decoded before it gets a zxid; a transaction gets one all the same
+    (ZOOKEEPER-4575)."""
+    CREATE2_IN_MULTI = ("the stat of a create2 in a transaction", [(3, 7, 2), (3, 8, 2), (3, 9, 0)])
+    """`CREATE2` in a transaction is answered with a stat, where it was answered as `CREATE`; create
+    flags that no mode has make the whole transaction a marshalling error (-5), where the operation
+    failed with bad arguments (ZOOKEEPER-4026)."""
+    EXISTS_NEEDS_READ = ("a permission for exists", [(3, 8, 4), (3, 9, 2)])
+    """`EXISTS` needs READ on the znode, where it needed nothing (ZOOKEEPER-2590). That a znode is
+    missing is told to everybody, as before."""
+    EVENTS_NEED_READ = ("a permission for watch events", [(3, 8, 4), (3, 9, 2)])
+    """Watch events are withheld from clients without READ on the znode that changed: its own ACL
+    for created, changed and deleted, the parent's for children changed (CVE-2024-23944,
+    ZOOKEEPER-4799). Debian's 3.8.0 has this."""
+    NO_LONE_CHECK = ("no check outside a transaction", [(3, 8, 5), (3, 9, 3)])
+    """`CHECK` outside a transaction is an unknown operation (-6, and the connection is closed),
+    where it was answered (ZOOKEEPER-2623)."""
+
+    def __init__(self, label: str, releases: list[Version], ops: Collection[OpCode] = ()) -> None:
+        self.label = label
+        self.releases: tuple[Version, ...] = tuple(releases)
+        self.ops: frozenset[OpCode] = frozenset(ops)
+
+    @property
+    def since(self) -> Version:
+        """The oldest release that has it. Later releases of other lines may lack it: `is_in`."""
+        return self.releases[0]
+
+    def is_in(self, version: Version) -> bool:
+        """Whether servers of this version have it."""
+        for first in self.releases:
+            if version[:2] == first[:2]:
+                return version >= first
+        return version >= self.releases[-1]
