@@ -252,7 +252,8 @@ class Client(SessionSide):
     def get(self, path: str, *, watch: Watch | None = None) -> PendingReply[tuple[bytes, Stat]]:
         """A znode's data and `Stat`.
 
-        A watch fires when the znode is deleted or its data set; it is not armed if this fails.
+        A watch fires when the znode is deleted or its data set; it is not armed if this fails. Data
+        that another client has written as null (None in Java and kazoo) comes as `b""`.
 
         Raises:
             NoNodeError, NoAuthError.

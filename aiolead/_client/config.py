@@ -38,7 +38,7 @@ PAUSE = 1.0
 
 
 def _config(r: Reader) -> EnsembleConfig:
-    return parse_config(DataReply.read(r).data)
+    return parse_config(DataReply.parse(r)[0])
 
 
 def get_config(core: Core, watch: Watch | None) -> PendingReply[EnsembleConfig]:

@@ -93,7 +93,7 @@ def _result(op: ReadOp, path: str, answer: Answer) -> ReadResult:
                 raise error  # of the session, so of all reads
             return error
         case GetData(), DataReply(data, stat):
-            return data, stat
+            return data or b"", stat
         case GetChildren(), NamesReply(names):
             return list(names)
         case _:

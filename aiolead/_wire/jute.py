@@ -14,6 +14,7 @@ T = TypeVar("T")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _STAT = struct.Struct(">qqqqiiiqiiq")
+_NULL = _INT.pack(-1)
 _int_at = _INT.unpack_from
 _long_at = _LONG.unpack_from
 _stat_at = _STAT.unpack_from
@@ -42,7 +43,10 @@ class Writer:
     def flag(self, value: bool) -> None:
         self.buffer.append(1 if value else 0)
 
-    def blob(self, value: bytes) -> None:
+    def blob(self, value: bytes | None) -> None:
+        if value is None:
+            self.buffer += _NULL
+            return
         self.buffer += _INT.pack(len(value))
         self.buffer += value
 
@@ -147,6 +151,12 @@ class Reader:
         if end > self._end:
             self._too_short(pos, size)
         return self._data[pos:end]
+
+    def nullable_blob(self) -> bytes | None:
+        """A byte string, or None for null."""
+        pos = self._pos
+        value = self.blob()
+        return value if value or _int_at(self._data, pos)[0] != -1 else None
 
     def text(self) -> str:
         """A string; null comes as empty."""

@@ -124,9 +124,9 @@ class StatReply(Record):
 
 @record
 class DataReply(Record):
-    """To `GET_DATA`."""
+    """To `GET_DATA`. The data is None where a client has written null instead of bytes."""
 
-    data: bytes = field(repr=False)
+    data: bytes | None = field(repr=False)
     stat: Stat
 
     def write(self, w: Writer) -> None:
@@ -135,11 +135,11 @@ class DataReply(Record):
 
     @classmethod
     def read(cls, r: Reader) -> DataReply:
-        return cls(*cls.parse(r))
+        return cls(r.nullable_blob(), r.stat())
 
     @staticmethod
     def parse(r: Reader) -> tuple[bytes, Stat]:
-        """What is in it."""
+        """What is in it; null data is empty."""
         return r.blob(), r.stat()
 
 

@@ -53,7 +53,7 @@ class Create(Record):
     """
 
     path: str
-    data: bytes = field(repr=False)
+    data: bytes | None = field(repr=False)
     acl: tuple[ACL, ...]
     flags: int
     ttl_ms: int = -1
@@ -74,7 +74,7 @@ class Create(Record):
 
     @classmethod
     def read(cls, r: Reader, op: OpCode) -> Create:
-        path, data, acl, flags = r.text(), r.blob(), r.acls(), r.i32()
+        path, data, acl, flags = r.text(), r.nullable_blob(), r.acls(), r.i32()
         return cls(path, data, acl, flags, r.i64() if op is OpCode.CREATE_TTL else -1, op)
 
 
@@ -125,7 +125,7 @@ class GetData(Record):
 class SetData(Record):
     op: ClassVar[OpCode] = OpCode.SET_DATA
     path: str
-    data: bytes = field(repr=False)
+    data: bytes | None = field(repr=False)
     version: int
 
     def write(self, w: Writer) -> None:
@@ -135,7 +135,7 @@ class SetData(Record):
 
     @classmethod
     def read(cls, r: Reader) -> SetData:
-        return cls(r.text(), r.blob(), r.i32())
+        return cls(r.text(), r.nullable_blob(), r.i32())
 
 
 @record

@@ -137,6 +137,34 @@ def data(stage: Stage) -> None:
 
 
 @story
+def null_data(stage: Stage) -> None:
+    """What a client writes as null is read as null, which is not empty."""
+    a, root = stage.enter("a"), stage.root
+    for op in (OpCode.CREATE, OpCode.CREATE2):
+        a.ask(create(f"{root}/{op.name}", None, op=op))
+        a.ask(GetData(f"{root}/{op.name}"))
+    a.ask(create(f"{root}/c", None, CONTAINER, op=OpCode.CREATE_CONTAINER))
+    a.ask(create(f"{root}/t", None, TTL, op=OpCode.CREATE_TTL, ttl=3_600_000))
+    a.ask(GetData(f"{root}/c"))
+    a.ask(GetData(f"{root}/t"))
+    x = f"{root}/CREATE"
+    a.ask(Exists(x))
+    for value in (b"", b"some", None, None, b""):
+        a.ask(SetData(x, value, -1))
+        a.ask(GetData(x))
+    a.ask(Multi((create(f"{root}/m", None, op=OpCode.CREATE), SetData(x, None, -1))))
+    a.ask(GetData(x))
+    # A transaction that fails leaves what was there, null or empty.
+    for path in (x, f"{root}/t", root):
+        a.ask(Multi((SetData(path, b"other", -1), Check(f"{root}/none", 0))))
+        a.ask(GetData(path))
+    paths = (x, f"{root}/m", root)
+    reads = b"".join(body(OpCode.GET_DATA, False, -1, path, False) for path in paths)
+    a.ask_raw(OpCode.MULTI_READ, reads + body(-1, True, -1))
+    a.ask(GetChildren(root))
+
+
+@story
 def the_servers_own(stage: Stage) -> None:
     a = stage.enter("a")
     a.ask(Exists("/zookeeper"))

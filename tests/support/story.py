@@ -215,6 +215,7 @@ class Actor:
             if header.xid == XID_EVENT:
                 self._event(header, r)
                 continue
+            size = r.remaining
             body_notes, decoded = self._decode(op, header, r)
             right_xid = header.xid == (XID_PING if op == OpCode.PING else xid)
             self.stage.note(
@@ -224,7 +225,7 @@ class Actor:
                 header.err,
                 self.stage.zxid(header.zxid),
                 body_notes,
-                "all read" if not r.remaining else f"{r.remaining} bytes left",
+                f"{size} bytes, all read" if not r.remaining else f"{r.remaining} of {size} left",
                 "" if right_xid else f"xid {header.xid}",
             )
             return decoded
@@ -419,7 +420,7 @@ def compare(story: Story, first: Stage, second: Stage) -> None:
 
 def create(
     path: str,
-    data: bytes = b"",
+    data: bytes | None = b"",
     flags: int = 0,
     *,
     acl: tuple[ACL, ...] = OPEN_ACL_UNSAFE,

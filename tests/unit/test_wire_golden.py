@@ -97,6 +97,7 @@ RECORDS: dict[str, Any] = {
     "Create2Reply": CreateReply("/a0000000001", STAT),
     "StatReply": StatReply(STAT),
     "DataReply": DataReply(DATA, STAT),
+    "null DataReply": DataReply(None, STAT),
     "ACLReply": ACLReply(ACLS, STAT),
     "NamesReply": NamesReply(list(NAMES)),
     "ChildrenReply": ChildrenReply(list(NAMES), STAT),
@@ -124,10 +125,9 @@ HANDSHAKE = {
     "ConnectResponse": ConnectResponse(8000, 0x1234, PASSWORD, False),
 }
 
-# What Java says with a null, and we cannot say, comes as empty.
+# What Java says with a null, and we cannot say, comes as empty; only data may be null.
 NULLS: dict[str, Any] = {
-    "null Create": Create("/a", b"", (), 0),
-    "null DataReply": DataReply(b"", STAT),
+    "null Create": Create("/a", None, (), 0),
     "null NamesReply": NamesReply([]),
     "null AuthPacket": AuthPacket("", b""),
 }

@@ -22,6 +22,7 @@ READS: dict[str, Callable[[Reader], object]] = {
     "i64": Reader.i64,
     "flag": Reader.flag,
     "blob": Reader.blob,
+    "nullable_blob": Reader.nullable_blob,
     "text": Reader.text,
     "texts": Reader.texts,
     "acls": Reader.acls,
@@ -131,6 +132,15 @@ def test_any_byte_but_zero_is_true(byte: int, flag: bool) -> None:
 def test_null_comes_as_empty(method: str, empty: object) -> None:
     r = Reader(b"\xff\xff\xff\xff\x00")
     assert READS[method](r) == empty
+    assert r.remaining == 1
+
+
+@pytest.mark.parametrize("value", [None, b"", b"data", b"\xff\xff\xff\xff"])
+def test_null_and_empty_are_told_apart_where_that_matters(value: bytes | None) -> None:
+    w = Writer()
+    w.blob(value)
+    r = Reader(bytes(w.buffer) + b"\x00")
+    assert r.nullable_blob() == value
     assert r.remaining == 1
 
 

@@ -69,6 +69,7 @@ I32 = st.integers(-(2**31), 2**31 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=12)
 DATA = st.binary(max_size=30)
+NULLABLE = st.none() | DATA
 TEXTS = st.lists(TEXT, max_size=4).map(tuple)
 ACLS = st.lists(st.builds(ACL, st.integers(0, 31).map(Permission), TEXT, TEXT), max_size=3).map(
     tuple
@@ -77,11 +78,11 @@ STATS = st.tuples(*map({"q": I64, "i": I32}.__getitem__, "qqqqiiiqiiq")).map(lam
 
 PLAIN_CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
 CREATES = st.one_of(
-    st.builds(Create, TEXT, DATA, ACLS, I32, op=st.sampled_from(PLAIN_CREATES)),
-    st.builds(Create, TEXT, DATA, ACLS, I32, I64, st.just(OpCode.CREATE_TTL)),
+    st.builds(Create, TEXT, NULLABLE, ACLS, I32, op=st.sampled_from(PLAIN_CREATES)),
+    st.builds(Create, TEXT, NULLABLE, ACLS, I32, I64, st.just(OpCode.CREATE_TTL)),
 )
 DELETES = st.builds(Delete, TEXT, I32)
-SET_DATAS = st.builds(SetData, TEXT, DATA, I32)
+SET_DATAS = st.builds(SetData, TEXT, NULLABLE, I32)
 CHECKS = st.builds(Check, TEXT, I32)
 RESULTS = st.one_of(
     st.tuples(st.just(OpCode.ERROR), st.builds(ErrorResult, I32)),
@@ -134,7 +135,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
     "PathReply": st.builds(PathReply, TEXT),
     "CreateReply": st.builds(CreateReply, TEXT, STATS),
     "StatReply": st.builds(StatReply, STATS),
-    "DataReply": st.builds(DataReply, DATA, STATS),
+    "DataReply": st.builds(DataReply, NULLABLE, STATS),
     "ACLReply": st.builds(ACLReply, ACLS, STATS),
     "NamesReply": st.builds(NamesReply, TEXTS.map(list)),
     "ChildrenReply": st.builds(ChildrenReply, TEXTS.map(list), STATS),
@@ -153,7 +154,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
         MultiReadReply,
         st.lists(
             st.builds(ErrorResult, I32)
-            | st.builds(DataReply, DATA, STATS)
+            | st.builds(DataReply, NULLABLE, STATS)
             | st.builds(NamesReply, TEXTS.map(list)),
             max_size=4,
         ).map(tuple),

@@ -392,7 +392,7 @@ class Core:
 
     def _reconfigure(self, request: Reconfig, time_ms: int) -> Record | None:
         zxid = self.processor.zxid + 1
-        write = reconfigure(request, config=self._config_node.data, zxid=zxid)
+        write = reconfigure(request, config=self._config_node.data or b"", zxid=zxid)
         return self.processor.apply(write, zxid, time_ms)
 
     @property

@@ -68,7 +68,7 @@ def _read(tree: Tree, name: str) -> dict[str, int] | None:
     if node is None:
         return None
     values = {"count": -1, "bytes": -1}
-    for pair in re.split("[,;]+", node.data.decode(errors="replace")):
+    for pair in re.split("[,;]+", (node.data or b"").decode(errors="replace")):
         key, _, value = pair.partition("=")
         # There may be a stray "=" at the end, by which newer servers fool the parser of old ones.
         if re.fullmatch(r"-?[0-9]{1,19}", value := value.rstrip("=")):

@@ -109,7 +109,7 @@ def multi_read(
             continue
         if isinstance(op, GetData):
             results.append(DataReply(node.data, node.stat()))
-            size += len(node.data)
+            size += node.size
         else:
             names = _names(node)
             results.append(NamesReply(names))

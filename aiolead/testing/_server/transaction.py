@@ -96,7 +96,7 @@ class Transaction:
             raise NodeExistsError(path)
         if parent.lifetime is Lifetime.EPHEMERAL:
             raise NoChildrenForEphemeralsError(path)
-        self._grow(path, len(request.data), 1)
+        self._grow(path, len(request.data or b""), 1)
 
         before = parent.creates, parent.pzxid
         self._counters[parent_path] = counter = wrap32(counter + 1)
@@ -139,7 +139,7 @@ class Transaction:
 
     def set_data(self, request: SetData) -> StatReply:
         node = self._change(request.path, Permission.WRITE)
-        self._grow(request.path, len(request.data) - len(node.data), 0)
+        self._grow(request.path, len(request.data or b"") - node.size, 0)
         _match(node.version, request.version, request.path)
         data, version, mtime, mzxid = node.data, node.version, node.mtime, node.mzxid
         self._tree.set_data(node, request.data)
@@ -179,7 +179,7 @@ class Transaction:
         parent = self._node(parent_path)
         pzxid = parent.pzxid
         node = self._tree.remove(path)
-        self._growth.append((path, -len(node.data), -1))
+        self._growth.append((path, -node.size, -1))
         parent.pzxid = self._zxid
         # A znode that is created anew counts from 0, also within the transaction.
         self._counters.pop(path, None)

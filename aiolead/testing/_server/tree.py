@@ -29,7 +29,10 @@ class Lifetime(enum.Enum):
 
 
 class Znode:
-    """One znode. `creates` counts the children ever created; sequence numbers come from it."""
+    """One znode. `creates` counts the children ever created; sequence numbers come from it.
+
+    Its data is None where a client has written null instead of bytes.
+    """
 
     __slots__ = (
         "acl",
@@ -50,7 +53,7 @@ class Znode:
 
     def __init__(
         self,
-        data: bytes,
+        data: bytes | None,
         acl: tuple[ACL, ...],
         zxid: int,
         time_ms: int,
@@ -59,7 +62,7 @@ class Znode:
         owner: int = 0,
         ttl_ms: int = 0,
     ) -> None:
-        self.data: bytes = data
+        self.data: bytes | None = data
         self.acl: tuple[ACL, ...] = acl
         self.lifetime: Lifetime = lifetime
         self.owner: int = owner
@@ -83,6 +86,11 @@ class Znode:
         twin.children = dict(self.children)
         return twin
 
+    @property
+    def size(self) -> int:
+        """Bytes of data."""
+        return len(self.data or b"")
+
     def stat(self) -> Stat:
         """What clients see of it.
 
@@ -99,7 +107,7 @@ class Znode:
             wrap32(2 * self.creates - count),
             self.aversion,
             self.owner,
-            len(self.data),
+            self.size,
             count,
             self.pzxid,
         )
@@ -147,7 +155,7 @@ class Tree:
         """Puts a znode under its parent, which must exist; the parent's counts stay as they are."""
         self._nodes[path] = node
         self._nodes[paths.parent(path)].children[paths.basename(path)] = None
-        self._bytes += len(path) + len(node.data)
+        self._bytes += len(path) + node.size
         if _has_limits(path):
             self.quotas.add(path[len(QUOTAS) : -len(_LIMITS)])
         if node.lifetime is Lifetime.EPHEMERAL:
@@ -159,7 +167,7 @@ class Tree:
         """Takes a znode away; the parent's counts stay as they are."""
         node = self._nodes.pop(path)
         del self._nodes[paths.parent(path)].children[paths.basename(path)]
-        self._bytes -= len(path) + len(node.data)
+        self._bytes -= len(path) + node.size
         if _has_limits(path):
             self.quotas.discard(path[len(QUOTAS) : -len(_LIMITS)])
         if node.lifetime is Lifetime.EPHEMERAL:
@@ -171,8 +179,8 @@ class Tree:
             del self._mortal[path]
         return node
 
-    def set_data(self, node: Znode, data: bytes) -> None:
-        self._bytes += len(data) - len(node.data)
+    def set_data(self, node: Znode, data: bytes | None) -> None:
+        self._bytes += len(data or b"") - node.size
         node.data = data
 
     def ephemerals(self, session_id: int) -> list[str]:
@@ -188,7 +196,7 @@ class Tree:
     def weigh(self, path: str) -> tuple[int, int]:
         """How many znodes a tree has, with its top, and how many bytes of data are in them."""
         sizes = [
-            len(node.data)
+            node.size
             for name, node in self._nodes.items()
             if name == path or name.startswith(path + "/")
         ]

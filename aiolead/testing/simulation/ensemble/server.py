@@ -201,7 +201,7 @@ class Server:
         """Data and Stat of every znode of its tree, but for ZooKeeper's own."""
         tree = self.replica.processor.tree
         nodes = ((path, tree.get(path)) for path in tree.paths())
-        return {path: (node.data, node.stat()) for path, node in nodes if node is not None}
+        return {path: (node.data or b"", node.stat()) for path, node in nodes if node is not None}
 
     def sessions(self) -> list[int]:
         """The sessions that there are, as far as it knows, by id."""
