@@ -68,11 +68,17 @@ class Feature(enum.Enum):
     missing is told to everybody, as before."""
     EVENTS_NEED_READ = ("a permission for watch events", [(3, 8, 4), (3, 9, 2)])
     """Watch events are withheld from clients without READ on the znode that changed: its own ACL
-    for created, changed and deleted, the parent's for children changed (CVE-2024-23944,
-    ZOOKEEPER-4799). Debian's 3.8.0 has this."""
+    for created, changed and deleted, the parent's for children changed. A one-shot watch is gone
+    all the same (CVE-2024-23944, ZOOKEEPER-4799). Debian's 3.8.0 has this."""
+    REARMED_EVENTS_NEED_READ = ("a permission for events that were missed", [(3, 9, 6)])
+    """The same for what `SET_WATCHES` tells of the time without a connection, but for deleted: the
+    event is withheld, and the watch is not set."""
     NO_LONE_CHECK = ("no check outside a transaction", [(3, 8, 5), (3, 9, 3)])
     """`CHECK` outside a transaction is an unknown operation (-6, and the connection is closed),
     where it was answered (ZOOKEEPER-2623)."""
+
+    IPV6_ACLS = ("an IPv6 address in an ACL", [(3, 9, 4)])
+    """The scheme `ip` knows IPv6 addresses, where they were an invalid ACL (ZOOKEEPER-4240)."""
 
     def __init__(self, label: str, releases: list[Version], ops: Collection[OpCode] = ()) -> None:
         self.label = label

@@ -60,8 +60,8 @@ class EmbeddedServerOptions(TypedDict, total=False):
     max_connections: int
     container_interval: float
     version: str
+    backports: Collection[Feature]
     config: str | None
-    event_zxids: bool | None
     enforce_quota: bool
     local_sessions: bool
     ssl_context: ssl.SSLContext | None
@@ -78,7 +78,7 @@ class EmbeddedServer:
             async with aiolead.connect(server.connect_string) as client:
                 ...
 
-    It behaves as ZooKeeper 3.8 does, expiry included, but keeps everything in memory, and its
+    It behaves as ZooKeeper does, expiry included, but keeps everything in memory, and its
     control methods make happen at will what is hard to provoke in a real server. It lives in the
     task group of its context manager; what goes wrong in it is raised when that is left.
 
@@ -97,10 +97,10 @@ class EmbeddedServer:
         config: what `/zookeeper/config` says at first: lines of `server.N=...`, as many as it is
             to look like. Then `reconfig` changes it, for everybody. Without it reconfiguration is
             switched off.
-        version: the version of ZooKeeper that it says it is. Operations that came later are unknown
-            to it; in all else it behaves as 3.8 does.
-        event_zxids: whether watch events carry the zxid of the change; by default, if the version
-            is 3.9 or newer.
+        version: the version of ZooKeeper that it says it is, and behaves as in all that
+            `aiolead.Feature` names; in what the table does not name, it behaves as 3.8 does.
+        backports: features that it has all the same, although they came later. Distributors bring
+            security fixes to older versions: Debian's 3.8.0 has `Feature.EVENTS_NEED_READ`.
         enforce_quota: whether the hard limits of quotas hold, as with ZooKeeper's `enforceQuota`.
         local_sessions: whether sessions are local and stay so, as with `localSessionsEnabled` where
             `localSessionsUpgradingEnabled` is off: ephemeral znodes are refused.
@@ -131,7 +131,7 @@ class EmbeddedServer:
         container_interval: float = 60.0,
         version: str = "3.8.0",
         config: str | None = None,
-        event_zxids: bool | None = None,
+        backports: Collection[Feature] = (),
         enforce_quota: bool = False,
         local_sessions: bool = False,
         ssl_context: ssl.SSLContext | None = None,
@@ -180,12 +180,10 @@ class EmbeddedServer:
             max_frame=max_frame,
             max_connections=max_connections,
             container_interval_ms=milliseconds(container_interval),
-            event_zxids=(
-                Feature.EVENT_ZXIDS.is_in(release) if event_zxids is None else event_zxids
-            ),
             enforces_quotas=enforce_quota,
             has_local_sessions=local_sessions,
             version=release,
+            backports=frozenset(backports),
             sasl_users=sasl_users or {},
             schemes=frozenset(schemes),
             required=frozenset(require_auth),

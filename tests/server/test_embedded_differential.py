@@ -1,4 +1,8 @@
-"""The embedded server and a real ZooKeeper 3.8 are told the same stories and must answer alike."""
+"""The embedded server and a real ZooKeeper are told the same stories and must answer alike.
+
+The embedded one is of the version of the real one, which `ZOOKEEPER_HOME` chooses, and has what was
+brought to that: 3.8.0, 3.9.3 and 3.9.6 were compared.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 from support import stories_sessions, stories_znodes
 from support.story import Stage, Story, compare
+from support.versions import backports_of, version_of
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 from aiolead.testing.servers import BlockingServer
@@ -25,8 +30,11 @@ def own_server(real_server: BlockingServer) -> Iterator[BlockingServer]:
 
 
 @pytest.fixture(scope="module")
-def embedded_server() -> Iterator[ThreadedServer]:
-    with EmbeddedServer.in_thread() as server:
+def embedded_server(real_server: BlockingServer) -> Iterator[ThreadedServer]:
+    """Like the real one. The shared one is asked, since finding out takes znodes."""
+    hosts = real_server.connect_string
+    version = ".".join(map(str, version_of(hosts)))
+    with EmbeddedServer.in_thread(version=version, backports=backports_of(hosts)) as server:
         yield server
 
 

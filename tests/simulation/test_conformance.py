@@ -12,8 +12,10 @@ from support import stories_ensembles, stories_sessions, stories_znodes
 from support.stories_ensembles import EnsembleStory
 from support.story import Story, compare
 from support.twins import SYNC_LIMIT, TICK, ModelTwin, RealTwin
+from support.versions import backports_of, version_of
 
 from aiolead.testing import BlockingEnsemble
+from aiolead.testing.servers import BlockingServer
 
 pytestmark = pytest.mark.real
 
@@ -44,9 +46,13 @@ def real(own_ensemble: BlockingEnsemble) -> Iterator[RealTwin]:
 
 
 @pytest.fixture(scope="module")
-def own_model() -> ModelTwin:
-    """As old as the real one: what was created in one test is counted in the next."""
-    return ModelTwin(seed=1)
+def own_model(real_server: BlockingServer) -> ModelTwin:
+    """As old as the real one: what was created in one test is counted in the next.
+
+    And of its version; a server of its own is asked, since finding out takes znodes.
+    """
+    hosts = real_server.connect_string
+    return ModelTwin(1, version_of(hosts), backports_of(hosts))
 
 
 @pytest.fixture

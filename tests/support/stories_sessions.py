@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from aiolead._wire.codes import OpCode, WatcherType
 from aiolead._wire.requests import (
+    AuthPacket,
     CloseSession,
     Delete,
     Exists,
     GetChildren,
     GetData,
     GetEphemerals,
+    Multi,
     RemoveWatches,
     SetACL,
     SetData,
     SetWatches,
 )
-from aiolead.model import OPEN_ACL_UNSAFE
+from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, Permission
 from support.story import Stage, Story, body, create
 
 EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, TTL, SEQUENTIAL_TTL = range(1, 7)
@@ -148,6 +150,82 @@ def lasting_watches(stage: Stage) -> None:
     a.ask(create(f"{root}/one/more"))
     a.ask(create(f"{root}/all/more"))
     b.listen()
+
+
+@story
+def events_of_what_is_private(stage: Stage) -> None:
+    """Who hears of a znode that not everybody may read depends on the version."""
+    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
+    ann = Auth.digest("ann", "secret")
+    private, public = (ann.acl(),), OPEN_ACL_UNSAFE
+    open_parent = (ACL(Permission.ALL & ~Permission.READ, "world", "anyone"), ann.acl())
+    a.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
+    for top in ("all", "one", "once", "dark"):
+        a.ask(create(f"{root}/{top}"))
+    b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/one", 0))
+    b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/all", 1))
+    b.ask_raw(OpCode.ADD_WATCH, body(f"{root}/one/x", 0))
+    for parent in ("all", "one", "once"):
+        x = f"{root}/{parent}/x"
+        for acl in (private, public):
+            # Heard of or not, a watch that lasts once is gone after the event.
+            for listing in (False, True):
+                b.ask(Exists(x, True))
+                b.ask(GetChildren(f"{root}/{parent}", True))
+                a.ask(create(x, acl=acl))
+                b.listen()
+                b.ask(GetData(x, True))
+                a.ask(SetData(x, b"new", -1))
+                a.ask(create(f"{x}/y", acl=acl))
+                b.listen()
+                b.ask(GetData(x, True))
+                if listing:
+                    b.ask(GetChildren(x, True))
+                a.ask(Delete(f"{x}/y", -1))
+                a.ask(Delete(x, -1))
+                b.listen()
+    # Read while it was public, changed when it was not, and the other way around.
+    x = f"{root}/once/x"
+    a.ask(create(x))
+    for acl in (private, public):
+        a.ask(SetACL(x, public, -1))
+        b.ask(GetData(x, True))
+        b.ask(GetChildren(x, True))
+        a.ask(SetACL(x, acl, -1))
+        a.ask(Multi((SetData(x, b"", -1), create(f"{x}/y"), Delete(f"{x}/y", -1))))
+        b.listen()
+    # The list of children belongs to the parent.
+    dark = f"{root}/dark"
+    b.ask(GetChildren(dark, True))
+    a.ask(SetACL(dark, open_parent, -1))
+    b.ask(Exists(f"{dark}/x", True))
+    a.ask(create(f"{dark}/x"))
+    b.listen()
+    a.ask(Delete(f"{dark}/x", -1))
+    b.listen()
+    # Armed again, all is told; with the right credentials, too.
+    a.ask(SetACL(x, private, -1))
+    again = stage.enter("again")
+    for paths in ((x, f"{root}/none"), (dark,)):
+        request = SetWatches(0, data=paths, exist=paths, child=paths, op=OpCode.SET_WATCHES)
+        again.ask(request, xid=-8)
+        for path in paths:
+            for type_ in (WatcherType.DATA, WatcherType.CHILDREN):
+                again.ask_raw(OpCode.CHECK_WATCHES, body(path, type_))
+    again.ask_raw(OpCode.ADD_WATCH, body(root, 1))
+    a.ask(SetData(x, b"", -1))
+    again.listen()
+    again.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
+    a.ask(SetData(x, b"", -1))
+    again.listen()
+    # What a session leaves behind is told to those who may read it.
+    for acl in (private, public):
+        c = stage.enter("c")
+        c.ask(create(f"{root}/all/theirs", flags=EPHEMERAL, acl=acl))
+        b.listen()
+        c.ask(CloseSession())
+        b.listen()
+        again.listen()
 
 
 # --- sessions ----------------------------------------------------------------------------------

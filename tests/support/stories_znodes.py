@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiolead._wire.codes import OpCode
+from aiolead._wire.codes import OpCode, WatcherType
 from aiolead._wire.requests import (
     AuthPacket,
     Check,
@@ -132,8 +132,9 @@ def data(stage: Stage) -> None:
     a.ask(GetData(root))
     a.ask(Sync(root))
     a.ask(Sync("anything"))
-    a.ask_raw(OpCode.CHECK, body(root + "/none", 0))
-    a.ask_raw(OpCode.CHECK, body(root, 77))
+    # Some servers close the connection over it, at a time of their own.
+    for number, path in enumerate((root, root, root + "/none")):
+        stage.enter(f"checking {number}").ask_raw(OpCode.CHECK, body(path, 77 * number))
 
 
 @story
@@ -252,6 +253,24 @@ def permissions(stage: Stage) -> None:
 
 
 @story
+def reading_what_is_private(stage: Stage) -> None:
+    """Whether `exists` needs READ depends on the version; a missing znode is told to everybody."""
+    a, b, root = stage.enter("a"), stage.enter("b"), stage.root
+    ann = Auth.digest("ann", "secret")
+    a.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
+    a.ask(create(f"{root}/x", b"hers", acl=(ann.acl(),)))
+    for actor in (a, b):
+        for path in ("x", "x/none", "none"):
+            actor.ask(Exists(f"{root}/{path}", True))
+            actor.ask_raw(OpCode.CHECK_WATCHES, body(f"{root}/{path}", WatcherType.DATA))
+    a.ask(SetACL(f"{root}/x", (ACL(Permission.READ, "world", "anyone"), ann.acl()), -1))
+    b.ask(Exists(f"{root}/x"))
+    b.ask(AuthPacket(ann.scheme, ann.credential), xid=-4)
+    a.ask(SetACL(f"{root}/x", (ann.acl(),), -1))
+    b.ask(Exists(f"{root}/x"))
+
+
+@story
 def acl_entries(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
     entries = (
@@ -259,7 +278,10 @@ def acl_entries(stage: Stage) -> None:
         ("digest", "user:"), ("digest", ":hash"), ("digest", "a:b:c"), ("digest", ""),
         ("ip", "127.0.0.1"), ("ip", "127.0.0.0/8"), ("ip", "10.0.0.1"), ("ip", "127.0.0"),
         ("ip", "127.0.0.1/33"), ("ip", "127.0.0.1/x"), ("ip", "300.0.0.1"), ("ip", "::1"),
-        ("ip", "127.0.0.1/0"), ("ip", "127.0.0.1/"), ("sasl", "user"), ("x509", "user"),
+        ("ip", "127.0.0.1/0"), ("ip", "127.0.0.1/"), ("ip", "fe80::1:2/64"), ("ip", "::/0"),
+        ("ip", "1:2:3:4:5:6:7:8"), ("ip", "1:2:3:4:5:6:7"), ("ip", "::1/129"), ("ip", "1::2::3"),
+        ("ip", "12345::"), ("ip", "::ffff:127.0.0.1"), ("ip", "fe80::1%lo"), ("ip", "::g"),
+        ("sasl", "user"), ("x509", "user"),
         ("auth", ""), ("auth", "anything"), ("", ""), ("none", "none"),
     )  # fmt: skip
     for number, (scheme, id_) in enumerate(entries):
@@ -315,6 +337,21 @@ def transactions(stage: Stage) -> None:
     a.ask(Multi(()))
     a.ask(Multi((Check(f"{root}/x", 1),)))
     a.ask(Multi((Check(f"{root}/none", -1),)))
+
+
+@story
+def creates_in_transactions(stage: Stage) -> None:
+    """What comes of the operation, the flags and the time to live, whichever agree."""
+    a, root = stage.enter("a"), stage.root
+    ops = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
+    for op in ops:
+        for flags in range(-1, 8):
+            path = f"{root}/{op.name}{flags}-"
+            times = (3_600_000, 0, -1) if op is OpCode.CREATE_TTL else (-1,)
+            for ttl in times:
+                a.ask(Multi((Check(root, 0), create(f"{path}{ttl}-", b"x", flags, op=op, ttl=ttl))))
+    a.ask(GetEphemerals(root))
+    a.ask(GetChildren(root))
 
 
 @story

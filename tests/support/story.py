@@ -318,7 +318,8 @@ class Actor:
     def _event(self, header: ReplyHeader, r: Reader) -> None:
         event = WatcherEvent.read(r)
         path = self.stage.path(event.path)
-        self.stage.note(self.name, "hears", event.type, path, event.state, header.err, header.zxid)
+        zxid = self.stage.zxid(header.zxid)
+        self.stage.note(self.name, "hears", event.type, path, event.state, header.err, zxid)
 
     def _decode(self, op: int, header: ReplyHeader, r: Reader) -> tuple[Any, Any]:
         if header.err or not r.remaining:

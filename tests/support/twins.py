@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from typing import Protocol, Self
 
+from aiolead._wire.srvr import Version
+from aiolead._wire.versions import Feature
 from aiolead.testing import BlockingEnsemble
+from aiolead.testing._server.settings import VERSION
 from aiolead.testing.launch import wait_until
 from aiolead.testing.servers import BlockingServer
 from aiolead.testing.simulation.connection import Wire
@@ -118,8 +121,20 @@ class RealTwin:
 class ModelTwin:
     """The model, with settings as `RealTwin`'s ensemble has them."""
 
-    def __init__(self, seed: int) -> None:
-        self.model = Model(seed, tick=TICK, init_limit=40, sync_limit=SYNC_LIMIT)
+    def __init__(
+        self,
+        seed: int,
+        version: Version = VERSION,
+        backports: frozenset[Feature] = frozenset(),
+    ) -> None:
+        self.model = Model(
+            seed,
+            tick=TICK,
+            init_limit=40,
+            sync_limit=SYNC_LIMIT,
+            version=version,
+            backports=backports,
+        )
         self.model.start()
         self._servers: dict[str, Server] = {}
         self._isolated: list[Server] = []

@@ -12,7 +12,7 @@ from aiolead._wire.jute import Reader
 from aiolead._wire.packets import encode_body, encode_record, encode_request
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import Create
-from aiolead.model import OPEN_ACL_UNSAFE, EventType
+from aiolead.model import ACL, OPEN_ACL_UNSAFE, EventType
 from aiolead.testing._server.connection import Closing, Connection
 from aiolead.testing._server.core import Core
 from aiolead.testing._server.settings import Settings
@@ -125,6 +125,12 @@ class Client:
 
 
 def create(
-    path: str, data: bytes = b"", flags: int = 0, *, op: OpCode = OpCode.CREATE2, ttl: int = -1
+    path: str,
+    data: bytes = b"",
+    flags: int = 0,
+    *,
+    acl: tuple[ACL, ...] = OPEN_ACL_UNSAFE,
+    op: OpCode = OpCode.CREATE2,
+    ttl: int = -1,
 ) -> Create:
-    return Create(path, data, OPEN_ACL_UNSAFE, flags, ttl, op)
+    return Create(path, data, acl, flags, ttl, op)

@@ -359,8 +359,8 @@ def test_setting_the_sequence_of_nothing() -> None:
 
 
 def test_watch_events_may_carry_the_zxid() -> None:
-    for event_zxids in (False, True):
-        world = World(event_zxids=event_zxids)
+    for version, event_zxids in (((3, 8, 4), False), ((3, 9, 0), True)):
+        world = World(version=version)
         client = world.client()
         client.ask(Exists("/x", watch=True))
         client.feed(encode_request(9, OpCode.CREATE2, encode_body(create("/x"))))

@@ -182,11 +182,11 @@ def test_requests_without_a_body(request_: Ping | CloseSession) -> None:
     assert int(request_.op) == other.type
 
 
-def test_the_nulls_of_kazoo_are_read_as_empty() -> None:
+def test_the_nulls_of_kazoo_are_read_as_empty_but_for_data() -> None:
     acl = [security.ACL(31, security.Id("auth", ""))]
     create = kazoo.Create2("/a", None, acl, 0).serialize()
     assert Create.read(Reader(bytes(create)), OpCode.CREATE2) == Create(
-        "/a", b"", (ACL(Permission.ALL, "auth", ""),), 0
+        "/a", None, (ACL(Permission.ALL, "auth", ""),), 0
     )
     sync = kazoo.Sync("").serialize()
     assert sync == b"\xff\xff\xff\xff"

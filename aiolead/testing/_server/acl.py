@@ -6,8 +6,9 @@ import base64
 import hashlib
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from ..._wire.versions import Feature
 from ...errors import InvalidACLError, NoAuthError
 from ...model import ACL, ANYONE, Permission
 
@@ -40,6 +41,7 @@ def expand(
     identities: Iterable[Identity],
     path: str,
     schemes: frozenset[str] = DEFAULT_SCHEMES,
+    features: Collection[Feature] = (),
 ) -> tuple[ACL, ...]:
     """The list as it is stored: without doubles, `auth` replaced by who the caller is.
 
@@ -56,7 +58,7 @@ def expand(
             if not own:
                 raise InvalidACLError(path)
             expanded += own
-        elif acl.scheme in schemes and _is_valid(acl.scheme, acl.id):
+        elif acl.scheme in schemes and _is_valid(acl.scheme, acl.id, features):
             expanded.append(acl)
         else:
             raise InvalidACLError(path)
@@ -68,16 +70,22 @@ def expand(
 def check(
     acls: tuple[ACL, ...], wanted: Permission, identities: Iterable[Identity], path: str
 ) -> None:
-    """Raises `NoAuthError` unless an entry allows one of the identities one of the permissions."""
+    """Raises `NoAuthError` unless `allows`."""
+    if not allows(acls, wanted, identities):
+        raise NoAuthError(path)
+
+
+def allows(acls: tuple[ACL, ...], wanted: Permission, identities: Iterable[Identity]) -> bool:
+    """Whether an entry allows one of the identities one of the permissions."""
     if not acls:
-        return
+        return True
     for acl in acls:
         if acl.permissions & wanted:
             if (acl.scheme, acl.id) == ANYONE:
-                return
+                return True
             if any(scheme == acl.scheme and _matches(acl, id_) for scheme, id_ in identities):
-                return
-    raise NoAuthError(path)
+                return True
+    return False
 
 
 def masked(acls: tuple[ACL, ...]) -> tuple[ACL, ...]:
@@ -95,13 +103,13 @@ def user(scheme: str, id_: str) -> str:
     return id_.partition(":")[0] if scheme == "digest" else id_
 
 
-def _is_valid(scheme: str, id_: str) -> bool:
+def _is_valid(scheme: str, id_: str, features: Collection[Feature]) -> bool:
     match scheme:
         case "digest":
             # Exactly one colon with something behind it.
             return id_.count(":") == 1 and not id_.endswith(":")
         case "ip":
-            return _network(id_) is not None
+            return (":" not in id_ or Feature.IPV6_ACLS in features) and _network(id_) is not None
         case "sasl":
             # A plain name, or a principal of Kerberos.
             return "@" not in id_ or _PRINCIPAL.fullmatch(id_) is not None
@@ -117,16 +125,26 @@ _PRINCIPAL = re.compile("[^/@]*(/[^/@]*)?@[^/@]*")
 def _matches(acl: ACL, id_: str) -> bool:
     if acl.scheme == "ip":
         network, address = _network(acl.id), _network(id_)
-        return network is not None and address is not None and address.subnet_of(network)
+        if isinstance(network, ipaddress.IPv4Network):
+            return isinstance(address, ipaddress.IPv4Network) and address.subnet_of(network)
+        return (
+            network is not None
+            and isinstance(address, ipaddress.IPv6Network)
+            and address.subnet_of(network)
+        )
     return acl.id == id_
 
 
-def _network(text: str) -> ipaddress.IPv4Network | None:
-    """`a.b.c.d` or `a.b.c.d/bits`; servers know no IPv6 here."""
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """`a.b.c.d` or `a.b.c.d/bits`, or the same with an IPv6 address of hexadecimal digits."""
     address, slash, bits = text.partition("/")
     if slash and not (bits.isascii() and bits.isdigit()):
         return None
     try:
-        return ipaddress.IPv4Network(f"{address}/{bits or 32}", strict=False)
+        if ":" not in address:
+            return ipaddress.IPv4Network(f"{address}/{bits or 32}", strict=False)
+        if "." in address or "%" in address:
+            return None
+        return ipaddress.IPv6Network(f"{address}/{bits or 128}", strict=False)
     except ValueError:
         return None

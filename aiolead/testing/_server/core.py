@@ -20,7 +20,6 @@ from ..._wire.jute import Reader
 from ..._wire.packets import Record
 from ..._wire.replies import TokenReply
 from ..._wire.requests import AuthPacket, Create, Reconfig, RequestHeader, Sasl
-from ..._wire.versions import Feature
 from ...errors import (
     MarshallingError,
     NoNodeError,
@@ -40,7 +39,6 @@ from .processor import NO_ZXID, Processor
 from .protocol import (
     AUTH_FAILED,
     NEEDS_LOGIN,
-    NOT_FOR_CLIENTS,
     OPS,
     Greeting,
     authenticate,
@@ -66,8 +64,7 @@ class Core:
         self.settings = settings
         self.traffic = Traffic()
         self.processor = Processor(
-            event_zxids=settings.event_zxids,
-            watches_apart=settings.has(Feature.WATCH_MODES_APART),
+            features=settings.features,
             enforces_quotas=settings.enforces_quotas,
             refuses_ephemerals=settings.has_local_sessions,
             schemes=settings.schemes,
@@ -327,7 +324,7 @@ class Core:
             connection.close_after_flush()
             return
         self.sessions.touch(connection.session_id, connection.timeout_ms, now_ms)
-        if op is None or op in NOT_FOR_CLIENTS or not self.settings.knows(op):
+        if op is None or not self.settings.takes(op):
             reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
             connection.close_after_flush()
             return

@@ -25,7 +25,7 @@ def _isro(core: Core) -> str:
 
 
 def _version(core: Core) -> str:
-    return ".".join(map(str, core.settings.version)) + "-aiolead-embedded"
+    return core.settings.full_version("embedded")
 
 
 def _envi(core: Core) -> str:

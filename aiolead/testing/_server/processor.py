@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from ..._wire.codes import XID_EVENT, AddWatchMode, OpCode, WatcherType
@@ -22,12 +22,13 @@ from ..._wire.requests import (
     SetWatches,
     Sync,
 )
+from ..._wire.versions import Feature
 from ...errors import NoWatcherError, RemoteWireError
-from ...model import EventType
+from ...model import ACL, EventType, Permission
 from . import acl, reads
 from .connection import Connection
-from .transaction import Transaction
-from .tree import Tree
+from .transaction import Change, Transaction
+from .tree import Tree, Znode
 from .watches import Mode, Watches
 from .writes import Write, write_of
 
@@ -43,8 +44,7 @@ class Processor:
     """The tree, the watches on it, and the zxid that counts its changes.
 
     Args:
-        event_zxids: whether watch events carry the zxid of the change.
-        watches_apart: whether watches of several modes on one path do not end each other.
+        features: in what it differs from a server of 3.5.
         enforces_quotas: whether the hard limits of quotas hold.
         refuses_ephemerals: whether sessions are local, and can have no ephemeral znodes.
         schemes: what ACL entries may name, beside world and auth.
@@ -57,20 +57,27 @@ class Processor:
     def __init__(
         self,
         *,
-        event_zxids: bool = False,
-        watches_apart: bool = False,
+        features: Collection[Feature] = (),
         enforces_quotas: bool = False,
         refuses_ephemerals: bool = False,
         schemes: frozenset[str] = acl.DEFAULT_SCHEMES,
     ) -> None:
         self.tree: Tree = Tree()
-        self.watches: Watches[Connection] = Watches(apart=watches_apart)
+        self.watches: Watches[Connection]
         self.zxid: int = 0
-        self.on_changes: Callable[[Sequence[tuple[EventType, str]]], None] | None = None
-        self._event_zxids = event_zxids
+        self.on_changes: Callable[[Sequence[Change]], None] | None = None
+        self._features = frozenset(features)
+        self.forget_watches()
+        self._event_zxids = Feature.EVENT_ZXIDS in features
+        self._guards_events = Feature.EVENTS_NEED_READ in features
+        self._guards_missed_events = Feature.REARMED_EVENTS_NEED_READ in features
         self._enforces_quotas = enforces_quotas
         self._refuses_ephemerals = refuses_ephemerals
         self._schemes = schemes
+
+    def forget_watches(self) -> None:
+        """Drops all of them: they are kept nowhere but in the process."""
+        self.watches = Watches(apart=Feature.WATCH_MODES_APART in self._features)
 
     def execute(self, connection: Connection, op: OpCode, r: Reader, time_ms: int) -> Record | None:
         """Carries a request out, and queues the events that it causes at once.
@@ -82,7 +89,7 @@ class Processor:
             ServerError: the code to answer with.
             RemoteWireError: the body makes no sense.
         """
-        if write := write_of(op, r):
+        if write := write_of(op, r, self._features):
             return self.apply(
                 write,
                 self.zxid + 1,
@@ -117,17 +124,19 @@ class Processor:
             enforces_quotas=self._enforces_quotas,
             refuses_ephemerals=self._refuses_ephemerals,
             schemes=self._schemes,
+            features=self._features,
         )
         reply = write(transaction)
         transaction.keep_counts()
         if events := transaction.events:
             if self.on_changes is not None:
                 self.on_changes(events)
-            for type_, path in events:
-                if watchers := self.watches.trigger(type_, path):
-                    event = self._event(type_, path, zxid)
+            for change in events:
+                if watchers := self.watches.trigger(change.type, change.path):
+                    event = self._event(change.type, change.path, zxid)
                     for watcher in watchers:
-                        watcher.queue(event)
+                        if not self._guards_events or _may_read(watcher, change.acl):
+                            watcher.queue(event)
         return reply
 
     def end_session(self, session_id: int, time_ms: int) -> None:
@@ -149,12 +158,16 @@ class Processor:
         tree, watches, identities = self.tree, self.watches, connection.identities
         match op:
             case OpCode.EXISTS:
-                return reads.exists(tree, watches, connection, Exists.read(r))
+                needs_read = Feature.EXISTS_NEEDS_READ in self._features
+                request = Exists.read(r)
+                return reads.exists(
+                    tree, watches, connection, request, identities if needs_read else None
+                )
             case OpCode.GET_DATA:
                 return reads.get_data(tree, watches, connection, GetData.read(r), identities)
             case OpCode.GET_CHILDREN | OpCode.GET_CHILDREN2:
-                request = GetChildren.read(r, op)
-                return reads.get_children(tree, watches, connection, request, identities)
+                listing = GetChildren.read(r, op)
+                return reads.get_children(tree, watches, connection, listing, identities)
             case OpCode.GET_ACL:
                 return reads.get_acl(tree, GetACL.read(r), identities)
             case OpCode.SYNC:
@@ -191,12 +204,12 @@ class Processor:
             if node is None:
                 connection.queue(self._event(EventType.DELETED, path))
             elif node.mzxid > request.relative_zxid:
-                connection.queue(self._event(EventType.DATA_CHANGED, path))
+                self._tell_missed(connection, EventType.DATA_CHANGED, path, node)
             else:
                 self.watches.add_data(path, connection)
         for path in request.exist:
-            if self.tree.get(path) is not None:
-                connection.queue(self._event(EventType.CREATED, path))
+            if node := self.tree.get(path):
+                self._tell_missed(connection, EventType.CREATED, path, node)
             else:
                 self.watches.add_data(path, connection)
         for path in request.child:
@@ -204,13 +217,19 @@ class Processor:
             if node is None:
                 connection.queue(self._event(EventType.DELETED, path))
             elif node.pzxid > request.relative_zxid:
-                connection.queue(self._event(EventType.CHILDREN_CHANGED, path))
+                self._tell_missed(connection, EventType.CHILDREN_CHANGED, path, node)
             else:
                 self.watches.add_child(path, connection)
         for path in request.persistent:
             self.watches.add_lasting(path, connection, Mode.PERSISTENT)
         for path in request.recursive:
             self.watches.add_lasting(path, connection, Mode.RECURSIVE)
+
+    def _tell_missed(
+        self, connection: Connection, type_: EventType, path: str, node: Znode
+    ) -> None:
+        if not self._guards_missed_events or _may_read(connection, node.acl):
+            connection.queue(self._event(type_, path))
 
     def _add_watch(self, connection: Connection, request: AddWatch) -> NumberReply:
         mode = ADD_WATCH_MODES.get(request.mode)
@@ -229,3 +248,7 @@ class Processor:
         match = self.watches.remove if op is OpCode.REMOVE_WATCHES else self.watches.holds
         if not match(request.path, connection, type_):
             raise NoWatcherError(request.path)
+
+
+def _may_read(connection: Connection, acls: tuple[ACL, ...]) -> bool:
+    return acl.allows(acls, Permission.READ, connection.identities)

@@ -31,10 +31,19 @@ MAX_MULTI_READ = 16 * 1024 * 1024
 name a large znode tens of thousands of times, so there has to be an end."""
 
 
-def exists(tree: Tree, watches: Watches[W], watcher: W, request: Exists) -> StatReply:
-    """Needs no permission, and leaves its watch also where there is nothing."""
+def exists(
+    tree: Tree,
+    watches: Watches[W],
+    watcher: W,
+    request: Exists,
+    identities: Sequence[acls.Identity] | None,
+) -> StatReply:
+    """Leaves its watch also where there is nothing. Needs no permission without `identities`."""
     if "\0" in request.path:
         raise BadArgumentsError(request.path)
+    node = tree.get(request.path)
+    if node is not None and identities is not None:
+        acls.check(node.acl, Permission.READ, identities, request.path)
     if request.watch:
         watches.add_data(request.path, watcher)
     return StatReply(_node(tree, request.path).stat())

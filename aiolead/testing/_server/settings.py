@@ -10,9 +10,13 @@ from ..._wire.framing import DEFAULT_MAX_FRAME
 from ..._wire.srvr import Version
 from ..._wire.versions import Feature
 from .acl import DEFAULT_SCHEMES
+from .protocol import NOT_FOR_CLIENTS
 
 VERSION = (3, 8, 0)
-"""The version of ZooKeeper whose behaviour the server shows."""
+"""The version of ZooKeeper whose behaviour the server shows unless told otherwise."""
+
+BUILT = "2022-02-25 08:49 UTC"
+"""When it was built, as it says. Parsers expect a date."""
 
 _NEEDS = {op: feature for feature in Feature for op in feature.ops}
 
@@ -29,12 +33,12 @@ class Settings:
         max_connections: how many connections there may be at a time; 0 sets no limit.
         container_interval_ms: how often empty containers and outlived TTL znodes are reaped.
         epoch: seconds since 1970 at which the clock read 0, for the times in a Stat.
-        event_zxids: whether watch events carry the zxid of the change, as from 3.9 on.
         enforces_quotas: whether the hard limits of quotas hold (`enforceQuota`).
         has_local_sessions: whether sessions are local and stay so (`localSessionsEnabled`, without
             `localSessionsUpgradingEnabled`): they can have no ephemeral znodes.
         config: what `/zookeeper/config` holds at first; None where it cannot be changed.
-        version: what the server says it is; operations that came later are unknown to it.
+        version: what the server says it is, and behaves as: see `Feature`.
+        backports: features that it has although they came later.
         sasl_users: the passwords of those who may log in by SASL; none switches that off.
         schemes: what ACL entries may name, beside world and auth.
         required: the schemes of which a client must have proved one before its first request;
@@ -48,7 +52,6 @@ class Settings:
     max_connections: int = 0
     container_interval_ms: int = 60_000
     epoch: float = 0.0
-    event_zxids: bool = False
     enforces_quotas: bool = False
     has_local_sessions: bool = False
     sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -56,6 +59,13 @@ class Settings:
     required: frozenset[str] = frozenset()
     config: bytes | None = None
     version: Version = VERSION
+    backports: frozenset[Feature] = frozenset()
+
+    def takes(self, op: OpCode) -> bool:
+        """Whether clients may ask for the operation."""
+        if op is OpCode.CHECK and self.has(Feature.NO_LONE_CHECK):
+            return False
+        return op not in NOT_FOR_CLIENTS and self.knows(op)
 
     def knows(self, op: OpCode) -> bool:
         """Whether a server of this version has heard of the operation."""
@@ -63,8 +73,16 @@ class Settings:
         return feature is None or self.has(feature)
 
     def has(self, feature: Feature) -> bool:
-        """Whether a server of this version has a feature."""
-        return feature.is_in(self.version)
+        """Whether the server has a feature."""
+        return feature in self.backports or feature.is_in(self.version)
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        return frozenset(filter(self.has, Feature))
+
+    def full_version(self, kind: str) -> str:
+        """The version as a server tells it, with what stands for the revision of its source."""
+        return f"{'.'.join(map(str, self.version))}-aiolead-{kind}, built on {BUILT}"
 
     def negotiated_ms(self, asked_ms: int) -> int:
         """The session timeout that a client gets that asks for this one."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from ... import paths
 from ..._wire.codes import OpCode
 from ..._wire.config import CONFIG_PATH
 from ..._wire.replies import CreateReply, StatReply
 from ..._wire.requests import Check, Create, Delete, SetACL, SetData
+from ..._wire.versions import Feature
 from ...errors import (
     BadArgumentsError,
     BadVersionError,
@@ -27,6 +29,18 @@ from .tree import Lifetime, Tree, Znode, wrap32
 MAX_TTL_MS = 0xFF_FFFF_FFFF
 
 _FIXED = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
+
+
+class Change(NamedTuple):
+    """What watchers are told.
+
+    Attributes:
+        acl: of the znode whose readers may know of it.
+    """
+
+    type: EventType
+    path: str
+    acl: tuple[ACL, ...]
 
 
 class Transaction:
@@ -50,6 +64,7 @@ class Transaction:
         enforces_quotas: bool = False,
         refuses_ephemerals: bool = False,
         schemes: frozenset[str] = acls.DEFAULT_SCHEMES,
+        features: Collection[Feature] = (),
     ) -> None:
         self._tree = tree
         self._zxid = zxid
@@ -60,11 +75,12 @@ class Transaction:
         self._refuses_ephemerals = refuses_ephemerals
         self._growth: list[quotas.Change] = []
         self._schemes = schemes
+        self._features = features
         self._undo: list[Callable[[], None]] = []
         # The counters of parents as later writes of this transaction see them: at the end of the
         # range they run on here, although the tree's own counter sticks.
         self._counters: dict[str, int] = {}
-        self.events: list[tuple[EventType, str]] = []
+        self.events: list[Change] = []
 
     def rollback(self) -> None:
         while self._undo:
@@ -83,7 +99,7 @@ class Transaction:
             raise EphemeralOnLocalSessionError(path)
         if "/" not in path or "\0" in path:
             raise BadArgumentsError(path)
-        acl = acls.expand(request.acl, self._identities, path, self._schemes)
+        acl = self._expand(request.acl, path)
         # Not `paths.parent`: what has no name before its last slash has the root as its parent.
         parent_path = path.rpartition("/")[0]
         parent = self._node(parent_path)
@@ -111,8 +127,8 @@ class Transaction:
             parent.creates, parent.pzxid = before
 
         self._undo.append(undo)
-        self.events.append((EventType.CREATED, path))
-        self.events.append((EventType.CHILDREN_CHANGED, parent_path or "/"))
+        self.events.append(Change(EventType.CREATED, path, node.acl))
+        self.events.append(Change(EventType.CHILDREN_CHANGED, parent_path or "/", parent.acl))
         return CreateReply(path, node.stat())
 
     def delete(self, request: Delete) -> None:
@@ -151,7 +167,7 @@ class Transaction:
             node.version, node.mtime, node.mzxid = version, mtime, mzxid
 
         self._undo.append(undo)
-        self.events.append((EventType.DATA_CHANGED, request.path))
+        self.events.append(Change(EventType.DATA_CHANGED, request.path, node.acl))
         return StatReply(node.stat())
 
     def set_config(self, data: bytes) -> Stat:
@@ -159,12 +175,12 @@ class Transaction:
         node = self._node(CONFIG_PATH)
         self._tree.set_data(node, data)
         node.version, node.mtime, node.mzxid = -1, self._time_ms, self._zxid
-        self.events.append((EventType.DATA_CHANGED, CONFIG_PATH))
+        self.events.append(Change(EventType.DATA_CHANGED, CONFIG_PATH, node.acl))
         return node.stat()
 
     def set_acl(self, request: SetACL) -> StatReply:
         self._validate(request.path)
-        acl = acls.expand(request.acl, self._identities, request.path, self._schemes)
+        acl = self._expand(request.acl, request.path)
         node = self._change(request.path, Permission.ADMIN)
         _match(node.aversion, request.version, request.path)
         node.acl, node.aversion = acl, wrap32(node.aversion + 1)
@@ -189,8 +205,8 @@ class Transaction:
             parent.pzxid = pzxid
 
         self._undo.append(undo)
-        self.events.append((EventType.DELETED, path))
-        self.events.append((EventType.CHILDREN_CHANGED, parent_path or "/"))
+        self.events.append(Change(EventType.DELETED, path, node.acl))
+        self.events.append(Change(EventType.CHILDREN_CHANGED, parent_path or "/", parent.acl))
 
     def _grow(self, path: str, size: int, count: int) -> None:
         # Like a real server by the counts from before the transaction, whatever is in it.
@@ -230,6 +246,9 @@ class Transaction:
         if node is None:
             raise NoNodeError(path)
         return node
+
+    def _expand(self, acl: Sequence[ACL], path: str) -> tuple[ACL, ...]:
+        return acls.expand(acl, self._identities, path, self._schemes, self._features)
 
     def _allow(self, node: Znode, permission: Permission, path: str) -> None:
         acls.check(node.acl, permission, self._identities, path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
 from ..._wire.packets import Record
 from ..._wire.replies import DoneResult, ErrorResult, MultiReply, MultiResult, PathReply
 from ..._wire.requests import Check, Create, Delete, Multi, MultiOp, SetACL, SetData
+from ..._wire.versions import Feature
 from ...errors import (
     ReconfigDisabledError,
     RemoteWireError,
@@ -22,19 +23,33 @@ Write = Callable[[Transaction], Record | None]
 """Carries a request out. It may be applied to several trees, one after the other."""
 
 
-def write_of(op: OpCode, r: Reader) -> Write | None:
+_WITH_TTL = [mode for mode in CreateMode if mode.has_ttl]
+
+
+def write_of(op: OpCode, r: Reader, features: Collection[Feature] = ()) -> Write | None:
     """A request that changes something, decoded; None for any other.
 
     One whose body makes no sense becomes a write that raises `RemoteWireError`: servers find out
     when it has its place in the order of things.
+
+    Args:
+        op: the operation.
+        r: its body.
+        features: the server's.
+
+    Raises:
+        RemoteWireError: the body makes no sense, and the server finds out before it gives the
+            request a place.
     """
     try:
-        return _decode(op, r)
+        return _decode(op, r, features)
     except RemoteWireError as error:
+        if Feature.EARLY_DECODING in features and op is not OpCode.MULTI:
+            raise
         return _refusal(error)
 
 
-def _decode(op: OpCode, r: Reader) -> Write | None:
+def _decode(op: OpCode, r: Reader, features: Collection[Feature]) -> Write | None:
     match op:
         case OpCode.CREATE:
             create = Create.read(r, op)
@@ -55,8 +70,13 @@ def _decode(op: OpCode, r: Reader) -> Write | None:
             check = Check.read(r)
             return lambda t: t.check(check)
         case OpCode.MULTI:
-            multi = Multi.read(r)
-            return lambda t: _multi(t, multi)
+            create_within = (
+                _create_within_multi
+                if Feature.CREATE2_IN_MULTI in features
+                else _create_within_old_multi
+            )
+            ops = [create_within(op) if isinstance(op, Create) else op for op in Multi.read(r).ops]
+            return lambda t: _multi(t, ops)
         case OpCode.RECONFIG:
             return _refusal(ReconfigDisabledError())
         case _:
@@ -84,14 +104,14 @@ def _refusal(error: Exception) -> Write:
     return write
 
 
-def _multi(transaction: Transaction, request: Multi) -> MultiReply:
+def _multi(transaction: Transaction, ops: Sequence[MultiOp]) -> MultiReply:
     results: list[tuple[OpCode, MultiResult]] = []
-    for index, op in enumerate(request.ops):
+    for index, op in enumerate(ops):
         try:
             results.append(_apply(transaction, op))
         except ServerError as error:
             transaction.rollback()
-            return _failed(len(request.ops), index, error)
+            return _failed(len(ops), index, error)
     return MultiReply(tuple(results))
 
 
@@ -105,7 +125,6 @@ def _failed(count: int, index: int, error: ServerError) -> MultiReply:
 def _apply(transaction: Transaction, op: MultiOp) -> tuple[OpCode, MultiResult]:
     match op:
         case Create():
-            op = _as_within_multi(op)
             created = transaction.create(op)
             if op.op is OpCode.CREATE:
                 return OpCode.CREATE, PathReply(created.path)
@@ -120,14 +139,34 @@ def _apply(transaction: Transaction, op: MultiOp) -> tuple[OpCode, MultiResult]:
             return op.op, DoneResult(op.op)
 
 
-def _as_within_multi(request: Create) -> Create:
-    """Within a transaction the flags decide on the operation, so that `CREATE2` is a `CREATE`."""
-    op = OpCode.CREATE
+def _create_within_old_multi(request: Create) -> Create:
+    """Within a transaction the flags decide on the operation, so that `CREATE2` is a `CREATE`.
+
+    Raises:
+        RemoteWireError: the mode needs a TTL and comes without.
+    """
+    if request.op is not OpCode.CREATE_TTL and request.flags in _WITH_TTL:
+        raise RemoteWireError(f"the create mode {request.flags} without a time to live")
+    return _with_op(request, OpCode.CREATE)
+
+
+def _create_within_multi(request: Create) -> Create:
+    """The flags decide where they say container or TTL, and the operation elsewhere.
+
+    Raises:
+        RemoteWireError: there is no such mode, or it needs a TTL and comes without.
+    """
+    if request.op is OpCode.CREATE_TTL or request.flags in _WITH_TTL:
+        return _create_within_old_multi(request)
+    if request.flags not in list(CreateMode):
+        raise RemoteWireError(f"the create mode {request.flags}")
+    return _with_op(request, request.op)
+
+
+def _with_op(request: Create, op: OpCode) -> Create:
+    """The same create, by the operation that its flags ask for, or by this one."""
     if request.flags == CreateMode.CONTAINER:
         op = OpCode.CREATE_CONTAINER
-    elif request.flags in (
-        CreateMode.PERSISTENT_WITH_TTL,
-        CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
-    ):
+    elif request.flags in _WITH_TTL:
         op = OpCode.CREATE_TTL
     return Create(request.path, request.data, request.acl, request.flags, request.ttl_ms, op)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...._wire.codes import OpCode
 from ...._wire.jute import Reader
 from ...._wire.packets import Record
+from ...._wire.versions import Feature
 from ..._server.settings import milliseconds
 from ..._server.transaction import Transaction
 from ..._server.writes import Write, refused, write_of
@@ -55,6 +56,7 @@ class Broadcast:
         self._server = server
         self._replica = server.replica
         self._life = server.life
+        self._features = server.protocol.features - {Feature.EARLY_DECODING}
         self._learners = learners
         self._quorum = quorum_size(server.voters)
         self._outstanding: dict[int, _Outstanding] = {}
@@ -96,7 +98,7 @@ class Broadcast:
         else:
             refusal = self.sessions.check(request.session_id, owner)
             if refusal is None:
-                write = write_of(op, Reader(request.body)) or nothing
+                write = write_of(op, Reader(request.body), self._features) or nothing
             else:
                 # The client that is refused for having moved is not answered, but cut off.
                 whole = op if not isinstance(refusal, SessionElsewhere) else OpCode.CHECK

@@ -12,15 +12,11 @@ from ...._wire.srvr import SRVR
 from ....errors import RemoteWireError, UnimplementedError
 from ..._server.connection import Closing, Connection, Traffic
 from ..._server.processor import NO_ZXID
-from ..._server.protocol import NOT_FOR_CLIENTS, OPS, Greeting, authenticate, reply, take_fault
+from ..._server.protocol import OPS, Greeting, authenticate, reply, take_fault
 from ..._server.records import NoTokenReply
-from ..._server.settings import VERSION
 from ..connection import Wire
 
 _HEADER_SIZE = 8
-
-_TOLD = f"Zookeeper version: {'.'.join(map(str, VERSION))}-aiolead-simulated\n".encode()
-"""The answer to `srvr`, the one word that these servers know: what clients ask it for."""
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline
@@ -128,7 +124,9 @@ class Clients:
                 return
             connection.has_opened, connection.opening = True, b""
             if data.startswith(SRVR):
-                connection.queue(_TOLD)
+                # The one word that these servers know: what clients ask it for.
+                told = self.server.protocol.full_version("simulated")
+                connection.queue(f"Zookeeper version: {told}\n".encode())
                 connection.close_after_flush()
                 return
         connection.frames = connection.reader.feed(data)
@@ -232,7 +230,7 @@ class Clients:
             return
         if not office.touch(connection.session_id, connection.timeout_ms):
             return  # Of a session that is over. The connection is closed when its end is committed.
-        if op is None or op in NOT_FOR_CLIENTS:
+        if op is None or not self.server.protocol.takes(op):
             reply(connection, header.xid, NO_ZXID, error=UnimplementedError.code)
             connection.close_after_flush()
         elif op is OpCode.SASL:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from ...._wire.codes import OpCode
 from ....model import EventType
 from ..._server.processor import Processor
+from ..._server.transaction import Change
 from ..timeline import Timeline
 from .log import Entry
 
@@ -51,7 +52,7 @@ class Truth:
         self.on_fact: OnFact | None = None
         self.znodes: dict[str, tuple[int, int]] = {}
         self._timeline = timeline
-        self._events: Sequence[tuple[EventType, str]] = ()
+        self._events: Sequence[Change] = ()
 
     def tell(self, kind: str, **details: Any) -> None:
         if self.on_fact is not None:
@@ -69,7 +70,7 @@ class Truth:
         processor.on_changes = None
         events, self._events = self._events, ()
         zxid, znodes = entry.zxid, self.znodes
-        for type_, path in events:
+        for type_, path, _ in events:
             if type_ is EventType.CREATED:
                 node = processor.tree.get(path)
                 if node is None:
@@ -92,5 +93,5 @@ class Truth:
         elif entry.op is OpCode.CLOSE_SESSION:
             self.tell("session-ended", session=entry.session_id)
 
-    def _changed(self, events: Sequence[tuple[EventType, str]]) -> None:
+    def _changed(self, events: Sequence[Change]) -> None:
         self._events = events

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ...._wire.codes import OpCode
 from ...._wire.packets import Record
+from ...._wire.versions import Feature
 from ....errors import MarshallingError, RemoteWireError, ServerError
 from ..._server.processor import Processor
 from ..._server.transaction import Transaction
 from ..._server.tree import Tree
-from ..._server.watches import Watches
 from .facts import Truth
 from .log import Entry, Log
 
@@ -42,7 +42,7 @@ class Replica:
     Args:
         truth: where the first server that applies an entry says what it has changed.
         history: how many committed entries are kept.
-        event_zxids: see `Settings`.
+        features: the server's.
 
     Attributes:
         log: the entries.
@@ -53,9 +53,9 @@ class Replica:
         applied: told of every entry; None while the server serves nobody.
     """
 
-    def __init__(self, truth: Truth, history: int, *, event_zxids: bool) -> None:
+    def __init__(self, truth: Truth, history: int, *, features: Collection[Feature]) -> None:
         self.log: Log = Log()
-        self.processor: Processor = Processor(event_zxids=event_zxids)
+        self.processor: Processor = Processor(features=features)
         self.sessions: dict[int, int] = {}
         self.newest: int = 0
         self.applied: Applied | None = None
@@ -114,7 +114,7 @@ class Replica:
         self._durable = log.last
         # An epoch without an entry leaves no trace, unless it came with a snapshot.
         processor.zxid = log.committed
-        processor.watches = Watches()
+        processor.forget_watches()
         self.applied = None
 
     def _apply(self, entry: Entry) -> None:

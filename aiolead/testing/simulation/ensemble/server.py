@@ -78,7 +78,7 @@ class Server:
         # What is on the disk, besides the replica.
         self.accepted_epoch = 0
         self.current_epoch = 0
-        self.replica: Replica = Replica(truth, settings.history, event_zxids=settings.event_zxids)
+        self.replica: Replica = Replica(truth, settings.history, features=self.protocol.features)
         self._seed = rng.getrandbits(64)
         self._hosts = hosts
         self._secret = secret

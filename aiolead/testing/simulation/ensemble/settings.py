@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...._wire.framing import DEFAULT_MAX_FRAME
-from ..._server.settings import Settings
+from ...._wire.srvr import Version
+from ...._wire.versions import Feature
+from ..._server.settings import VERSION, Settings
 from .election import FINALIZE_WAIT, FIRST_REPEAT, LAST_REPEAT
 
 EPOCH = 1_600_000_000.0
@@ -35,7 +37,8 @@ class EnsembleSettings:
         max_connections: how many connections one host may have to one server; 0 sets no limit.
         container_interval: how often empty containers and outlived TTL znodes are deleted.
         epoch: seconds since 1970 when time begins, for the times in a Stat.
-        event_zxids: whether watch events carry the zxid of the change, as from 3.9 on.
+        version: what the servers say they are, and behave as.
+        backports: features that they have although they came later.
     """
 
     voters: int = 3
@@ -55,7 +58,8 @@ class EnsembleSettings:
     max_connections: int = 0
     container_interval: float = 60.0
     epoch: float = EPOCH
-    event_zxids: bool = False
+    version: Version = VERSION
+    backports: frozenset[Feature] = frozenset()
 
     def of_one_server(self) -> Settings:
         """What concerns the protocol between one server and its clients."""
@@ -68,5 +72,6 @@ class EnsembleSettings:
             max_frame=self.max_frame,
             max_connections=self.max_connections,
             epoch=self.epoch,
-            event_zxids=self.event_zxids,
+            version=self.version,
+            backports=self.backports,
         )
