@@ -8,11 +8,9 @@ real ones on one of the loops only, unless AIOLEAD_EVERY_LOOP=1.
 from __future__ import annotations
 
 import asyncio
-import asyncio.constants
 import inspect
 import os
 import signal
-import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ import hypothesis
 import pytest
 import trio
 import uvloop
+from support.loops import BACKENDS, eager_loop
 from support.margins import report_margins
 from support.over_aiozk import choose
 from support.raw import RawClient
@@ -51,51 +50,8 @@ if (_ROOT / ".git").exists() and os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # --- event loops -------------------------------------------------------------------------------
 
-# In its debug mode asyncio notes the frames that made each callback, task and future, which is a
-# good part of a test's time. One frame says who it was.
-setattr(asyncio.constants, "DEBUG_STACK_DEPTH", 1)  # noqa: B010 - declared final
 
-
-class _DebugLoop(asyncio.SelectorEventLoop):
-    """A loop in debug mode whose futures do not know who made them.
-
-    That is the one place where the whole stack is noted, whatever the depth that was asked for.
-    """
-
-    _makes_a_future = False
-
-    def get_debug(self) -> bool:
-        return super().get_debug() and not self._makes_a_future
-
-    def create_future(self) -> asyncio.Future[Any]:
-        self._makes_a_future = True
-        try:
-            return super().create_future()
-        finally:
-            self._makes_a_future = False
-
-
-def _eager_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009 - new in 3.12
-    return loop
-
-
-_BACKENDS = [
-    pytest.param(("asyncio", {"debug": True, "loop_factory": _DebugLoop}), id="asyncio"),
-    pytest.param(("asyncio", {"loop_factory": uvloop.new_event_loop}), id="asyncio+uvloop"),
-    pytest.param(("trio", {}), id="trio"),
-]
-if sys.version_info >= (3, 12):
-    _BACKENDS.insert(
-        2, pytest.param(("asyncio", {"loop_factory": _eager_loop}), id="asyncio+eager")
-    )
-if OVER_AIOZK:
-    # Without the debug mode, which takes its time: what it finds is found without aiozk.
-    _BACKENDS[:] = [pytest.param(("asyncio", {}), id="asyncio")]
-
-
-@pytest.fixture(scope="session", params=_BACKENDS)
+@pytest.fixture(scope="session", params=BACKENDS)
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """The event loop that coroutine tests run on, one after the other."""
     return request.param
@@ -114,7 +70,7 @@ async def right_backend(anyio_backend: tuple[str, dict[str, Any]]) -> None:
         return
     loop, wanted = asyncio.get_running_loop(), options.get("loop_factory")
     assert isinstance(loop, uvloop.Loop) == (wanted is uvloop.new_event_loop), f"runs on {loop}"
-    assert (loop.get_task_factory() is not None) == (wanted is _eager_loop), f"runs on {loop}"
+    assert (loop.get_task_factory() is not None) == (wanted is eager_loop), f"runs on {loop}"
 
 
 @pytest.hookimpl(tryfirst=True)

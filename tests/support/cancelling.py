@@ -21,9 +21,9 @@ from typing import Any
 
 import anyio
 import pytest
-from conftest import _BACKENDS as BACKENDS
 
 from aiolead import Client
+from support.loops import BACKENDS
 from support.recipes import PATIENCE, eventually, tasks_living
 
 MOST_STEPS = 60
