@@ -36,9 +36,11 @@ lint: $(VENV)/.dev ## Style, format, and who may import whom.
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
 
-types: $(VENV)/.dev ## mypy and pyright.
-	$(BIN)/mypy
-	$(BIN)/pyright --pythonpath $(BIN)/python
+types: $(VENV)/.dev ## mypy and pyright, for the oldest and the newest Python that is supported.
+	$(BIN)/mypy --python-version 3.11
+	$(BIN)/mypy --python-version 3.13
+	$(BIN)/pyright --pythonversion 3.11 --pythonpath $(BIN)/python
+	$(BIN)/pyright --pythonversion 3.13 --pythonpath $(BIN)/python
 	@# Whether users see the type of every public name.
 	@mkdir -p build
 	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes aiolead --ignoreexternal >build/types.txt \

@@ -79,6 +79,13 @@ def test_every_python_that_is_supported_is_tried() -> None:
     assert PROJECT["project"]["requires-python"] == f">={PYTHONS[0]}"
 
 
+def test_types_are_checked_for_the_oldest_and_the_newest_python() -> None:
+    # The standard library is annotated differently for each.
+    types = (ROOT / "Makefile").read_text().partition("\ntypes:")[2].partition("\n\n")[0]
+    for option in ("mypy --python-version", "pyright --pythonversion"):
+        assert re.findall(rf"{option} (\S+)", types) == [PYTHONS[0], PYTHONS[-1]], option
+
+
 def test_what_a_job_leaves_is_what_the_next_one_takes() -> None:
     release = jobs(ROOT / ".github" / "workflows" / "release.yml")
     (kept,) = [step["with"] for step in release["build"]["steps"] if "upload" in str(step)]

@@ -164,7 +164,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         **options: Any,
     ) -> asyncio.Task[T]:
         text = None if name is None else str(name)
-        return _Task(coro, loop=self, name=text, context=context, **options)
+        # The base class is annotated to take generators, too; a task of Python 3.12 is not.
+        work = cast("Coroutine[Any, Any, T]", coro)
+        return _Task(work, loop=self, name=text, context=context, **options)
 
     # --- running -------------------------------------------------------------------------------
 
