@@ -83,9 +83,24 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: Any) -> 
 
 # --- servers -----------------------------------------------------------------------------------
 
-_REAL = ("zookeeper_installed", "real_server", "real_ensemble")
+_REAL = {"zookeeper_installed", "real_server", "real_ensemble"}
+# What a parameter of a test says that gets its real server by name, while it runs.
+_REAL_KINDS = ("standalone", "ensemble")
 _REQUIRED = "AIOLEAD_REQUIRE_ZOOKEEPER"
 _SKIPPED = "needs a real ZooKeeper"
+
+
+def _reaches_real_server(item: pytest.Item) -> bool:
+    # Not by marks on the parameters of fixtures: an indirect `parametrize` replaces those.
+    spec = getattr(item, "callspec", None)
+    kinds = [value for value in spec.params.values() if isinstance(value, str)] if spec else []
+    names = getattr(item, "fixturenames", ())
+    return not (_REAL.isdisjoint(names) and set(_REAL_KINDS).isdisjoint(kinds))
+
+
+def _ensure_marked(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("real") is None:
+        pytest.fail("reaches a real server, and is not marked `real`", pytrace=False)
 
 
 def _need_zookeeper() -> None:
@@ -120,15 +135,19 @@ def real_ensemble() -> Iterator[BlockingEnsemble]:
 
 
 @pytest.fixture
-def zookeeper(real_server: BlockingServer) -> Iterator[ZooKeeperServer]:
+def zookeeper(
+    real_server: BlockingServer, request: pytest.FixtureRequest
+) -> Iterator[ZooKeeperServer]:
     """A real standalone ZooKeeper that the test may stop, kill or pause."""
+    _ensure_marked(request)
     yield ZooKeeperServer.over(real_server)
     real_server.ensure_serving()
 
 
 @pytest.fixture
-def ensemble(real_ensemble: BlockingEnsemble) -> Iterator[Ensemble]:
+def ensemble(real_ensemble: BlockingEnsemble, request: pytest.FixtureRequest) -> Iterator[Ensemble]:
     """A real ensemble of three, whose servers the test may stop, kill, pause or cut off."""
+    _ensure_marked(request)
     yield Ensemble.over(real_ensemble)
     real_ensemble.ensure_serving()
 
@@ -167,13 +186,7 @@ def chroot() -> str:
     return f"/test-{uuid.uuid4().hex}"
 
 
-@pytest.fixture(
-    params=[
-        "embedded",
-        pytest.param("standalone", marks=pytest.mark.real),
-        pytest.param("ensemble", marks=pytest.mark.real),
-    ][: 1 if OVER_AIOZK else None]
-)
+@pytest.fixture(params=["embedded", *_REAL_KINDS][: 1 if OVER_AIOZK else None])
 def server(request: pytest.FixtureRequest, chroot: str) -> ServerUnderTest:
     """A server of each kind in turn, with an empty chroot of the test's own."""
     match request.param:
@@ -243,7 +256,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in others]
         config.hook.pytest_deselected(items=list(others))
     for item in items:
-        if any(name in getattr(item, "fixturenames", ()) for name in _REAL):
+        if _reaches_real_server(item):
             item.add_marker(pytest.mark.real)
 
 

@@ -61,7 +61,7 @@ class Place:
         await end_session_of(self.connect_string, session, repr(zk))
 
 
-@pytest.fixture(params=["embedded", pytest.param("standalone", marks=pytest.mark.real)])
+@pytest.fixture(params=["embedded", "standalone"])
 def place(request: pytest.FixtureRequest, chroot: str) -> Iterator[Place]:
     if request.param == "embedded":
         with EmbeddedServer.in_thread() as server:

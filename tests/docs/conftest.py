@@ -11,7 +11,7 @@ import pytest
 from support.examples import EXAMPLES, Load, Said
 
 
-@pytest.fixture(params=["embedded", pytest.param("standalone", marks=pytest.mark.real)])
+@pytest.fixture(params=["embedded", "standalone"])
 def hosts(request: pytest.FixtureRequest, chroot: str) -> str:
     """A connect string; its chroot does not exist, as in a ZooKeeper that is new."""
     if request.param == "embedded":
