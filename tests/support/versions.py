@@ -53,3 +53,13 @@ def withholds_events(connect_string: str) -> bool:
         heard = list(watcher.events)
         writer.call(Delete(path, -1))
     return not heard
+
+
+def text_of_version(connect_string: str) -> str:
+    """The same as people write it, such as "3.9.3"."""
+    return ".".join(map(str, version_of(connect_string)))
+
+
+def has(connect_string: str, feature: Feature) -> bool:
+    """Whether a server has a feature by its version, whatever a distributor brought to it."""
+    return feature.is_in(version_of(connect_string))
