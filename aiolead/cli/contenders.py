@@ -10,7 +10,7 @@ from .. import Client, Semaphore
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import join, validate
 from . import exits, shown
-from .line import LONGEST_NAME, Contender, Place, in_line
+from .line import LONGEST_NAME, Contender, Place, Unreadable, in_line
 from .options import COMMON, Common
 from .output import table, write_json, write_line
 
@@ -28,7 +28,8 @@ def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> in
     Who may not be read is shown without a name. With --json, one object per contender: place,
     holds, identity (null if it may not be read), session (null if none owns it), age (seconds, by
     our clock and the servers'), created, token, path, kind (election, lock, reader, writer, permit,
-    unknown), layout (curator, kazoo, or null), asked_to_go.
+    unknown), layout (curator, kazoo, or null), asked_to_go. From ZooKeeper 3.8.4 and 3.9.2 on, also
+    session, age, created and token are null for a contender that may not be read.
 
     Args:
         path: What is contended for.
@@ -64,9 +65,11 @@ def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> in
     return common.with_client(work)
 
 
-async def read_line(client: Client, path: str, places: Sequence[Place]) -> list[Contender]:
+async def read_line(
+    client: Client, path: str, places: Sequence[Place]
+) -> list[Contender | Unreadable]:
     """Reads who the contenders are; those that have gone meanwhile are left out."""
-    found: list[Contender] = []
+    found: list[Contender | Unreadable] = []
     for begin in range(0, len(places), AT_ONCE):
         some = [(place, join(path, place.name)) for place in places[begin : begin + AT_ONCE]]
         asked = [(place, where, client.get(where)) for place, where in some]
@@ -74,9 +77,12 @@ async def read_line(client: Client, path: str, places: Sequence[Place]) -> list[
             try:
                 data, stat = await reply
             except NoAuthError:
-                # It has no name then, but still a place, and an owner.
-                if (known := await client.exists(where)) is not None:
-                    found.append(Contender(place, where, known, None))
+                # It has no name then, but still a place, and on older servers an owner.
+                try:
+                    if (known := await client.exists(where)) is not None:
+                        found.append(Contender(place, where, known, None))
+                except NoAuthError:
+                    found.append(Unreadable(place, where))
             except NoNodeError:
                 continue
             else:
@@ -84,7 +90,7 @@ async def read_line(client: Client, path: str, places: Sequence[Place]) -> list[
     return found
 
 
-async def _semaphore(client: Client, path: str) -> list[Contender]:
+async def _semaphore(client: Client, path: str) -> list[Contender | Unreadable]:
     """Whoever has permits, then whoever waits for some."""
     leases = await _read_below(client, join(path, "leases"), holders=MOST_PERMITS)
     waiting = await _read_below(client, join(path, "locks"), holders=0)
@@ -100,7 +106,7 @@ async def _semaphore(client: Client, path: str) -> list[Contender]:
     ]
 
 
-async def _read_below(client: Client, path: str, *, holders: int) -> list[Contender]:
+async def _read_below(client: Client, path: str, *, holders: int) -> list[Contender | Unreadable]:
     try:
         names = await client.get_children(path)
     except NoNodeError:
@@ -111,12 +117,15 @@ async def _read_below(client: Client, path: str, *, holders: int) -> list[Conten
 _HEADINGS = ("place", "state", "identity", "session", "age", "token", "znode")
 
 
-def _row(one: Contender) -> list[str]:
-    owner = one.stat.ephemeral_owner
+def _row(one: Contender | Unreadable) -> list[str]:
     identity = "(not allowed to read)"
+    state = "holds" if one.place.holds else "waits"
+    if isinstance(one, Unreadable):
+        name = shown.escaped(one.place.name)
+        return [str(one.place.number), state, identity, "?", "?", "?", name]
+    owner = one.stat.ephemeral_owner
     if one.identity is not None:
         identity = shown.shortened(one.identity, LONGEST_NAME)
-    state = "holds" if one.place.holds else "waits"
     return [
         str(one.place.number),
         f"{state}, asked to go" if one.is_asked_to_go else state,
@@ -128,18 +137,23 @@ def _row(one: Contender) -> list[str]:
     ]
 
 
-def _as_json(one: Contender) -> dict[str, Any]:
-    owner = one.stat.ephemeral_owner
+def _as_json(one: Contender | Unreadable) -> dict[str, Any]:
+    known: dict[str, Any] = dict.fromkeys(("identity", "session", "age", "created", "token"))
+    if isinstance(one, Contender):
+        owner = one.stat.ephemeral_owner
+        known = {
+            "identity": one.identity,
+            "session": shown.hexadecimal(owner) if owner else None,
+            "age": round(shown.seconds_since(one.stat.ctime), 3),
+            "created": shown.moment(one.stat.ctime),
+            "token": one.stat.czxid,
+        }
     return {
         "place": one.place.number,
         "holds": one.place.holds,
-        "identity": one.identity,
-        "session": shown.hexadecimal(owner) if owner else None,
-        "age": round(shown.seconds_since(one.stat.ctime), 3),
-        "created": shown.moment(one.stat.ctime),
-        "token": one.stat.czxid,
+        **known,
         "path": one.path,
         "kind": one.place.what,
         "layout": one.place.layout or None,
-        "asked_to_go": one.is_asked_to_go,
+        "asked_to_go": isinstance(one, Contender) and one.is_asked_to_go,
     }

@@ -75,6 +75,21 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Somebody in a line of whom only the name of its znode is known.
+
+    Servers that have `Feature.EXISTS_NEEDS_READ` say nothing else to those who may not read it.
+
+    Attributes:
+        place: where.
+        path: the znode.
+    """
+
+    place: Place
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Contender:
     """Somebody in a line.
 

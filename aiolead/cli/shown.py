@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -149,8 +150,10 @@ def as_json(value: Any) -> str:
     return json.dumps(value)
 
 
-def stat_as_json(stat: Stat) -> dict[str, Any]:
-    """A `Stat` for JSON: times as text, the owner in hexadecimal, or null."""
+def stat_as_json(stat: Stat | None) -> dict[str, Any]:
+    """A `Stat` for JSON: times as text, the owner in hexadecimal, or null; all null if unknown."""
+    if stat is None:
+        return dict.fromkeys(each.name for each in fields(Stat))
     owner = stat.ephemeral_owner
     return {
         "czxid": stat.czxid,

@@ -32,7 +32,7 @@ class Branch:
         stat: what the servers know about it; None if it may not be read, or is gone.
         data: its data; None if they were not asked for, or may not be read.
         is_denied: whether its children may not be listed.
-        hidden: how many of its children were left out.
+        hidden: how many of its children were left out; None if that is not known.
         children: the others, in the order of their names.
     """
 
@@ -42,7 +42,7 @@ class Branch:
     stat: Stat | None = None
     data: bytes | None = None
     is_denied: bool = False
-    hidden: int = 0
+    hidden: int | None = 0
     children: list[Branch] = field(default_factory=list)
 
 
@@ -59,8 +59,9 @@ def tree(
 
     What may not be listed is said, and what was left out. With --json, one object per znode, from
     the top: path, depth, children (how many; null if not known), owner (null if it is no ephemeral
-    one), denied (whether its children may not be listed), hidden (how many of them were left out),
-    and with --data encoding and data (null if they may not be read).
+    one), denied (whether its children may not be listed), hidden (how many of them were left out;
+    null if not known), and with --data encoding and data (null if they may not be read). From
+    ZooKeeper 3.8.4 and 3.9.2 on, servers say neither owner nor children of what may not be read.
 
     Args:
         path: The top.
@@ -77,8 +78,11 @@ def tree(
     async def work(client: Client) -> int:
         top = Branch(path, path, 0)
         client.sync(path)
-        if await client.exists(path) is None:
-            raise NoNodeError(path)
+        try:
+            if await client.exists(path) is None:
+                raise NoNodeError(path)
+        except NoAuthError:
+            pass  # it is there
         await _grow(client, top, depth, limit, with_data=data)
         if common.as_json:
             for branch in _all(top):
@@ -104,7 +108,8 @@ async def _grow(
             for branch, names in await _look(client, group, is_last=is_last, with_data=with_data):
                 shown_names = names[: max(0, room)]
                 room -= len(shown_names)
-                branch.hidden += len(names) - len(shown_names)
+                if len(shown_names) < len(names):
+                    branch.hidden = len(names) - len(shown_names)
                 branch.children = [
                     Branch(join(branch.path, name), name, branch.depth + 1) for name in shown_names
                 ]
@@ -128,15 +133,19 @@ async def _look(
     found: list[tuple[Branch, list[str]]] = []
     for branch, stat, listing, content in asked:
         names: list[str] = []
-        branch.stat = await stat
+        unknown: int | None = 0
+        try:
+            branch.stat = await stat
+        except NoAuthError:
+            unknown = None
         if listing is None:
-            branch.hidden = branch.stat.num_children if branch.stat else 0
+            branch.hidden = branch.stat.num_children if branch.stat else unknown
         else:
             try:
                 names = sorted(await listing)
             except NoAuthError:
                 branch.is_denied = True
-                branch.hidden = branch.stat.num_children if branch.stat else 0
+                branch.hidden = branch.stat.num_children if branch.stat else unknown
             except NoNodeError:
                 branch.stat = None
         if content is not None:

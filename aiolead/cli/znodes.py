@@ -9,8 +9,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from .. import Client, Created, CreateMode, EventType, Stat
-from ..errors import ConfigurationError, NoNodeError
-from ..paths import join, parent, validate
+from ..errors import ConfigurationError, NoAuthError, NoNodeError
+from ..paths import basename, join, parent, validate
 from . import exits, shown
 from .entries import parse_entries
 from .options import COMMON, Common, Flag, Seconds
@@ -31,7 +31,8 @@ def ls(
 ) -> int:
     """List the children of a znode.
 
-    With --json, one object per child: name, path, and with --long what `stat` says.
+    With --json, one object per child: name, path, and with --long what `stat` says. Where the
+    servers do not say it (see `stat`), that is null, and without --json a question mark.
 
     Args:
         path: The znode.
@@ -63,21 +64,26 @@ def ls(
     return common.with_client(work)
 
 
-async def _stats(client: Client, path: str, names: list[str]) -> list[tuple[str, Stat]]:
-    """Of those that are there still."""
-    found: list[tuple[str, Stat]] = []
+async def _stats(client: Client, path: str, names: list[str]) -> list[tuple[str, Stat | None]]:
+    """Of those that are there still; None of those that may not be read, on newer servers."""
+    found: list[tuple[str, Stat | None]] = []
     for begin in range(0, len(names), AT_ONCE):
         asked = [(name, client.exists(join(path, name))) for name in names[begin:][:AT_ONCE]]
         for name, reply in asked:
-            if (stat := await reply) is not None:
-                found.append((name, stat))
+            try:
+                if (stat := await reply) is not None:
+                    found.append((name, stat))
+            except NoAuthError:
+                found.append((name, None))
     return found
 
 
 _HEADINGS = ("owner", "version", "bytes", "children", "changed", "name")
 
 
-def _row(name: str, stat: Stat) -> list[str]:
+def _row(name: str, stat: Stat | None) -> list[str]:
+    if stat is None:
+        return [*("?" for _ in _HEADINGS[:-1]), shown.escaped(name)]
     owner = shown.hexadecimal(stat.ephemeral_owner) if stat.ephemeral_owner else "-"
     numbers = [str(stat.version), str(stat.data_length), str(stat.num_children)]
     return [owner, *numbers, shown.moment(stat.mtime), shown.escaped(name)]
@@ -141,8 +147,10 @@ def _show(data: bytes, *, as_text: bool) -> None:
 def stat(path: str, /, *, common: Common = COMMON) -> int:
     """Print what the servers know about a znode, beside its data.
 
-    Needs no permission. With --json, an object: path, czxid, mzxid, pzxid, ctime, mtime, version,
-    cversion, aversion, ephemeral_owner (null if it is no ephemeral one), data_length, num_children.
+    Needs READ from ZooKeeper 3.8.4 and 3.9.2 on, and before that no permission.
+
+    With --json, an object: path, czxid, mzxid, pzxid, ctime, mtime, version, cversion, aversion,
+    ephemeral_owner (null if it is no ephemeral one), data_length, num_children.
 
     Args:
         path: The znode.
@@ -279,9 +287,18 @@ async def _until_gone(client: Client, created: Created) -> None:
     event = None
     while event not in (EventType.DELETED, EventType.NONE):
         watch = client.make_watch()
-        found = await client.exists(created.path, watch=watch)
-        if found is None or found.czxid != created.stat.czxid:
+        try:
+            _, found = await client.get(created.path, watch=watch)
+            if found.czxid != created.stat.czxid:
+                return
+        except NoNodeError:
             return
+        except NoAuthError:
+            # Some servers would withhold its events; not those of the list that it is in.
+            watch = client.make_watch()
+            names = await client.get_children(parent(created.path), watch=watch)
+            if basename(created.path) not in names:
+                return
         event = (await watch.wait()).type
 
 

@@ -8,9 +8,10 @@ import anyio
 import pytest
 from support.cli import Run, objects, somebody
 from support.recipes import joined
+from support.versions import has
 
 import aiolead
-from aiolead import Election, Layout, Lock, ReadWriteLock
+from aiolead import Election, Feature, Layout, Lock, ReadWriteLock
 from aiolead.cli.contenders import read_line
 from aiolead.cli.line import in_line
 
@@ -52,13 +53,31 @@ def test_libraries_that_do_not_see_each_other(run: Run, somewhere: str) -> None:
         assert "not all of these exclude each other: curator lock, kazoo lock" in err[0]
 
 
-def test_whoever_may_not_be_read(run: Run, somewhere: str) -> None:
+def test_whoever_may_not_be_read(run: Run, hosts: str) -> None:
     entry = "digest:somebody:HASH:r"
-    run("create", "/l/_c_x-lock-", "me", "-s", "-p", "--acl", entry, hosts=somewhere)
-    code, out, _ = run("contenders", "/l", hosts=somewhere)
-    assert (code, "(not allowed to read)" in out[1]) == (0, True)
-    code, out, _ = run("contenders", "/l", "--json", hosts=somewhere)
-    assert [(one["identity"], one["session"]) for one in objects(out)] == [(None, None)]
+    is_untold = has(hosts, Feature.EXISTS_NEEDS_READ)
+    with somebody(hosts) as client:
+        client.create("/l")
+        client.create("/l/_c_y-lock-", b"first", ephemeral=True, sequence=True)
+        owner = f"{client.client_id[0]:#x}"
+        client.create("/l/_c_x-lock-", b"me", ephemeral=True, sequence=True)
+        run("acl", "/l/_c_x-lock-0000000001", entry, hosts=hosts)
+        code, out, _ = run("contenders", "/l", hosts=hosts)
+        row = out[2].split("  ")
+        assert (code, "(not allowed to read)" in out[2]) == (0, True)
+        assert (owner in row, "?" in row) == (not is_untold, is_untold)
+        code, out, _ = run("contenders", "/l", "--json", hosts=hosts)
+        first, other = objects(out)
+        assert (first["identity"], first["session"]) == ("first", owner)
+        assert (other["identity"], other["place"], other["kind"]) == (None, 2, "lock")
+        assert other["session"] == (None if is_untold else owner)
+        assert other.keys() == first.keys()
+        for key in ("age", "created", "token"):
+            assert (other[key] is None) == is_untold, key
+        code, out, _ = run("doctor", "/l", "--json", hosts=hosts)
+        texts = [said["text"] for said in objects(out)[:-1] if said["check"] == "ghost"]
+        assert any("may not be read: whose it is" in text for text in texts) == is_untold
+        assert any("2 contenders" in line for line in out)
 
 
 def test_nobody(run: Run, somewhere: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import signal
@@ -11,9 +12,13 @@ from pathlib import Path
 import pytest
 from support.cli import Command, Run, objects, somebody
 from support.raw import RawClient
+from support.versions import has
+from support.waiting import until
 
 import aiolead.cli
+from aiolead import Feature, Stat
 from aiolead.cli import znodes
+from aiolead.testing import EmbeddedServer
 
 
 def test_the_life_of_a_znode(run: Run, hosts: str) -> None:
@@ -87,24 +92,72 @@ def test_without_permission(run: Run, hosts: str) -> None:
         code, out, err = run(command[0], "/open/closed", *command[1:], hosts=hosts)
         assert (code, out) == (77, [])
         assert err == ["aiolead: not allowed by the znode's ACL: /open/closed"]
-    code, out, _ = run("stat", "/open/closed", hosts=hosts)
-    assert (code, out[2]) == (0, "data:     6 bytes, version 0")
+    is_untold = has(hosts, Feature.EXISTS_NEEDS_READ)
+    code, out, err = run("stat", "/open/closed", hosts=hosts)
+    if is_untold:
+        assert (code, out, err) == (
+            77,
+            [],
+            ["aiolead: not allowed by the znode's ACL: /open/closed"],
+        )
+    else:
+        assert (code, out[2], err) == (0, "data:     6 bytes, version 0", [])
+    code, out, _ = run("ls", "/open", "-l", hosts=hosts)
+    assert (code, len(out)) == (0, 2)
+    row = out[1].split()
+    assert [row[0], *row[1:4], row[-1]] == [
+        *(["?"] * 4 if is_untold else ["-", "0", "6", "1"]),
+        "closed",
+    ]
+    code, out, _ = run("ls", "/open", "-l", "--json", hosts=hosts)
+    (said,) = objects(out)
+    assert (code, said["path"], said["data_length"]) == (
+        *(0, "/open/closed"),
+        None if is_untold else 6,
+    )
+    assert len(said) == 2 + len(dataclasses.fields(Stat))
     code, out, _ = run("tree", "/open", "-d", hosts=hosts)
     assert (code, out[1:]) == (
         0,
-        ["└── closed  (not allowed to list its children)", "    └── (1 more)"],
+        [
+            "└── closed  (not allowed to list its children)",
+            *([] if is_untold else ["    └── (1 more)"]),
+        ],
     )
     code, out, _ = run("tree", "/open", "-d", "--json", hosts=hosts)
-    assert objects(out)[1] == {
+    closed = {
         "path": "/open/closed",
         "depth": 1,
-        "children": 1,
+        "children": None if is_untold else 1,
         "owner": None,
         "denied": True,
-        "hidden": 1,
+        "hidden": None if is_untold else 1,
         "encoding": None,
         "data": None,
     }
+    assert objects(out)[1] == closed
+    code, out, _ = run("tree", "/open", "-d", "--depth", "1", "--json", hosts=hosts)
+    assert (code, objects(out)[1]) == (0, {**closed, "denied": False})
+    code, out, _ = run("tree", "/open/closed", "-d", "--json", hosts=hosts)
+    assert (code, objects(out)) == (0, [{**closed, "depth": 0}])
+
+
+def test_an_ephemeral_znode_that_nobody_may_read() -> None:
+    """That somebody deletes it is noticed all the same, while its parent may be listed."""
+    entry = "digest:somebody:HASH:r"
+    with (
+        EmbeddedServer.in_thread(version="3.9.3") as server,
+        Command("create", "/e", "-e", "--acl", entry, hosts=server.connect_string) as holder,
+    ):
+        holder.out.expect("^/e$")
+        with RawClient(server.connect_string) as other:
+            for name in ("/one", "/two", "/e"):
+                if name != "/e":
+                    other.create(name)
+                until(lambda: bool(server.watches()), "it watches")
+                other.delete(name)
+        assert holder.finish() == 74
+        assert holder.err.rest() == ["aiolead: /e is gone, although we did not delete it"]
 
 
 def test_acls(run: Run, somewhere: str) -> None:

@@ -12,7 +12,7 @@ from ...errors import NoAuthError, NoNodeError
 from ...paths import join
 from .. import shown
 from ..contenders import read_line
-from ..line import LONGEST_NAME, Contender, in_line
+from ..line import LONGEST_NAME, Contender, Unreadable, in_line
 from .findings import Finding, Level
 
 __all__ = ["Look", "Sessions", "look_at", "look_for_ghosts"]
@@ -53,7 +53,7 @@ class Look:
     Attributes:
         path: the path.
         findings: what can be said of it at once.
-        line: who is there.
+        line: who is there, without those that may not be read.
     """
 
     path: str
@@ -87,8 +87,9 @@ async def look_at(client: Client, path: str) -> list[Look]:
         *judge_sequence(path, stat),
         *judge_families(path, line),
         *(_stranger(path, one) for one in strangers(names) if one.name not in known),
+        *(_unreadable(one) for one in line if isinstance(one, Unreadable)),
     ]
-    return [Look(path, findings, line)]
+    return [Look(path, findings, [one for one in line if isinstance(one, Contender)])]
 
 
 async def look_for_ghosts(client: Client, look: Look, sessions: Sessions) -> list[Finding]:
@@ -104,9 +105,13 @@ async def look_for_ghosts(client: Client, look: Look, sessions: Sessions) -> lis
     line: list[Contender] = []
     for one in look.line:
         if sessions.doubts(one.stat.ephemeral_owner):
-            stat = await client.exists(one.path)
-            if stat is None or stat.czxid != one.stat.czxid:
-                continue
+            try:
+                stat = await client.exists(one.path)
+            except NoAuthError:
+                pass  # it is there; no other znode gets the number in its name
+            else:
+                if stat is None or stat.czxid != one.stat.czxid:
+                    continue
         line.append(one)
     return list(judge_ghosts(look.path, line, sessions))
 
@@ -132,9 +137,9 @@ def judge_sequence(path: str, stat: Stat) -> Iterator[Finding]:
         yield Finding("line", Level.OK, text, "", details)
 
 
-def judge_families(path: str, line: Sequence[Contender]) -> Iterator[Finding]:
+def judge_families(path: str, line: Sequence[Contender | Unreadable]) -> Iterator[Finding]:
     """Whether all that are in a line exclude each other."""
-    first: dict[str, Contender] = {}
+    first: dict[str, Contender | Unreadable] = {}
     for one in line:
         first.setdefault(one.place.family, one)
     if len(first) > 1:
@@ -143,6 +148,12 @@ def judge_families(path: str, line: Sequence[Contender]) -> Iterator[Finding]:
         advice = "two of them may hold at once: give each recipe and library a path of its own"
         details = {"path": path, "families": sorted(first)}
         yield Finding("line", Level.FAIL, text, advice, details)
+
+
+def _unreadable(one: Unreadable) -> Finding:
+    text = f"{one.path}: may not be read: whose it is, and whether its session lives, is not told"
+    advice = "log in as somebody who may read it: --auth"
+    return Finding("ghost", Level.UNKNOWN, text, advice, {"path": one.path})
 
 
 def _stranger(path: str, one: Stranger) -> Finding:
