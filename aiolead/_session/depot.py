@@ -2,6 +2,17 @@
 
 What the client asks for itself goes first and is never counted: the renewals of the lease. Users'
 requests leave in the order of the calls, as many at a time as may be in flight; the others wait.
+
+A server answers the requests of a connection in order, and sends nothing unasked but events. What
+else it sends ends the connection, and decides what becomes of the requests in flight:
+
+    what comes                                       error                the requests in flight
+    bytes that cannot be decoded (a length, a        RemoteWireError      the oldest fails with that
+    header, a body, an event), an unknown xid                             error; the others as below
+    the answer to another request than the oldest    ConnectionLossError  reads are sent again,
+    one in flight, or to none                                             writes fail: UNKNOWN
+    an answer to a ping, to credentials or to        ConnectionLossError  the same
+    SetWatches that are not outstanding
 """
 
 from __future__ import annotations
@@ -11,6 +22,7 @@ from collections.abc import Callable, Collection
 from math import inf
 from typing import Generic, Protocol, TypeVar, cast
 
+from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_request
 from .._wire.refusal import server_error
@@ -124,6 +136,10 @@ class Call(Generic[T]):
         self._value: T | None = None
         self._error: AioleadError | None = None
         self._callbacks: list[Callable[[], object]] | None = None
+
+    def __str__(self) -> str:
+        name = _name(self.op)
+        return name if self.path is None else f"{name} {self.path}"
 
     @property
     def is_done(self) -> bool:
@@ -348,14 +364,16 @@ class Depot:
         """The call that an answer belongs to: always the oldest in flight. See `answered`.
 
         Raises:
-            RemoteWireError: the answer is to some other request. Nothing that comes after it on
-                this connection can be trusted.
+            ConnectionLossError: the answer is to another request, so the server has skipped one.
+                Nothing that comes after it on this connection can be trusted.
         """
         if not self._inflight:
-            raise RemoteWireError(f"an answer to request {xid}, where none was sent")
+            raise ConnectionLossError(f"the server answered request {xid}, but none was in flight")
         call = self._inflight[0]
         if call.xid != xid:
-            raise RemoteWireError(f"an answer to request {xid}, where {call.xid} was next")
+            raise ConnectionLossError(
+                f"the server skipped request {call.xid} ({call}): it answered request {xid} instead"
+            )
         return call
 
     def answered(self, now: float) -> None:
@@ -366,9 +384,10 @@ class Depot:
             self._window.answered(call.ahead, call.sent_at, now)
 
     def nonsense(self, error: AioleadError) -> None:
-        """What came was no answer to anything: the call that was to be answered fails.
+        """Bytes came that cannot be decoded: the call that was to be answered fails.
 
-        Sent again, it would most likely be answered alike, and cost the next connection, too.
+        They may have been its answer. Sent again, it would most likely be answered alike, and cost
+        the next connection, too.
         """
         if self._inflight:
             call = self._inflight.popleft()
@@ -440,6 +459,13 @@ class Depot:
             unsent = error()
             unsent.outcome = Outcome.NOT_APPLIED
             call.fail(unsent)
+
+
+def _name(op: int) -> str:
+    try:
+        return OpCode(op).name
+    except ValueError:
+        return f"operation {op}"
 
 
 def unreached(patience: float) -> ConnectionLossError:

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from .._wire.codes import (
     REFUSED_READ_ONLY,
+    RESERVED_XIDS,
     XID_AUTH,
     XID_EVENT,
     XID_PING,
@@ -37,6 +38,7 @@ from .._wire.requests import CloseSession
 from ..errors import (
     AioleadError,
     AuthFailedError,
+    ConnectionLossError,
     LocalWireError,
     LossReason,
     NotReadOnlyError,
@@ -336,7 +338,7 @@ class SessionMachine:
             AuthFailedError: the credentials were refused, for good: the link must be cut.
             SessionExpiredError, SessionMovedError: the session is over, or so the server says: the
                 link must be cut.
-            ConnectionLossError: the server does not set watches again: the link must be cut.
+            ConnectionLossError: watches are not set again, or an answer is out of order: the same.
         """
         if not self._linked:
             return  # bytes of a connection that was given up while they were on their way
@@ -443,8 +445,10 @@ class SessionMachine:
         elif xid == XID_AUTH and self.login.is_pending:
             self.login.answered(err)
             self._look_whether_served()
+        elif (what := RESERVED_XIDS.get(xid)) is not None:
+            raise ConnectionLossError(f"the server answered {what}, but none was outstanding")
         else:
-            raise RemoteWireError(f"an answer with the unexpected xid {xid}")
+            raise RemoteWireError(f"an answer with the unknown xid {xid}")
 
     def _answer(self, xid: int, zxid: int, err: int, frame: bytes, now: float) -> None:
         call = self._depot.awaiting(xid)

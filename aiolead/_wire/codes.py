@@ -10,6 +10,9 @@ XID_EVENT = -1
 XID_PING = -2
 XID_AUTH = -4
 XID_SET_WATCHES = -8
+RESERVED_XIDS = {XID_PING: "a ping", XID_AUTH: "credentials", XID_SET_WATCHES: "SetWatches"}
+"""What is answered under an xid of its own."""
+
 XID_SASL = 1
 """Of a SASL token: any that is positive will do, as no request is in flight during the login."""
 

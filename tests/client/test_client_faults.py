@@ -15,13 +15,13 @@ from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_l
 
 import aiolead
 from aiolead import CreateMode, EventType, SessionState
-from aiolead._wire.codes import XID_EVENT, OpCode
+from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
 from aiolead._wire.framing import frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.packets import encode_record, encode_reply
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
-from aiolead.errors import ConnectionLossError, RemoteWireError, SessionExpiredError
+from aiolead.errors import ConnectionLossError, Outcome, RemoteWireError, SessionExpiredError
 from aiolead.model import WatchEvent
 from aiolead.testing import EmbeddedServer, FaultProxy
 from aiolead.testing.ensemble import Ensemble
@@ -222,13 +222,61 @@ async def test_requests_that_wait_when_the_session_expires_fail() -> None:
         assert await client.exists("/a") is None
 
 
+# --- answers that are skipped -------------------------------------------------------------------
+
+
+async def test_a_server_that_skips_a_request_has_lost_its_connection() -> None:
+    """As real servers do that change hands: what was in flight is unknown, reads are sent again."""
+    skipped: list[int] = []
+
+    def answer(header: RequestHeader) -> bytes | None:
+        if header.op == OpCode.DELETE and not skipped:
+            skipped.append(header.xid)
+            return None
+        return usual(header)
+
+    async with FakeServer(answer) as fake, fake.connect() as client:
+        session_id = client.session_id
+        lost, behind = client.delete("/a"), client.delete("/b")
+        read = client.get("/c")
+        for write in (lost, behind):
+            with pytest.raises(ConnectionLossError) as raised:
+                await write
+            assert raised.value.outcome is Outcome.UNKNOWN
+        assert await read == (b"data", STAT)
+        assert (fake.connections, client.session_id) == (2, session_id)
+        assert await client.delete("/a") is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda h: encode_reply(ReplyHeader(h.xid + 1, 1 << 60, 0)),
+        lambda _: encode_reply(ReplyHeader(XID_PING, 1 << 60, 0)),
+    ],
+    ids=["another xid", "a ping that nobody sent"],
+)
+async def test_a_server_that_skips_every_request_is_tried_at_leisure(answer: Any) -> None:
+    async with FakeServer() as fake, fake.connect(session_timeout=20.0) as client:
+        fake.answer = answer
+        waiting = client.get("/a")
+        await anyio.sleep(0.5)
+        assert fake.connections <= 40
+        await eventually(lambda: fake.connections > 3, "it goes on trying")
+        assert not waiting.is_done
+        fake.answer = usual
+        with anyio.fail_after(PATIENCE):
+            assert (await waiting)[0] == b"data"
+        # The wild zxids in there were not believed.
+        assert all(request.last_zxid_seen <= 1 for request in fake.handshakes)
+
+
 # --- nonsense ----------------------------------------------------------------------------------
 
 NONSENSE: dict[str, Callable[[RequestHeader], bytes]] = {
     "too short": lambda _: frame(b"abc"),
     "too long": lambda _: (1 << 30).to_bytes(4, "big") + bytes(100),
     "negative length": lambda _: b"\xff\xff\xff\xf0" + bytes(100),
-    "another xid": lambda h: encode_reply(ReplyHeader(h.xid + 1, 1 << 60, 0)),
     "an xid of nobody": lambda _: encode_reply(ReplyHeader(-77, 1 << 60, 0)),
     "no body": lambda h: encode_reply(ReplyHeader(h.xid, 1 << 60, 0)),
     "half an event": lambda _: encode_reply(ReplyHeader(XID_EVENT, -1, 0)) + b"",

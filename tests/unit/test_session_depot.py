@@ -98,19 +98,20 @@ def test_answers_come_in_order() -> None:
 
 
 @pytest.mark.parametrize("xid", [2, 3, 99])
-def test_an_answer_to_another_request_is_not_the_protocol(xid: int) -> None:
+def test_an_answer_that_skips_a_request_is_a_lost_connection(xid: int) -> None:
     depot = depot_of()
     queued(depot, call(), call())
     take(depot, 0.0)
-    with pytest.raises(RemoteWireError, match=f"answer to request {xid}, where 1 was next"):
+    why = rf"skipped request 1 \(GET_DATA\): it answered request {xid} instead"
+    with pytest.raises(ConnectionLossError, match=why):
         depot.awaiting(xid)
     assert depot.inflight == 2
 
 
-def test_an_answer_where_nothing_was_asked_is_not_the_protocol() -> None:
+def test_an_answer_where_nothing_was_asked_is_a_lost_connection() -> None:
     depot = depot_of()
     queued(depot, call())
-    with pytest.raises(RemoteWireError, match="answer to request 1, where none was sent"):
+    with pytest.raises(ConnectionLossError, match="answered request 1, but none was in flight"):
         depot.awaiting(1)
 
 

@@ -13,6 +13,7 @@ from support.client_script import (
     START,
     STAT,
     Holder,
+    Packet,
     Script,
     Watcher,
     exists,
@@ -336,18 +337,63 @@ def test_a_caller_that_went_away_leaves_its_place_in_the_queue(script: Script) -
     assert kept.result().czxid == 1
 
 
-@pytest.mark.parametrize("xid", [2, 17, MAX_XID])
-def test_an_answer_out_of_order_ends_the_link(script: Script, xid: int) -> None:
-    first, second = get(script, "/a"), get(script, "/b")
+@pytest.mark.parametrize("xid", [2, 3, 17, MAX_XID])
+def test_an_answer_that_skips_a_request_is_a_lost_connection(script: Script, xid: int) -> None:
+    """Whatever was in flight is unknown, the request that was answered included."""
+    first, written, second = write(script, "/skipped"), write(script), get(script, "/b")
     script.sent()
-    with pytest.raises(RemoteWireError, match=f"answer to request {xid}, where 1 was next"):
+    why = rf"skipped request 1 \(SET_DATA /skipped\): it answered request {xid} instead"
+    with pytest.raises(ConnectionLossError, match=why):
         script.reply(xid, DATA, zxid=1 << 60)
-    assert isinstance(first.error(), RemoteWireError)
+    assert not any(call.is_done for call in (first, written, second))
     assert script.machine.last_zxid == 0
     script.lose_link()
+    for lost in (first, written):
+        assert isinstance(lost.error(), ConnectionLossError)
+        assert outcome_of(lost) is Outcome.UNKNOWN
     script.connect()
-    assert [packet.xid for packet in script.serve()] == [3]
+    assert [packet.xid for packet in script.serve()] == [4]
     assert second.result() == b"data"
+
+
+def test_a_read_that_was_skipped_is_sent_again_with_its_watch(script: Script) -> None:
+    watcher = Watcher(script)
+    skipped, answered = get(script, "/a", watcher.slot), get(script, "/b")
+    packets = script.sent()
+    with pytest.raises(ConnectionLossError, match=r"skipped request 1 \(GET_DATA /a\)"):
+        script.answer(packets[1])
+    script.lose_link()
+    script.connect()
+    assert [packet.op for packet in script.serve()] == [OpCode.GET_DATA, OpCode.GET_DATA]
+    assert skipped.result() == answered.result() == b"data"
+    assert watcher.slot.is_armed
+
+
+@pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
+def test_a_step_of_a_renewal_that_was_skipped_is_made_again_on_the_next_connection(
+    script: Script, step: OpCode
+) -> None:
+    holder = Holder(script, urgent=True)
+    script.tick()
+    skipped = _sent_up_to(script, step)
+    behind = get(script, "/b")
+    (packet,) = script.sent()
+    with pytest.raises(ConnectionLossError, match=f"skipped request {skipped.xid} "):
+        script.answer(packet)
+    script.lose_link()
+    script.connect()
+    script.advance(script.machine.timing.session_timeout, script.serve)
+    assert not holder.lost
+    assert behind.result() == b"data"
+
+
+def _sent_up_to(script: Script, op: OpCode) -> Packet:
+    """The first request of some kind, which is left unanswered; all before it are answered."""
+    while True:
+        for packet in script.sent():
+            if packet.op is op:
+                return packet
+            script.answer(packet)
 
 
 def test_xids_wrap(script: Script) -> None:
@@ -358,10 +404,28 @@ def test_xids_wrap(script: Script) -> None:
     assert all(call.is_done for call in calls)
 
 
-@pytest.mark.parametrize("xid", [0, -3, -5, XID_PING, XID_AUTH, XID_SET_WATCHES])
-def test_an_answer_that_nobody_asked_for_ends_the_link(script: Script, xid: int) -> None:
-    with pytest.raises(RemoteWireError, match=f"unexpected xid {xid}"):
+@pytest.mark.parametrize("xid", [0, -3, -5])
+def test_an_xid_that_the_protocol_does_not_have_is_nonsense(script: Script, xid: int) -> None:
+    with pytest.raises(RemoteWireError, match=f"unknown xid {xid}"):
         script.reply(xid)
+
+
+@pytest.mark.parametrize(
+    ("xid", "what"),
+    [(XID_PING, "a ping"), (XID_AUTH, "credentials"), (XID_SET_WATCHES, "SetWatches")],
+)
+def test_an_answer_that_nobody_asked_for_is_a_lost_connection(
+    script: Script, xid: int, what: str
+) -> None:
+    read, written = get(script, "/a"), write(script)
+    script.sent()
+    with pytest.raises(ConnectionLossError, match=f"answered {what}, but none was outstanding"):
+        script.reply(xid)
+    script.lose_link()
+    assert outcome_of(written) is Outcome.UNKNOWN
+    script.connect()
+    script.serve()
+    assert read.result() == b"data"
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,28 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        number="21b",
+        name="a-skipped-answer-is-nonsense",
+        wrong="A server that skips a request has sent bytes that cannot be decoded: the request "
+        "fails with an error that no caller rides out.",
+        seen_in="aiolead, at first; kazoo: its connection thread ends (xids do not match)",
+        changes=(
+            Change(
+                "_session/depot.py",
+                """
+                if call.xid != xid:
+                    raise ConnectionLossError(
+                """,
+                """
+                if call.xid != xid:
+                    raise RemoteWireError(
+                """,
+            ),
+        ),
+        tests=("tests/client/test_client_faults.py", *ASYNCIO),
+        simulated=False,
+    ),
+    Mutant(
         number="22",
         name="half-a-frame-outlives-its-connection",
         wrong="Bytes that an old connection left behind are taken for the beginning of what the "
