@@ -193,6 +193,10 @@ class Supervisor:
             self._wakes_at = inf
             why = machine.tick(clock())
             if why is not None:
+                # Where the process has stood still, answers may wait to be read: they count.
+                await anyio.lowlevel.checkpoint()
+                why = machine.tick(clock())
+            if why is not None:
                 self._cut(LinkEnded(why))
             self._on_output()
             due = machine.next_deadline()

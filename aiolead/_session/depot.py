@@ -262,6 +262,11 @@ class Depot:
         return len(self._inflight)
 
     @property
+    def oldest(self) -> Call[object] | None:
+        """The request that was sent first, of those that are not answered yet."""
+        return self._inflight[0] if self._inflight else None
+
+    @property
     def queued(self) -> int:
         """How many wait to be sent."""
         return len(self._queue) + len(self._express)

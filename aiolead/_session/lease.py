@@ -286,12 +286,19 @@ class LeaseBook:
         self._next_beat = -inf if retry else now + self._timing.renew_every
         self._changed()
 
-    def short_at(self) -> float:
-        """When an unanswered renewal means that our server should be given up; maybe never."""
-        if not self._unanswered or any(held.surrender for held in self._settled):
+    def short_at(self, *, can_move: bool) -> float:
+        """When an unanswered renewal means that our connection should be given up; maybe never.
+
+        Args:
+            can_move: whether there is another server. Where there is none, a new connection still
+                helps if the renewal was lost, and costs what is in flight: it is the last resort.
+        """
+        waits = self._unanswered and self.is_held
+        if not waits or any(held.surrender for held in self._settled):
             # Who surrenders with the link gains nothing by giving it up.
             return inf
-        return max(self.deadline - self._timing.short_lease, self._wait_until)
+        left = self._timing.short_lease if can_move else self._timing.enough_lease
+        return max(self.deadline - left, self._wait_until)
 
     # --- losing --------------------------------------------------------------------------------
 

@@ -104,7 +104,7 @@ class Login:
         ended: Callable[[], AioleadError],
     ) -> None:
         self._entries = {entry: _Entry(entry) for entry in auth}
-        self._presented: deque[_Entry] = deque()
+        self._presented: deque[tuple[_Entry, float]] = deque()  # with the time
         self._on_challenge = on_challenge
         self._exchange: Exchange | None = None
         self._send = send
@@ -178,16 +178,16 @@ class Login:
         call.queued_at = now
         entry.waiting.append(call)
         if self._is_open:
-            self._present(entry)
+            self._present(entry, now)
 
-    def present_all(self) -> None:
+    def present_all(self, now: float) -> None:
         """To a server on a new connection."""
         self._is_open = True
         for entry in self._entries.values():
-            self._present(entry)
+            self._present(entry, now)
 
-    def _present(self, entry: _Entry) -> None:
-        self._presented.append(entry)
+    def _present(self, entry: _Entry, now: float) -> None:
+        self._presented.append((entry, now))
         body = encode_body(AuthPacket(entry.auth.scheme, entry.auth.credential))
         self._send(encode_request(XID_AUTH, OpCode.AUTH, body))
 
@@ -196,13 +196,18 @@ class Login:
         """Whether the server owes an answer."""
         return bool(self._presented)
 
+    @property
+    def presented_at(self) -> float:
+        """When the oldest of those was sent that are not answered; there must be one."""
+        return self._presented[0][1]
+
     def answered(self, err: int) -> None:
         """Takes the answer to the oldest packet.
 
         Raises:
             AuthFailedError: the credentials were refused.
         """
-        entry = self._presented.popleft()
+        entry, _ = self._presented.popleft()
         if err:
             raise AuthFailedError(REFUSED)
         waiting, entry.waiting = entry.waiting, []

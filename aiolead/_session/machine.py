@@ -52,15 +52,13 @@ from .lease import LeaseBook
 from .ledger import Ledger
 from .login import Login
 from .renewals import Renewals
+from .silence import Silence
 from .states import SERVED, Trigger, after, why_over
 from .timing import Timing
 from .watches import WatchRegistry
 from .window import Window
 
 T = TypeVar("T")
-
-EVENT = XID_EVENT.to_bytes(4, "big", signed=True)
-"""What the frame of an event begins with."""
 
 HEADER = 8
 """Bytes of a request's header, which count towards the packet limit."""
@@ -111,9 +109,8 @@ class SessionMachine:
         self.last_zxid: int = 0
         self.last_contact: float = -inf
         """When the servers were last heard of."""
-        self._last_answer = -inf
         self.can_move = False
-        """Whether there is another server to go to, so that it is worth giving one up."""
+        """Whether there is another server to go to, so that it is worth giving one up early."""
         self._password = b""
         self._asked_timeout = session_timeout
         self.login: Login = Login(auth, on_challenge, self._send, self._introduce, self.ended)
@@ -139,6 +136,7 @@ class SessionMachine:
         self.watches: WatchRegistry = WatchRegistry(self._ask, lambda: self.last_zxid)
         self._window = Window(max_in_flight, self.timing.prompt)
         self._depot = Depot(self._window, max_queued)
+        self._silence = Silence(self._depot, self.watches, self.login)
         self._renewals = Renewals(self.leases, self._depot, lambda: self.last_contact, on_output)
         self._reset_link()
 
@@ -295,7 +293,7 @@ class SessionMachine:
         """
         if self.state not in (SessionState.CONNECTED, SessionState.SUSPENDED):
             return -inf
-        return min(self._last_answer, self.leases.confirmed_at)
+        return min(self._silence.last_answer, self.leases.confirmed_at)
 
     @property
     def is_resuming(self) -> bool:
@@ -359,8 +357,8 @@ class SessionMachine:
         except AuthFailedError as error:
             self.refuse_login(error)
             raise
-        if self._frames.buffered and len(begun := self._frames.begun) == 4 and begun != EVENT:
-            self._last_answer = now  # which may be a long one, on a slow link
+        if self._frames.buffered:
+            self._silence.begun(self._frames.begun, now)
         if self.leases.observer is not None:
             self.leases.observer.proof_moved()
 
@@ -417,9 +415,10 @@ class SessionMachine:
     def _introduce(self, now: float) -> None:
         """The server knows the session: on with all that it has to know besides."""
         self._established = True
-        self._established_at = self._last_answer = now
+        self._established_at = now
+        self._silence.opened(now)
         # Credentials go before watches: what they may see depends on them.
-        self.login.present_all()
+        self.login.present_all(now)
         for request in self.watches.rearm(self.last_zxid, self._max_request - HEADER):
             body = encode_body(request)
             self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
@@ -429,17 +428,17 @@ class SessionMachine:
 
     def _packet(self, frame: bytes, now: float) -> None:
         xid, zxid, err = read_header(frame)
+        self._silence.answered(xid, now)
         if xid > 0:
-            self._last_answer = now
             self._answer(xid, zxid, err, frame, now)
             return
         if xid == XID_EVENT:
-            # No sign of life: they still come where nothing of ours arrives any more.
             self._event(WatcherEvent.read(Reader(frame, HEADER_SIZE)), zxid)
             return
-        self._last_answer = now
         if xid == XID_PING and self._pings:
-            self._ledger.answered(self._pings.popleft(), now, proof=False, led=False)
+            sent = self._pings.popleft()
+            self._silence.pinged(sent, now)
+            self._ledger.answered(sent, now, proof=False, led=False)
         elif xid == XID_SET_WATCHES and self.watches.unanswered:
             self.watches.rearmed(err)
         elif xid == XID_AUTH and self.login.is_pending:
@@ -546,13 +545,12 @@ class SessionMachine:
         return self._last_sent + self.timing.ping_after
 
     def _silent_due(self) -> float:
-        return self._last_answer + self.timing.silent_after
+        return self._silence.since + self.timing.silent_after
 
     def _cut_due(self) -> float:
-        if not self.can_move:
-            return inf
         # Not before the connection has had its chance.
-        return max(self.leases.short_at(), self._established_at + self.timing.renew_every)
+        short_at = self.leases.short_at(can_move=self.can_move)
+        return max(short_at, self._established_at + self.timing.renew_every)
 
     def tick(self, now: float) -> str | None:
         """Does what is due.
@@ -571,7 +569,7 @@ class SessionMachine:
                 return "the server does not answer the handshake, and a request has waited for long"
             return None
         if now >= self._silent_due():
-            return f"the server has answered nothing for {self.timing.silent_after:g} seconds"
+            return self._silence.reason(self.timing.silent_after)
         if now >= self._cut_due():
             return "the server does not confirm the lease"
         if now >= self.leases.renewal_due():

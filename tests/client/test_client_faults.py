@@ -12,6 +12,7 @@ from conftest import ServerUnderTest
 from support.client_fake import STAT, FakeServer, usual
 from support.raw import RawClient
 from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_link
+from support.swallow import Swallower
 
 import aiolead
 from aiolead import CreateMode, EventType, SessionState
@@ -21,7 +22,13 @@ from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.packets import encode_record, encode_reply
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
-from aiolead.errors import ConnectionLossError, Outcome, RemoteWireError, SessionExpiredError
+from aiolead.errors import (
+    ConnectionLossError,
+    LossReason,
+    Outcome,
+    RemoteWireError,
+    SessionExpiredError,
+)
 from aiolead.model import WatchEvent
 from aiolead.testing import EmbeddedServer, FaultProxy
 from aiolead.testing.ensemble import Ensemble
@@ -31,11 +38,12 @@ S = SessionState
 
 @asynccontextmanager
 async def through_proxy(
-    server: ServerUnderTest, **options: Any
+    server: ServerUnderTest, swallower: Swallower | None = None, **options: Any
 ) -> AsyncIterator[tuple[FaultProxy, aiolead.Client]]:
     """A client of the first server, and what is between them."""
     host, _, port = server.hosts.split(",")[0].rpartition(":")
-    async with FaultProxy(host, int(port)) as proxy:
+    tap = None if swallower is None else swallower.tap
+    async with FaultProxy(host, int(port), tap=tap) as proxy:
         target = proxy.connect_string + server.chroot
         async with aiolead.connect(target, **{"session_timeout": SESSION, **options}) as client:
             yield proxy, client
@@ -269,6 +277,55 @@ async def test_a_server_that_skips_every_request_is_tried_at_leisure(answer: Any
             assert (await waiting)[0] == b"data"
         # The wild zxids in there were not believed.
         assert all(request.last_zxid_seen <= 1 for request in fake.handshakes)
+
+
+@pytest.mark.parametrize("is_followed", [True, False], ids=["followed", "last"])
+@pytest.mark.parametrize("op", [OpCode.DELETE, OpCode.GET_DATA])
+async def test_a_request_that_is_swallowed_costs_its_connection(
+    server: ServerUnderTest, op: OpCode, is_followed: bool
+) -> None:
+    """Also where nothing follows, and the server answers pings: then it is the request's age."""
+    swallower = Swallower()
+    options = {"session_timeout": SESSION if is_followed else 2.0}
+    async with through_proxy(server, swallower, **options) as (proxy, client):
+        session_id = client.session_id
+        await client.create("/a", b"data")
+        watch = client.make_watch()
+        swallower.swallow(op)
+        lost = client.delete("/a") if op is OpCode.DELETE else client.get("/a", watch=watch)
+        with anyio.fail_after(PATIENCE):
+            if is_followed:
+                assert await client.exists("/a") is not None
+            if op is OpCode.DELETE:
+                with pytest.raises(ConnectionLossError) as raised:
+                    await lost
+                assert raised.value.outcome is Outcome.UNKNOWN
+                await client.delete("/a")
+            else:
+                assert (await lost)[0] == b"data"
+                await client.delete("/a")
+                assert (await watch.wait()).type is EventType.DELETED
+        assert (swallower.swallowed, proxy.connections) == (1, 2)
+        assert client.session_id == session_id
+
+
+@pytest.mark.parametrize("step", [OpCode.MULTI, OpCode.SYNC])
+async def test_a_renewal_that_is_swallowed_costs_no_hold(
+    server: ServerUnderTest, step: OpCode
+) -> None:
+    """With one server, which answers everything else."""
+    swallower = Swallower()
+    async with through_proxy(server, swallower, session_timeout=2.0) as (proxy, client):
+        lost: list[LossReason] = []
+        await client.create("/held", mode=CreateMode.EPHEMERAL)
+        hold = client.lease.hold("/held", lost.append, urgent=True)
+        await eventually(lambda: client.statistics().renewals >= 2, "it is renewed")
+        swallower.swallow(step)
+        await eventually(lambda: swallower.swallowed == 1, "a step of a renewal was swallowed")
+        before = client.statistics().renewals
+        await eventually(lambda: client.statistics().renewals >= before + 2, "it goes on")
+        assert (lost, proxy.connections) == ([], 2)
+        hold.release()
 
 
 # --- nonsense ----------------------------------------------------------------------------------

@@ -59,23 +59,25 @@ def test_no_renewal_leaves_while_the_one_before_is_unconfirmed(script: Script) -
     assert renewals(script.advance(TIMEOUT, serve=lambda: None) or script.sent()) == []
 
 
-@pytest.mark.parametrize("can_move", [True, False])
+@pytest.mark.parametrize(("can_move", "left"), [(True, 1.6), (False, 1.0)])
 def test_a_server_that_confirms_nothing_is_given_up_in_the_second_step_too(
-    script: Script, can_move: bool
+    script: Script, can_move: bool, left: float
 ) -> None:
     script.machine.can_move = can_move
     holder = Holder(script, urgent=True)
+    for _ in range(3):
+        renew(script)
     script.answer(next_renewal(script))
     (sync,) = script.sent()
-    end = START + TIMEOUT - MARGIN
+    end = script.machine.leases.deadline
+    while script.now < end - left - 0.2:
+        pass_time(script)
+    assert script.cuts == []
     while script.now < end - 0.1 and not script.cuts:
         pass_time(script)
-    assert script.cuts == (["the server does not confirm the lease"] if can_move else [])
-    if can_move:
-        assert end - 2.1 < script.now < end - 1.9
-    else:
-        script.answer(sync)
-        next_renewal(script, 0.0)
+    assert script.cuts == ["the server does not confirm the lease"]
+    assert end - left - 0.1 < script.now < end - left + 0.1
+    assert sync.op is OpCode.SYNC
     assert holder.lost == []
 
 

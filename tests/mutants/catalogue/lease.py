@@ -138,8 +138,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._ledger.answered(self._pings.popleft(), now, proof=False, led=False)",
-                "self._ledger.answered(self._pings.popleft(), now, proof=True, led=True)",
+                "self._ledger.answered(sent, now, proof=False, led=False)",
+                "self._ledger.answered(sent, now, proof=True, led=True)",
             ),
         ),
         tests=("tests/unit/test_session_lease.py",),
@@ -153,8 +153,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._ledger.answered(self._pings.popleft(), now, proof=False, led=False)",
-                "self._ledger.answered(self._pings.popleft(), now, proof=True, led=True)",
+                "self._ledger.answered(sent, now, proof=False, led=False)",
+                "self._ledger.answered(sent, now, proof=True, led=True)",
             ),
             NO_RENEWAL,
         ),
@@ -443,14 +443,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                """
-                if not self.can_move:
-                    return inf
-                """,
-                """
-                if self.can_move or not self.can_move:
-                    return inf
-                """,
+                "short_at = self.leases.short_at(can_move=self.can_move)",
+                "short_at = inf",
             ),
         ),
         tests=("tests/unit/test_session_lease.py",),

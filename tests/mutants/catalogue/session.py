@@ -342,8 +342,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "return self._last_answer + self.timing.silent_after",
-                "return self._last_answer + 1e9",
+                "return self._silence.since + self.timing.silent_after",
+                "return self._silence.since + 1e9",
             ),
         ),
     ),
@@ -355,11 +355,26 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "return self._last_answer + self.timing.silent_after",
+                "return self._silence.since + self.timing.silent_after",
                 "return self.last_contact + self.timing.silent_after",
             ),
         ),
         tests=("tests/unit/test_session_life.py",),
+    ),
+    Mutant(
+        number="65c",
+        name="answered-pings-are-enough",
+        wrong="A connection is kept for as long as pings are answered, although a request that was "
+        "sent before them is not.",
+        changes=(
+            Change(
+                "_session/silence.py",
+                "return min(self.last_answer, self._oldest()[0])",
+                "return self.last_answer",
+            ),
+        ),
+        tests=("tests/unit/test_session_silence.py",),
+        simulated=False,
     ),
     Mutant(
         number="66",
