@@ -26,6 +26,7 @@ from aiolead._wire.jute import Reader, Writer
 from aiolead.errors import (
     AioleadError,
     AuthFailedError,
+    ConnectionLossError,
     RemoteWireError,
     SessionExpiredError,
     SessionMovedError,
@@ -37,7 +38,13 @@ from aiolead.testing._server.settings import Settings
 LIMIT = 1 << 16
 """The largest frame that the targets accept, in bytes."""
 
-ALLOWED = (RemoteWireError, AuthFailedError, SessionExpiredError, SessionMovedError)
+ALLOWED = (
+    RemoteWireError,
+    ConnectionLossError,
+    AuthFailedError,
+    SessionExpiredError,
+    SessionMovedError,
+)
 """What bytes may make a session machine raise; the link is cut then."""
 
 
