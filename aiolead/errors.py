@@ -157,11 +157,21 @@ class LossReason(enum.Enum):
 
     EXPIRED = "the session expired"
     UNCONFIRMED = "the lease ran out before the quorum confirmed it"
+    DISCONNECTED = "the connection was lost, and the hold does not outlast it"
+    REFUSED = "the servers refused to confirm the znode"
     DELETED = "the znode was deleted by somebody else"
     CLOSED = "the client was closed"
 
     def __str__(self) -> str:
         return self.value
+
+    @property
+    def znode_remains(self) -> bool:
+        """Whether the znode is still there, as far as is known: nobody else holds it yet."""
+        return self in _ZNODE_REMAINS
+
+
+_ZNODE_REMAINS = (LossReason.UNCONFIRMED, LossReason.DISCONNECTED, LossReason.REFUSED)
 
 
 # --- the caller's mistakes ---------------------------------------------------------------------
@@ -321,6 +331,8 @@ class AcquireTimeout(CoordinationError, TimeoutError):
 _BLAME_FOR_LOSS = {
     LossReason.EXPIRED: Blame.NETWORK,
     LossReason.UNCONFIRMED: Blame.NETWORK,
+    LossReason.DISCONNECTED: Blame.NETWORK,
+    LossReason.REFUSED: Blame.SERVER,
     LossReason.DELETED: Blame.RIVAL,
     LossReason.CLOSED: Blame.CALLER,
 }

@@ -193,7 +193,7 @@ class Tenure:
     def _is_gone(self) -> bool:
         """Whether our znode is known to be gone, or going: not so if only the lease ran out."""
         given_up = self._resigned or self._released
-        return given_up or self._loss not in (None, LossReason.UNCONFIRMED)
+        return given_up or not (self._loss is None or self._loss.znode_remains)
 
     async def resign(self) -> None:
         """Gives it up before the body has ended. The body goes on, but holds nothing any more.

@@ -280,10 +280,10 @@ class LeaseBook:
         if self.on_renewed is not None:
             self.on_renewed(self._took, self.deadline - now)
 
-    def refused(self, now: float, *, retry: bool) -> None:
-        """The renewal was refused: the next one leaves at once, or after a while."""
+    def refused(self, now: float, *, at_once: bool) -> None:
+        """The renewal was refused: the next one leaves at once, or after a pause."""
         self._unanswered = False
-        self._next_beat = -inf if retry else now + self._timing.renew_every
+        self._next_beat = -inf if at_once else now + self._timing.refused_pause
         self._changed()
 
     def short_at(self, *, can_move: bool) -> float:
@@ -321,4 +321,4 @@ class LeaseBook:
         self._took = 0.0
         self._next_beat = -inf
         for held in [held for held in (*self._settled, *self._fresh) if held.surrender]:
-            held.lose(LossReason.UNCONFIRMED)
+            held.lose(LossReason.DISCONNECTED)

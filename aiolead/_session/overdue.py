@@ -103,7 +103,7 @@ class Overdue:
     def lost(self, held: HeldZnode, reason: LossReason) -> None:
         """From now on its time stands: what is proven later is not about this hold any more."""
         at = self._machine.leases.given_away_at
-        if reason is not LossReason.UNCONFIRMED:
+        if not reason.znode_remains:
             # Given away already, or as soon as the client is closed. Its body was told just now.
             at = min(at, self._clock() + self._machine.timing.wind_down)
         self._holds[held] = replace(self._holds[held], reason=reason, given_away_at=at)

@@ -1,6 +1,13 @@
 """How what is held is confirmed: a transaction, and then a `sync` that makes it count.
 
-Why it takes both, and what they prove, is said in `ledger`; when they leave, in `lease`.
+Why it takes both, and what they prove, is said in `ledger`; when they leave, in `lease`. What a
+refusal means:
+
+    what was refused, and why               which hold ends   the next renewal leaves
+    one check: NoNode                       its own: DELETED  at once, with the others
+    one check: any other error, as NoAuth   its own: REFUSED  at once, with the others
+    the transaction, or the sync            none              after a pause, while the lease lasts
+    either, with the connection             none              on the next connection
 """
 
 from __future__ import annotations
@@ -66,10 +73,12 @@ class Renewals:
             self._leases.committed(now)
             self._confirm(call.sent_at, now, holds[0].path)
             return
-        gone = isinstance(error, TransactionError) and isinstance(error.cause, NoNodeError)
-        self._leases.refused(now, retry=gone)
-        if isinstance(error, TransactionError) and gone:
-            holds[error.index].lose(LossReason.DELETED)
+        if not isinstance(error, TransactionError):
+            self._leases.refused(now, at_once=False)
+            return
+        self._leases.refused(now, at_once=True)
+        is_gone = isinstance(error.cause, NoNodeError)
+        holds[error.index].lose(LossReason.DELETED if is_gone else LossReason.REFUSED)
 
     def _confirm(self, sent: float, answered: float, path: str) -> None:
         """The second step, whose answer makes the first one count."""
@@ -82,7 +91,7 @@ class Renewals:
             if call.error() is None:
                 self._leases.renewed(sent, answered, self._now())
             else:
-                self._leases.refused(self._now(), retry=False)
+                self._leases.refused(self._now(), at_once=False)
 
         call.add_done_callback(confirmed)
         self._depot.enqueue_first(call, answered)

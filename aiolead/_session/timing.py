@@ -60,6 +60,11 @@ class Timing:
         return self.session_timeout / 4
 
     @property
+    def refused_pause(self) -> float:
+        """How long a renewal waits after one that the servers refused as a whole."""
+        return self.enough_lease / 4
+
+    @property
     def settle(self) -> float:
         """How old a hold that is not urgent gets before it is renewed for the first time."""
         return min(0.1, self.session_timeout / 16)

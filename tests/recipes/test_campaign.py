@@ -195,7 +195,7 @@ async def test_surrendering_with_the_link() -> None:
             with_and_without = [F, L, X, F, L], [F, L, S, X, F, L]
             await eventually(lambda: recorder.phases in with_and_without, "leads again")
             lost, second = recorder.states[-3], recorder.states[-1]
-            assert lost.reason is LossReason.UNCONFIRMED
+            assert lost.reason is LossReason.DISCONNECTED
             assert first.term is not None
             assert second.term is not None
             assert second.term.token > first.term.token

@@ -365,7 +365,7 @@ async def surrendering_holder(arena: Arena, line: str) -> None:
     await b.waiting()
     a.proxy.reset()
     await a.beaten()
-    assert a.losses == [LossReason.UNCONFIRMED]
+    assert a.losses == [LossReason.DISCONNECTED]
     assert not a.tenure.is_held
     await b.holding()
 

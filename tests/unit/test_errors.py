@@ -200,6 +200,8 @@ def test_a_lost_connection_leaves_the_outcome_open_unless_told_better() -> None:
     [
         (LossReason.EXPIRED, NETWORK, True),
         (LossReason.UNCONFIRMED, NETWORK, False),
+        (LossReason.DISCONNECTED, NETWORK, False),
+        (LossReason.REFUSED, SERVER, False),
         (LossReason.DELETED, RIVAL, False),
         (LossReason.CLOSED, CALLER, True),
     ],

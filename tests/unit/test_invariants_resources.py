@@ -185,6 +185,8 @@ def test_those_are_all_situations_of_a_phase() -> None:
         "ran out of time in line",
         "resigned",
         "stepped down as the client was closed",
+        "stepped down as the connection was lost",
+        "stepped down as the servers refused to confirm the znode",
         "stepped down as the session expired",
         "stepped down as the znode was deleted",
         "stepped down by the clock",

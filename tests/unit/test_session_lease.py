@@ -24,7 +24,13 @@ from support.client_script import (
 
 from aiolead._session.renewals import MOST_CHECKS
 from aiolead._wire.codes import OpCode
-from aiolead.errors import LossReason, NoAuthError, SessionExpiredError
+from aiolead.errors import (
+    LossReason,
+    NoAuthError,
+    RequestTimeoutError,
+    SessionExpiredError,
+    ThrottledOpError,
+)
 from aiolead.model import EventType
 
 # A session of 8 s: renewals every 2 s, half a tick of 2 s, 0.8 s to stop in.
@@ -335,26 +341,60 @@ def test_a_znode_that_its_holder_has_just_let_go_of_bothers_nobody(script: Scrip
 
 
 @pytest.mark.parametrize("code", [NoAuthError.code, -103, -777])
-@pytest.mark.parametrize("whole", [True, False])
+def test_a_hold_whose_check_is_refused_is_lost_alone_and_the_others_renewed_at_once(
+    script: Script, code: int
+) -> None:
+    """As by an ACL without READ: nobody can ever confirm that one."""
+    holders = {name: Holder(script, f"/{name}", urgent=True) for name in "abc"}
+    packet = next_renewal(script)
+    script.now += 0.25
+    script.refuse(packet, 1, code)
+    assert {name: holder.lost for name, holder in holders.items()} == {
+        "a": [], "b": [(LossReason.REFUSED, START + 0.25)], "c": [],
+    }  # fmt: skip
+    again = renew(script)
+    assert again.sent == packet.sent + 0.25
+    assert sorted(again.checks) == ["/a", "/c"]
+    script.advance(TIMEOUT * 2, script.serve)
+    assert holders["a"].lost == holders["c"].lost == []
+
+
+OVERLOADED = [ThrottledOpError.code, RequestTimeoutError.code, -7, NoAuthError.code, -777]
+
+
+@pytest.mark.parametrize("code", OVERLOADED)
 def test_any_other_refusal_is_tried_again_after_a_while_until_the_lease_is_over(
-    script: Script, code: int, whole: bool
+    script: Script, code: int
 ) -> None:
     holder = Holder(script, urgent=True)
     packets: list[Packet] = []
 
     def refuse() -> None:
         for packet in script.sent():
-            if packet.op is OpCode.MULTI and whole:
-                script.answer(packet, err=code)
-            elif packet.op is OpCode.MULTI:
-                script.refuse(packet, 0, code)
-            else:
-                script.answer(packet)
+            script.answer(packet, err=code if packet.op is OpCode.MULTI else 0)
             packets.append(packet)
 
     script.advance(20.0, serve=refuse)
-    assert [packet.sent - START for packet in renewals(packets)] == [0.0, 2.0, 4.0, 6.0]
+    pause = TIMEOUT / 32
+    assert [packet.sent - START for packet in renewals(packets)] == [n * pause for n in range(29)]
     assert holder.lost == [(LossReason.UNCONFIRMED, pytest.approx(START + TIMEOUT - MARGIN))]
+
+
+@pytest.mark.parametrize("code", OVERLOADED)
+def test_a_server_that_was_overloaded_for_a_while_costs_no_hold(script: Script, code: int) -> None:
+    holder = Holder(script, urgent=True)
+    for _ in range(3):
+        renew(script)
+    until = script.machine.leases.deadline - TIMEOUT / 16
+
+    def refuse() -> None:
+        while packets := script.sent():
+            for packet in packets:
+                is_refused = packet.op is OpCode.MULTI and script.now < until
+                script.answer(packet, err=code if is_refused else 0)
+
+    script.advance(TIMEOUT, serve=refuse)
+    assert holder.lost == []
 
 
 # --- the link ----------------------------------------------------------------------------------
@@ -400,7 +440,7 @@ def test_surrender_ends_with_the_link_and_others_ride_it_out(script: Script) -> 
     script.now += 1.0
     script.lose_link()
     assert rides.lost == []
-    assert gives_up.lost == settled.lost == [(LossReason.UNCONFIRMED, START + 1.0)]
+    assert gives_up.lost == settled.lost == [(LossReason.DISCONNECTED, START + 1.0)]
 
 
 @pytest.mark.parametrize("linked", [True, False])

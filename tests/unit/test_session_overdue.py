@@ -8,10 +8,10 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.client_script import START, Holder, Script, write
+from support.client_script import START, Holder, Script, next_renewal, write
 
 from aiolead._session.overdue import Overdue, Watched
-from aiolead.errors import LossReason, SessionExpiredError
+from aiolead.errors import LossReason, NoAuthError, SessionExpiredError
 
 # A session of 8 s: its creation proves it until START + 8; 0.8 s to stop in.
 DRIFT = 0.008
@@ -169,7 +169,15 @@ def test_a_hold_that_was_surrendered_early_has_until_it_is_given_away(watch: Wat
     holder = Holder(watch.script, surrender=True)
     watch.script.now += 1.0
     watch.script.lose_link()
-    assert holder.reasons == [LossReason.UNCONFIRMED]
+    assert holder.reasons == [LossReason.DISCONNECTED]
+    assert watch.next_look() == pytest.approx(STOP)
+
+
+def test_a_hold_whose_znode_is_not_confirmed_has_until_it_is_given_away(watch: Watch) -> None:
+    """Its znode is there, and nobody takes over while it is."""
+    holder = Holder(watch.script, urgent=True)
+    watch.script.refuse(next_renewal(watch.script), 0, NoAuthError.code)
+    assert holder.reasons == [LossReason.REFUSED]
     assert watch.next_look() == pytest.approx(STOP)
 
 

@@ -122,9 +122,9 @@ async def a_hold_outlives_a_link(stage: Stage) -> None:
     )
     stage.proxy.reset()
     await stage.eventually(lambda: SessionState.CONNECTED.value in told, "the next connection")
-    true("given: UNCONFIRMED" in told, "the one that was to be surrendered is lost")
+    true("given: DISCONNECTED" in told, "the one that was to be surrendered is lost")
     true(
-        told.index("given: UNCONFIRMED") < told.index(SessionState.CONNECTED.value),
+        told.index("given: DISCONNECTED") < told.index(SessionState.CONNECTED.value),
         "it is lost before there is another link",
     )
     before = _renewals(stage)

@@ -38,6 +38,8 @@ from .reading import wholes
 _STEPPED = {
     LossReason.UNCONFIRMED.value: "stepped down by the clock",
     LossReason.EXPIRED.value: "stepped down as the session expired",
+    LossReason.DISCONNECTED.value: "stepped down as the connection was lost",
+    LossReason.REFUSED.value: "stepped down as the servers refused to confirm the znode",
     LossReason.DELETED.value: "stepped down as the znode was deleted",
     LossReason.CLOSED.value: "stepped down as the client was closed",
     RESIGNED: "resigned",

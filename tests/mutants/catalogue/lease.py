@@ -367,11 +367,36 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/renewals.py",
-                "if isinstance(error, TransactionError) and gone:",
-                "if not isinstance(error, Exception):",
+                """
+                self._leases.refused(now, at_once=True)
+                is_gone = isinstance(error.cause, NoNodeError)
+                """,
+                """
+                is_gone = isinstance(error.cause, NoNodeError)
+                self._leases.refused(now, at_once=not is_gone)
+                if is_gone:
+                    return
+                """,
             ),
         ),
         tests=("tests/unit/test_session_lease.py",),
+    ),
+    Mutant(
+        number="25c",
+        name="one-unreadable-znode-ends-every-hold",
+        wrong="A renewal of which one check is refused (NoAuth) counts as refused for all holds, "
+        "until the lease runs out.",
+        seen_in="aiolead, at first",
+        changes=(
+            Change(
+                "_session/renewals.py",
+                "if not isinstance(error, TransactionError):",
+                "if not (isinstance(error, TransactionError) "
+                "and isinstance(error.cause, NoNodeError)):",
+            ),
+        ),
+        tests=("tests/unit/test_session_lease.py",),
+        simulated=False,
     ),
     Mutant(
         number="25b",
@@ -382,8 +407,16 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/renewals.py",
-                "if isinstance(error, TransactionError) and gone:",
-                "if not isinstance(error, Exception):",
+                """
+                self._leases.refused(now, at_once=True)
+                is_gone = isinstance(error.cause, NoNodeError)
+                """,
+                """
+                is_gone = isinstance(error.cause, NoNodeError)
+                self._leases.refused(now, at_once=not is_gone)
+                if is_gone:
+                    return
+                """,
             ),
             Change(
                 "_recipes/place.py",
