@@ -16,7 +16,7 @@ from .._wire.codes import OpCode
 from ..errors import UsageError
 from ..paths import format_host
 from ._proxy.engine import Engine
-from ._proxy.tap import Direction, How, Rule, Tap
+from ._proxy.tap import Direction, How, Loss, Rule, Tap
 from ._proxy.thread import LoopThread
 from .launch import LOOPBACK
 
@@ -318,25 +318,31 @@ class FaultProxy:
 
     # --- faults of messages --------------------------------------------------------------------
 
-    def drop_request(self, op: _Ops, count: int = 1, how: How = "reset") -> None:
-        """Loses a request: the server never sees it, and the connection ends there.
+    def drop_request(
+        self, op: _Ops, count: int = 1, how: Loss = "reset", *, after: int = 0
+    ) -> None:
+        """Loses a request: the server never sees it.
 
         Args:
             op: which requests, one kind or several; `CREATE_SESSION` is the handshake.
             count: how many of them, each with its connection.
-            how: as for `cut_after`.
+            how: what becomes of the connection: as for `cut_after`; or `"skip"`: it goes on, and
+                the requests behind the lost one, pings included, are passed on and answered.
+            after: how many of these requests pass first.
         """
-        self._add(Rule("to_server", _set(op), count, how))
+        self._add(Rule("to_server", _set(op), count, how, after))
 
-    def drop_reply(self, op: _Ops, count: int = 1, how: How = "reset") -> None:
+    def drop_reply(self, op: _Ops, count: int = 1, how: Loss = "reset", *, after: int = 0) -> None:
         """Loses a reply: the server has done what was asked, and the client cannot know.
 
         Args:
             op: the kind of request that it answers; `NOTIFICATION` is a watch's event.
             count: how many of them, each with its connection.
-            how: as for `cut_after`.
+            how: what becomes of the connection: as for `cut_after`; or `"skip"`: it goes on, and
+                the replies behind the lost one are passed on, as by a server that skips an answer.
+            after: how many of these replies pass first.
         """
-        self._add(Rule("to_client", _set(op), count, how))
+        self._add(Rule("to_client", _set(op), count, how, after))
 
     def hold_reply(self, op: _Ops) -> HeldReply:
         """Holds the next reply of a kind back, and all that follows it on its connection.

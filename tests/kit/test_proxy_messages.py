@@ -9,8 +9,9 @@ import pytest
 from support.raw import RawClient
 
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.requests import Exists, GetData
+from aiolead._wire.requests import Create, Exists, GetData
 from aiolead.errors import NoNodeError
+from aiolead.model import OPEN_ACL_UNSAFE
 from aiolead.testing.launch import wait_until
 from aiolead.testing.proxy import FaultProxy
 
@@ -95,6 +96,38 @@ def test_a_rule_takes_as_many_as_it_says_and_any_of_its_kinds(
             client.create(chroot + name)
     with RawClient(proxy.connect_string) as client:
         client.create(chroot + "-3")
+
+
+def test_a_skipped_request_is_not_done_and_those_behind_it_are_answered(
+    proxy: FaultProxy, embedded: str, chroot: str
+) -> None:
+    with RawClient(proxy.connect_string) as client:
+        proxy.drop_request(OpCode.CREATE, how="skip")
+        with pytest.raises(TimeoutError):
+            client.wait(0.2)
+            client.create(chroot)
+        client.wait(5.0)
+        client.socket.sendall(_PING)
+        assert client.receive()[0].xid == XID_PING
+        later = client.send(GetData("/"))
+        assert client.receive()[0].xid == later
+    assert not _exists(embedded, chroot)
+    assert (proxy.requests["CREATE"], proxy.connections) == (1, 1)
+
+
+def test_a_skipped_reply_belongs_to_a_request_that_was_done(
+    proxy: FaultProxy, embedded: str, chroot: str
+) -> None:
+    with RawClient(proxy.connect_string) as client:
+        proxy.drop_reply(OpCode.EXISTS, how="skip", after=1)
+        xids = [client.send(Exists("/")) for _ in range(3)]
+        assert [client.receive()[0].xid for _ in range(2)] == [xids[0], xids[2]]
+        proxy.drop_reply(OpCode.CREATE, how="skip")
+        created = Create(chroot, b"", OPEN_ACL_UNSAFE, 0, op=OpCode.CREATE)
+        client.send(created)
+        later = client.send(GetData("/"))
+        assert client.receive()[0].xid == later
+    assert _exists(embedded, chroot)
 
 
 def test_a_lost_handshake_leaves_a_session_that_nobody_knows(proxy: FaultProxy) -> None:

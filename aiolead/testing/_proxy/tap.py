@@ -23,6 +23,7 @@ __all__ = [
     "Hold",
     "How",
     "Journal",
+    "Loss",
     "MessageTap",
     "Piece",
     "RawTap",
@@ -33,6 +34,10 @@ __all__ = [
 
 Direction = Literal["to_server", "to_client"]
 How = Literal["reset", "fin", "silence"]
+"""How a connection ends."""
+
+Loss = How | Literal["skip"]
+"""What becomes of the connection of a lost message; `"skip"`: the messages behind it pass."""
 
 _HEAD = struct.Struct(">ii")
 
@@ -78,18 +83,24 @@ class Rule:
     """What is to happen to the next `count` messages of some kinds.
 
     Attributes:
-        verdict: decides about them later; without one they are dropped, and the link with them.
+        how: what becomes of the connection.
+        after: how many messages of these kinds pass first.
+        verdict: decides about them later; without one they are dropped.
     """
 
     direction: Direction
     ops: Collection[int]
     count: int
-    how: How = "reset"
+    how: Loss = "reset"
+    after: int = 0
     verdict: Verdict | None = None
 
     def takes(self, direction: Direction, op: int) -> bool:
         """Whether the rule is about this message; if so, it has one less to go."""
         if self.count == 0 or direction != self.direction or op not in self.ops:
+            return False
+        if self.after:
+            self.after -= 1
             return False
         self.count -= 1
         return True
@@ -194,6 +205,9 @@ class MessageTap:
                 passing += frame(message)
                 requests.append(op)
                 continue
+            if rule.how == "skip":
+                self._journal.passed("to_server", 0, [op])
+                continue
             if passing:
                 yield Data(bytes(passing), tuple(requests))
             self._journal.passed("to_server", 0, [op])
@@ -208,6 +222,8 @@ class MessageTap:
         for message in self._messages(self._down, data):
             rule = self._rule("to_client", self._reply_op(message))
             if rule is not None:
+                if rule.how == "skip":
+                    continue
                 if passing:
                     yield Data(bytes(passing))
                     passing.clear()

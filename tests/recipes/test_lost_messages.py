@@ -1,0 +1,221 @@
+"""One message of each recipe is lost, and those behind it pass: the recipe rides on.
+
+So it is with a server that changes hands: it can skip a request, or its answer, and go on with what
+is behind it. Where nothing is behind it, pings are answered all the same.
+
+The fault is aimed at each request that a recipe makes, and at each answer that it gets, one after
+the other. What is special to a recipe is in its own tests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Literal
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.every_recipe import DONE, FOLLOWED, HELD, KEPT, Done, Followed, Held
+from support.faults import only_on
+from support.recipes import PATIENCE, connect, eventually
+
+from aiolead import Client, ConnectionLossError
+from aiolead.paths import parse_connect_string
+from aiolead.testing import FaultProxy, OpCode
+
+pytestmark = pytest.mark.timeout(240)
+
+SESSION = 6.0
+"""In seconds. A request without an answer is given up after two thirds of it."""
+
+AT_ONCE = 40
+"""How many clients there are at the same time."""
+
+REQUESTS = frozenset(OpCode) - {
+    OpCode.CREATE_SESSION,
+    OpCode.CLOSE_SESSION,
+    OpCode.PING,
+    OpCode.NOTIFICATION,
+    OpCode.ERROR,
+}
+
+Lost = Literal["request", "reply"]
+Use = Callable[[Client, Client, str], Awaitable[object]]
+"""Uses a recipe on one client, whose messages get lost, with the help of another one, at a path."""
+
+
+class Aim:
+    """Which message is lost: `None` for none."""
+
+    def __init__(self, lost: Lost | None = None, number: int = 0) -> None:
+        self.lost = lost
+        self.number = number
+
+    def __str__(self) -> str:
+        return "nothing" if self.lost is None else f"{self.lost}-{self.number}"
+
+    def arm(self, proxy: FaultProxy) -> None:
+        if self.lost == "request":
+            proxy.drop_request(REQUESTS, how="skip", after=self.number)
+        elif self.lost == "reply":
+            proxy.drop_reply(REQUESTS, how="skip", after=self.number)
+
+
+class Range:
+    """Where recipes are shot at: behind a proxy each, beside a client that is left alone."""
+
+    def __init__(self, server: ServerUnderTest, helper: Client) -> None:
+        self._server = server
+        self._helper = helper
+        self._limit = anyio.CapacityLimiter(AT_ONCE)
+
+    async def shoot_at(self, name: str, use: Use) -> None:
+        """Uses a recipe once for each of its messages."""
+        count = await self._use(name, use, Aim())
+        assert count, name
+        async with anyio.create_task_group() as tasks:
+            for number in range(count):
+                tasks.start_soon(self._use, name, use, Aim("request", number))
+                tasks.start_soon(self._use, name, use, Aim("reply", number))
+
+    async def _use(self, name: str, use: Use, aim: Aim) -> int:
+        """Returns how many requests there were."""
+        path = f"/{name}-{aim}"
+        host, port = parse_connect_string(self._server.hosts).hosts[0]
+        async with self._limit:
+            with FaultProxy(host, port) as proxy:
+                hosts = Address(proxy.connect_string + self._server.chroot)
+                async with connect(hosts, session_timeout=SESSION) as client:
+                    await client.ready()
+                    session_id = client.session_id
+                    aim.arm(proxy)
+                    try:
+                        with anyio.fail_after(4 * PATIENCE):
+                            await use(client, self._helper, path)
+                    except Exception as error:
+                        error.add_note(f"{name}: lost {aim}; passed: {dict(proxy.requests)}")
+                        raise
+                    counted = sum(proxy.requests[op.name] for op in REQUESTS)
+                    assert client.session_id == session_id, f"{path}: the session has ended"
+                return counted
+
+
+class Address:
+    def __init__(self, connect_string: str) -> None:
+        self.connect_string = connect_string
+
+
+@contextmanager
+def no_job_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Fails where the client has logged that a job of its own ended with an error."""
+    with caplog.at_level(logging.WARNING, logger="aiolead"):
+        yield
+    failed = [record.getMessage() for record in caplog.records if "background" in record.msg]
+    assert failed == []
+
+
+@asynccontextmanager
+async def a_range(server: ServerUnderTest) -> AsyncIterator[Range]:
+    async with connect(server) as helper:
+        yield Range(server, helper)
+
+
+async def over_connection_losses(act: Callable[[], Awaitable[Any]]) -> Any:
+    """What a user does whose request may be repeated."""
+    while True:
+        try:
+            return await act()
+        except ConnectionLossError:
+            continue
+
+
+# --- what is held, or kept -----------------------------------------------------------------------
+
+
+def holding(scene: Held) -> Use:
+    async def use(client: Client, helper: Client, path: str) -> None:
+        if scene.prepare is not None:
+            await scene.prepare(helper, path)
+            await over_connection_losses(client.sync)
+        async with scene.enter(client, path) as mine:
+            await over_connection_losses(mine.verify)
+        # The session lives on, so nothing but the release can have let the next one in.
+        with anyio.fail_after(PATIENCE):
+            await scene.turn(helper, path)
+
+        async def nothing_left() -> bool:
+            return await over_connection_losses(client.get_ephemerals) == []
+
+        await eventually(nothing_left, f"{path}: no znode is left behind")
+
+    return use
+
+
+# --- what is followed ----------------------------------------------------------------------------
+
+
+def following(scene: Followed) -> Use:
+    async def use(client: Client, helper: Client, path: str) -> None:
+        async with scene.change(helper, path) as change:
+            await change(1)
+            async with scene.follow(client, path) as seen:
+                await eventually(lambda: seen() == 1, f"{path}: it sees the first value")
+                await change(2)
+                await eventually(lambda: seen() == 2, f"{path}: it sees the second value")
+
+    return use
+
+
+# --- what is done --------------------------------------------------------------------------------
+
+
+def doing(what: Done) -> Use:
+    async def use(client: Client, helper: Client, path: str) -> None:
+        done = unknown = 0
+        for _ in range(3):
+            try:
+                await what.do(client, path)
+                done += 1
+            except ConnectionLossError:
+                unknown += 1
+        await helper.sync()
+        count = await what.count(helper, path)
+        assert done <= count <= done + unknown or what.may_lose, (path, done, unknown, count)
+
+    return use
+
+
+# --- all of them ---------------------------------------------------------------------------------
+
+USES: dict[str, dict[str, Use]] = {
+    "held": {name: holding(scene) for name, scene in (HELD | KEPT).items()},
+    "followed": {name: following(scene) for name, scene in FOLLOWED.items()},
+    "done": {name: doing(what) for name, what in DONE.items()},
+}
+
+
+async def ride_on(server: ServerUnderTest, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    with no_job_fails(caplog):
+        async with a_range(server) as shooting, anyio.create_task_group() as tasks:
+            for name, use in USES[kind].items():
+                tasks.start_soon(shooting.shoot_at, name, use)
+
+
+@only_on("asyncio")
+@pytest.mark.parametrize("kind", USES)
+@pytest.mark.parametrize("server", ["embedded"], indirect=True)
+async def test_recipes_ride_on(
+    server: ServerUnderTest, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ride_on(server, kind, caplog)
+
+
+@only_on("trio")
+@pytest.mark.parametrize("kind", USES)
+@pytest.mark.parametrize("server", ["standalone"], indirect=True)
+async def test_recipes_ride_on_at_a_real_server(
+    server: ServerUnderTest, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ride_on(server, kind, caplog)
