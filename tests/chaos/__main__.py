@@ -12,7 +12,10 @@ from pathlib import Path
 
 from aiolead.testing import ZooKeeperNotFoundError
 
-from . import curator
+# For `support`, which pytest finds by itself.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from . import curator, leader_pauses
 from .isolated import Trial, isolate_a_holder
 from .report import seeds_table, seen_table, trials_table
 from .role import RECIPES
@@ -42,6 +45,8 @@ def main() -> int:
             curator.command()
         if options.isolated_follower:
             return isolated_follower(settings, recipes, options.trials)
+        if options.leader_pauses:
+            return pauses_of_the_leader(settings, options.seconds, options.first, options.loop)
         seeds = range(options.first, options.first + options.seeds)
         return chaos(settings, recipes, seeds, options.seconds)
     except (ZooKeeperNotFoundError, curator.CuratorNotFoundError) as missing:
@@ -99,6 +104,15 @@ def isolated_follower(settings: Settings, recipes: list[str], count: int) -> int
     return int(any(trial.wrong for trial in trials))
 
 
+def pauses_of_the_leader(settings: Settings, seconds: float, seed: int, backend: str) -> int:
+    """Has every recipe used while the leader is stopped and continued; 1 if anything is wrong."""
+    with settings.ensemble() as ensemble:
+        say(ensemble.servers[0].four_letter("srvr").partition("-")[0])
+        report = leader_pauses.play(ensemble, seconds=seconds, seed=seed, backend=backend)
+    say(str(report))
+    return int(bool(report.wrong))
+
+
 def _keep(outcome: Outcome) -> Path:
     directory = Path(tempfile.mkdtemp(prefix="chaos-history-"))
     file = directory / f"{outcome.recipe}-{outcome.schedule.seed}.txt"
@@ -119,6 +133,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=12.0, help="of faults, for each seed")
     parser.add_argument("--isolated-follower", action="store_true")
     parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--leader-pauses", action="store_true", help="every recipe, one seed")
+    parser.add_argument("--loop", choices=("asyncio", "trio"), default="asyncio", help="of those")
     defaults = Settings()
     parser.add_argument("--tick-time", type=float, default=defaults.tick_time)
     parser.add_argument("--sync-limit", type=int, default=defaults.sync_limit)

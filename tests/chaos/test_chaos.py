@@ -13,6 +13,7 @@ import pytest
 from aiolead.testing import BlockingEnsemble, BlockingServer
 from aiolead.testing.history import FaultBegan
 
+from . import leader_pauses
 from .isolated import isolate_a_holder
 from .run import play
 from .schedule import HOLDER, Fault, Kind, Schedule
@@ -71,3 +72,12 @@ def test_the_follower_of_a_holder_is_cut_off(
     assert not trial.wrong, "\n".join(trial.wrong)
     assert trial.overlap == 0
     assert trial.margin > 0
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_leader_that_is_stopped_and_continued(ensemble: BlockingEnsemble, backend: str) -> None:
+    """The short form of `python -m tests.chaos --leader-pauses`."""
+    report = leader_pauses.play(ensemble, seconds=10.0, seed=1, backend=backend)
+    assert not report.wrong, report
+    assert report.pauses
+    assert len(report.turns) == len(leader_pauses.HELD)
