@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, connect, contenders_left, eventually, names
+from support.recipes import PATIENCE, Served, connect, contenders_left, eventually, names
 from support.virtual import Link, on_virtual_time, passes, settled
 from support.virtual import connect as connect_virtually
 
@@ -24,7 +25,8 @@ from aiolead import (
     DoubleBarrier,
     LossReason,
 )
-from aiolead.testing import EmbeddedServer, OpCode
+from aiolead.paths import parse_connect_string
+from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
 from aiolead.testing.simulation import Backend
 
 pytestmark = pytest.mark.timeout(60)
@@ -453,5 +455,88 @@ def test_the_ready_of_another_round_is_left_alone(backend: Backend) -> None:
             await remove_ready(a, READY, created.stat.czxid)
             assert READY not in server.znodes()
             await remove_ready(a, READY, created.stat.czxid)
+
+    on_virtual_time(backend, play)
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A server behind a proxy."""
+
+    connect_string: str
+
+
+async def test_ready_stays_until_the_znode_of_who_leaves_is_gone(server: ServerUnderTest) -> None:
+    """The link is lost at the moment of leaving, for longer than the release waits.
+
+    A newcomer that sees `ready` and the znode of an old member joins that round, so nobody of the
+    round may leave from then on while the newcomer is inside.
+    """
+    rounds: dict[str, int] = {}
+    overlap: list[str] = []
+    may_leave, has_left, newcomer_is_in = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def leave(client: Client) -> None:
+        async with DoubleBarrier(client, PATH, 1) as member:
+            rounds["old"] = member.round
+            await may_leave.wait()
+        if rounds.get("new") == rounds["old"]:
+            overlap.append("the newcomer is inside the round that an old member has left")
+        has_left.set()
+
+    async def join(client: Client) -> None:
+        async with DoubleBarrier(client, PATH, 1) as member:
+            rounds["new"] = member.round
+            newcomer_is_in.set()
+            with anyio.move_on_after(1.0):
+                await has_left.wait()
+            del rounds["new"]
+
+    with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
+        behind: Served = Behind(proxy.connect_string + server.chroot)
+        async with (
+            connect(behind) as a,
+            connect(server) as b,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(leave, a)
+            await eventually(lambda: "old" in rounds, "it is inside")
+            proxy.drop_request(OpCode.DELETE)
+            proxy.refuse()
+            may_leave.set()
+            await proxy.wait_for_request(OpCode.DELETE)
+            await anyio.sleep(a.session_timeout / 3 + 0.1)  # the outage
+            proxy.heal()
+            held = proxy.hold_reply(OpCode.GET_CHILDREN)
+            await held.wait(PATIENCE)
+            tasks.start_soon(join, b)
+            with anyio.fail_after(PATIENCE):
+                await newcomer_is_in.wait()
+            held.release()
+        await eventually(_nothing_at(server), "nothing is left")
+    assert overlap == []
+
+
+def _nothing_at(server: ServerUnderTest):
+    async def is_there() -> bool:
+        async with connect(server) as client:
+            return await names(client, PATH) == []
+
+    return is_there
+
+
+@backends
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
+def test_who_raises_leaves_no_ready_when_its_delete_is_lost(
+    backend: Backend, applied: bool
+) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a:
+            with pytest.raises(KeyError):
+                async with DoubleBarrier(a, PATH, 1):
+                    (server.drop_reply if applied else server.drop_request)(OpCode.DELETE)
+                    raise KeyError
+            await passes(20.0)
+            assert contenders_left(server, PATH) == []
 
     on_virtual_time(backend, play)

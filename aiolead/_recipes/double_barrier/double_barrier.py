@@ -42,6 +42,9 @@ class BarrierContext(TenureContext[BarrierMember]):
     A body that ends in good order is followed by a wait for the others' bodies to end. One that
     raises, or is cancelled, leaves at once: nobody waits for it.
 
+    On connection loss while leaving: waits until the member's own znode is known to be gone, over
+    as many connections as that takes, and then for the others.
+
     Cancellation: while entering, leaves nothing behind; while waiting for the others to leave, they
     do not notice.
     """

@@ -28,6 +28,7 @@ from ...errors import (
     NodeExistsError,
     NoNodeError,
     NotReadOnlyError,
+    ServerError,
     SessionExpiredError,
 )
 from ...model import ACL, CreateMode, Stat
@@ -70,6 +71,7 @@ class Membership(Attempt):
         self._own = self._new_znode()
         self._watches: list[Watch] = []
         self._round: int | None = None
+        self._departure: Departure | None = None
         self._may_leave_ready = False
         self.stays_to_the_end = False
         """Whether `others_left` is going to be called, which looks after `ready`."""
@@ -227,15 +229,21 @@ class Membership(Attempt):
     def discard(self) -> Departure | None:
         self._leave_watches()
         delete = self._own.discard()
+        if delete is not None:
+            self._departure = delete
         inside = self._round is not None or self._may_leave_ready
         if inside and not self.stays_to_the_end:
             self.left_early()
         return delete
 
     def left_early(self) -> None:
-        """Has `ready` removed if nobody else is left to do it."""
+        """Has `ready` removed, once our znode is gone, if nobody else is left to do it."""
         self._may_leave_ready = False
-        self._client.spawn(partial(tidy, self._client, self._path, self._ready))
+        job = partial(tidy, self._client, self._path, self._ready)
+        if self._departure is None:
+            self._client.spawn(job)
+        else:
+            self._departure.add_done_callback(lambda: self._client.spawn(job))
 
     async def others_left(self, name: str) -> None:
         """Waits until all others have left, too, or died.
@@ -243,9 +251,17 @@ class Membership(Attempt):
         Each watches the member that comes after it in a circle, and `ready`; so a departure wakes
         few, and the end all.
 
+        Our own znode goes first. While it is there a newcomer that sees `ready` joins the round, so
+        nobody may take `ready` away, or leave. Once it is gone, a listing that shows nobody proves
+        that nobody is left who could let a newcomer join.
+
         Args:
-            name: of our znode, which is deleted, or going to be.
+            name: of our znode, which was deleted, or is going to be.
+
+        Raises:
+            ServerError: the servers refuse to delete our znode.
         """
+        await self._own_left()
         while True:
             self._wake = anyio.Event()
             self._leave_watches()
@@ -258,21 +274,34 @@ class Membership(Attempt):
             finally:
                 self._leave_watches()
 
+    async def _own_left(self) -> None:
+        """Waits until our znode is known to be gone, over as many connections as that takes."""
+        departure = self._departure
+        if departure is None:
+            return
+        if not departure.is_done:
+            gone = anyio.Event()
+            departure.add_done_callback(gone.set)
+            await gone.wait()
+        error = departure.error()
+        if isinstance(error, ServerError) and not isinstance(error, NoNodeError):
+            raise error
+
     async def _is_over(self, name: str) -> bool:
         client = self._client
         exists = client.exists(self._ready, watch=self._watch())
         listing = client.get_children(self._path)
         stat = await exists
         try:
-            others = sorted(set(await listing) - {READY, name})
+            left = sorted(set(await listing) - {READY})
         except NoNodeError:
             return True
         if stat is None or stat.czxid != self._round:
             return True
-        if not others:
+        if not left:
             await remove_ready(client, self._ready, stat.czxid)
             return True
-        after = next((other for other in others if other > name), others[0])
+        after = next((other for other in left if other > name), left[0])
         try:
             await client.get(join(self._path, after), watch=self._watch())
         except NoNodeError:

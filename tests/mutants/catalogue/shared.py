@@ -139,6 +139,31 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="146b",
+        name="ready-goes-before-our-znode",
+        wrong="Who leaves a double barrier takes `ready` away although its own znode may be there.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/double_barrier/membership.py",
+                """
+                await self._own_left()
+                while True:
+                """,
+                """
+                while True:
+                """,
+            ),
+            Change(
+                "_recipes/double_barrier/membership.py",
+                "left = sorted(set(await listing) - {READY})",
+                "left = sorted(set(await listing) - {READY, name})",
+            ),
+        ),
+        tests=(BARRIERS, "-k", "ready_stays and trio and embedded"),
+        simulated=False,
+    ),
+    Mutant(
         number="147",
         name="opening-missed",
         wrong="Who comes back to a closed barrier does not see that it was opened meanwhile.",
