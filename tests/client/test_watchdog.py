@@ -7,6 +7,7 @@ moment at which a witness in another thread still saw the holder's znode on the 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -286,6 +287,36 @@ async def test_a_holder_whose_znode_was_deleted_has_its_wind_down_time(
                     hook.wait()
     assert lost.value.reason is LossReason.DELETED
     assert [reason for _, reason in hook.holds] == [LossReason.DELETED]
+
+
+async def test_who_waits_at_the_front_of_a_semaphore_is_left_alone(hosts: str) -> None:
+    """It is next, but it holds nothing: its session may end, and nothing has to stop."""
+    hook = Hook()
+    with linked(hosts) as (proxy, through), RawClient(hosts) as operator:
+
+        async def is_settled() -> bool:
+            """Its permit bears the number of its place in line."""
+            permits = operator.children("/s/leases")
+            return any(re.match(r"\d{10}-", name) for name in permits)
+
+        async def wait(client: aiolead.Client) -> None:
+            async with aiolead.Semaphore(client, "/s", 1):
+                pytest.fail("there is no room")
+
+        async with (
+            aiolead.connect(hosts, session_timeout=SESSION) as other,
+            aiolead.Semaphore(other, "/s", 1),
+            connect_with_time(through, hook) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(wait, client)
+            await eventually(is_settled, "it is at the front")
+            (place,) = operator.children("/s/locks")
+            witness = await anyio.to_thread.run_sync(Witness, hosts, f"/s/locks/{place}")
+            proxy.blackhole()
+            await anyio.to_thread.run_sync(witness.wait)
+            tasks.cancel_scope.cancel()
+    assert hook.told == []
 
 
 # --- closing -------------------------------------------------------------------------------------

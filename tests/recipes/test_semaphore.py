@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -449,6 +450,51 @@ def test_the_lease_of_the_one_at_the_front_runs_out(backend: Backend) -> None:
                 await passes(1.0)
             await passes(5.0)
             assert count.order == ["a", "b"]
+
+    on_virtual_time(backend, play)
+
+
+@backends
+@pytest.mark.parametrize("layout", [Layout.CURATOR, Layout.KAZOO], ids=["curator", "kazoo"])
+def test_who_waits_at_the_front_holds_nothing(backend: Backend, layout: Layout) -> None:
+    """So nothing can be lost, and a watchdog that knows of what is held has nothing to watch."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with clients(server) as (link, a, b), anyio.create_task_group() as tasks:
+            count, leases = Count(), a._core.machine.leases
+            async with Semaphore(b, PATH, 1, layout=layout):
+                tasks.start_soon(count.hold, Semaphore(a, PATH, 1, layout=layout), 1, "a", 1.0)
+                await passes(5.0)
+                assert (leases.held, leases.is_winding) == (0, False)
+                link.lose()
+                for _ in range(20):  # until its lease is over, and its session
+                    await passes(1.0)
+                    assert (leases.held, leases.is_winding) == (0, False)
+                link.restore()
+                await passes(1.0)
+                assert (leases.held, leases.is_winding) == (0, False)
+            await passes(5.0)
+            assert count.order == ["a"]
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_the_place_at_the_front_is_lost_time_and_again(backend: Backend) -> None:
+    """More often than Python lets a function call itself."""
+    times = sys.getrecursionlimit() + 100
+
+    async def play(server: EmbeddedServer) -> None:
+        async with clients(server) as (_, a, b), anyio.create_task_group() as tasks:
+            count = Count()
+            async with Semaphore(b, PATH, 1):
+                tasks.start_soon(count.hold, Semaphore(a, PATH, 1), 1, "a", 1.0)
+                for _ in range(times):
+                    await passes(0.5)
+                    (place,) = contenders_left(server, LOCKS)
+                    await b.delete(place)
+            await passes(5.0)
+            assert count.order == ["a"]
 
     on_virtual_time(backend, play)
 

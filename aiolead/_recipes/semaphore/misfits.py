@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from ...abc import CoordinationClient
@@ -61,6 +61,40 @@ class Turn(Contender):
     ) -> None:
         super().__init__(client, where.line, where.layout, Role.LOCK, data, acl=acl)
         self._where = where
+        self._on_lost_place: Callable[[], object] | None = None
+
+    # --- at the front --------------------------------------------------------------------------
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the loss of our place is reported; see `watch_place`."""
+        return self._on_lost_place is not None
+
+    @property
+    def is_place_lost(self) -> bool:
+        """Whether our znode is known to be gone, or its session is over."""
+        return self._own_gone or self.node.session_id != self._client.session_id
+
+    def watch_place(self, on_lost: Callable[[], object]) -> None:
+        """Has it called, synchronously, when others have deleted our znode while we wait in front.
+
+        What becomes of the session is for the caller to follow.
+        """
+        self._on_lost_place = on_lost
+        if self._own_watch is None:
+            self._watch_own()
+
+    def unwatch_place(self) -> None:
+        """Takes that back: after a lost connection nobody knows whether the watch was armed."""
+        self._on_lost_place = None
+        self._close_own_watch()
+
+    def _lost_own(self) -> None:
+        super()._lost_own()
+        if self._on_lost_place is not None:
+            self._on_lost_place()
+
+    # --- joining -------------------------------------------------------------------------------
 
     async def _make_path(self) -> None:
         with suppress(NoNodeError):

@@ -64,8 +64,6 @@ class Permits(Attempt):
         self._data = data
         self._acl = acl
         self._contender: Turn | None = None
-        self._turn: Hold | None = None  # of our place in line, while we wait at its front
-        self._is_turn_lost = False
         self._place: int | None = None  # our number in the line, once we are to be known by it
         self._claims = client.shared(where.permits, Claims)
         self._own = [self._new_permit() for _ in range(count)]
@@ -108,28 +106,42 @@ class Permits(Attempt):
     async def _try(self, *, waits: bool) -> bool:
         if self._is_granted:
             return True
-        for znode in self._own:
-            if znode.is_lost:
-                await znode.resolve()
-        question = await self._reach_turn(waits=waits)
-        if question is None:
-            return False
+        while True:
+            for znode in self._own:
+                if znode.is_lost:
+                    await znode.resolve()
+            question = await self._reach_turn(waits=waits)
+            if question is None:
+                return False
+            if await self._reach_limit(question, waits=waits):
+                break
+            if not waits:
+                return False
+        self._is_granted = True
+        self._leave_line()
+        return True
+
+    async def _reach_limit(self, question: _Question, *, waits: bool) -> bool:
+        """Waits at the front until there is room below the limit.
+
+        Returns:
+            False if there is none and it does not wait, or if our place in line is lost.
+        """
+        contender = self._contender
+        assert contender is not None
         while not await self._is_within_limit(question):
             if not waits:
                 return False
-            if self._turn is None:
-                self._hold_turn()  # and look again, with watches
-            else:
+            if contender.is_watched:
                 for znode in self._own:
                     znode.watch()  # so that nothing has to be asked of them when it is our turn
                 await self._sleep()
+            else:
+                self._settle_in_front(contender)  # and look again, with watches
             self._wake = anyio.Event()
-            if self._is_turn_lost:
-                self._release_turn()
-                return await self._try(waits=waits)
+            if contender.is_place_lost:
+                return False
             question = self._ask(watches=True)
-        self._is_granted = True
-        self._leave_line()
         return True
 
     # --- the line ------------------------------------------------------------------------------
@@ -146,6 +158,8 @@ class Permits(Attempt):
             await contender.look_before()
             if not (self._line.was_contended or self._where.is_kazoos):
                 question = self._ask(watches=False)
+        else:
+            contender.unwatch_place()  # it may not have been armed
         if question is not None or any(znode.is_wanted for znode in self._own):
             if await contender.try_front():
                 return question or self._ask(watches=False)
@@ -155,31 +169,22 @@ class Permits(Attempt):
         self._place = contender.node.sequence
         return self._ask(watches=False)
 
-    def _hold_turn(self) -> None:
-        """While we wait at the front, our place there is looked after as what is held is."""
-        assert self._contender is not None
-        place = self._contender.node.sequence
+    def _settle_in_front(self, contender: Turn) -> None:
+        """While we wait at the front, our place there is watched, and our permits are marked.
+
+        Nothing is held yet: no lease has to be renewed, and no watchdog has to know of it.
+        """
+        contender.watch_place(self._rouse)
+        place = contender.node.sequence
         if self._place != place:
             self._place = place
             self._withdraw()
-        self._is_turn_lost = False
-        self._turn = self._contender.hold(self._on_turn_lost, urgent=False, surrender=False)
-
-    def _on_turn_lost(self, _reason: LossReason) -> None:
-        self._is_turn_lost = True
-        self._wake.set()
-
-    def _release_turn(self) -> None:
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            turn.release()
 
     def _leave_line(self) -> None:
         contender, self._contender = self._contender, None
         self._place = None
         if contender is not None:
             contender.discard()
-        self._release_turn()
 
     # --- the permits ---------------------------------------------------------------------------
 
@@ -222,7 +227,9 @@ class Permits(Attempt):
             except NoNodeError:
                 self._leave_watches()  # they were not armed
                 await self._make_parent()
-                question = self._ask(watches=self._turn is not None)
+                contender = self._contender
+                watches = contender is not None and contender.is_watched
+                question = self._ask(watches=watches)
             else:
                 break
         else:
@@ -276,7 +283,6 @@ class Permits(Attempt):
     # --- leaving -------------------------------------------------------------------------------
 
     def _start_again(self) -> None:
-        self._release_turn()
         self._withdraw()
 
     def _withdraw(self) -> None:

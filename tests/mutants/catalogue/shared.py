@@ -47,6 +47,40 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="141b",
+        name="waiting-at-the-front-is-a-hold",
+        wrong="A place at the front of a semaphore is registered as a hold, and never released.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/semaphore/permits.py",
+                """
+                contender.watch_place(self._rouse)
+                """,
+                """
+                contender.watch_place(self._rouse)
+                contender.hold(lambda _: None, urgent=False, surrender=False)
+                """,
+            ),
+        ),
+        tests=(SEMAPHORE, "-k", "holds_nothing and trio and curator"),
+        simulated=False,
+    ),
+    Mutant(
+        number="141c",
+        name="lost-place-not-noticed",
+        wrong="Who waits at the front of a semaphore does not notice that its place was deleted.",
+        changes=(
+            Change(
+                "_recipes/semaphore/permits.py",
+                "if contender.is_place_lost:",
+                "if False:",
+            ),
+        ),
+        tests=(SEMAPHORE, "-k", "operator_deletes and trio"),
+        simulated=False,
+    ),
+    Mutant(
         number="142",
         name="limit-not-watched",
         wrong="Who waits at the front does not notice that the limit was raised.",
