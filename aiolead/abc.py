@@ -405,6 +405,10 @@ class CoordinationClient(Protocol):
         """
         ...
 
+    def full_path(self, path: str) -> str:
+        """The path on the servers: the same for every view of one znode, whatever its chroot."""
+        ...
+
     def serial(self) -> int:
         """A number that this client gives once, to nobody else: what makes names unique.
 

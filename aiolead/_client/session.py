@@ -185,6 +185,17 @@ class SessionSide:
         """The object that everybody on this session shares for a path: for recipes."""
         return self._core.shared(self._scope.full(path), make)
 
+    def full_path(self, path: str) -> str:
+        """The path on the servers, below no chroot.
+
+        Args:
+            path: as this view has it.
+
+        Raises:
+            InvalidPathError: it is no path.
+        """
+        return self._scope.full(path)
+
     def serial(self) -> int:
         """A number that this client gives once: for recipes, which make names unique by it."""
         return self._core.serial()

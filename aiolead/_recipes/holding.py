@@ -112,6 +112,11 @@ class HoldingRecipe(Generic[T]):
         return self._path
 
     @property
+    def _contended_path(self) -> str:
+        """The path that is contended for, on the servers: the same whatever view it belongs to."""
+        return self._client.full_path(self._path)
+
+    @property
     def identity(self) -> str:
         """What we call ourselves; others see it."""
         return self._identity

@@ -20,7 +20,7 @@ class Holdable(Protocol):
 
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that is contended for; of what is no recipe of aiolead, the full path."""
         ...
 
     def hold(self, *, wait: float | None = None) -> AbstractAsyncContextManager[Tenure]:
@@ -178,12 +178,14 @@ class MultiLock:
         async with multi.try_hold() as held:
             if held is not None: ...
 
-    They are taken one after the other in the order of their paths, whatever the order here, so that
-    two that have some in common never wait for each other; and released in reverse. `wait` is for
-    all of them together. If one is lost the body is cancelled, the others are released, and that
-    loss is raised. If one is lost while we wait for the next, it begins anew.
+    They are taken one after the other in the order of the full paths that they contend for on the
+    servers, whatever the order here and the chroots of their clients, so that two that have some in
+    common never wait for each other; and released in reverse. `wait` is for all of them together.
+    If one is lost the body is cancelled, the others are released, and that loss is raised. If one
+    is lost while we wait for the next, it begins anew.
 
-    Each may belong to a client of its own.
+    Each may belong to a client of its own. Locks of equal full paths, on different ensembles, are
+    taken in the order here: name them in the same order everywhere.
 
     Args:
         recipes: locks, sides of read/write locks, whatever has a `hold` of its own.
@@ -253,4 +255,6 @@ def _hold_of(recipe: object) -> object:
 
 
 def _order(recipe: Holdable) -> tuple[str, str]:
-    return recipe.path, type(recipe).__name__
+    """What all processes sort by: not the path in a view, which is another one in each chroot."""
+    path = recipe._contended_path if isinstance(recipe, HoldingRecipe) else recipe.path
+    return path, type(recipe).__name__

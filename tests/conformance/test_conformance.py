@@ -25,6 +25,7 @@ ELSEWHERE = {
     "chroot",
     "credentials",
     "detach",
+    "full_path",
     "healthy",
     "make_watch",
     "observe",

@@ -22,6 +22,7 @@ from support.virtual import connect as connect_virtually
 from aiolead import (
     AcquireTimeout,
     AlreadyHeldError,
+    Condition,
     ConfigurationError,
     Held,
     Lock,
@@ -95,6 +96,61 @@ async def test_whatever_the_order_they_never_wait_for_each_other(server: ServerU
                     multi = MultiLock(*(Lock(client, path) for path in order))
                     tasks.start_soon(take, multi, number)
     assert turns == 12
+
+
+async def test_the_chroot_makes_no_difference(server: ServerUnderTest) -> None:
+    """Their order is that of the full paths, however each of them is named in a view."""
+    async with connect(server) as client:
+        view, deeper = client.chroot("/z"), client.chroot("/z/b")
+        locks = [Lock(view, "/b/1"), Lock(client, "/c"), Lock(deeper, "/2"), Lock(client, "/z/a")]
+        multi = MultiLock(*locks)
+        assert [lock.path for lock in multi.recipes] == ["/c", "/z/a", "/b/1", "/2"]
+        async with multi as held:
+            assert len(held.holds) == 4
+        for same in (Lock(client, "/z/b/1"), Lock(deeper, "/1")):
+            with pytest.raises(ConfigurationError, match="two of them contend"):
+                MultiLock(locks[0], same)
+
+
+async def test_a_condition_counts_with_the_path_of_its_lock(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        condition, beside, below = Condition(client, "/x"), Lock(client, "/x/a"), Lock(client, "/y")
+        multi = MultiLock(below, condition, beside)
+        assert multi.recipes == (beside, condition, below)
+        with pytest.raises(ConfigurationError, match="two of them contend"):
+            MultiLock(condition, Lock(client, "/x/lock"))
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("what", ["chroots", "a condition"])
+def test_two_that_name_the_same_locks_differently_do_not_wait_for_each_other(
+    backend: Backend, what: str
+) -> None:
+    """Both begin at the same instant: in different orders, each would have what the other wants."""
+    turns: list[str] = []
+
+    async def take(multi: MultiLock, who: str) -> None:
+        async with multi:
+            turns.append(who)
+            await passes(1.0)
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a, connect_virtually(server) as b:
+            view = b.chroot("/z")
+            if what == "chroots":
+                one = MultiLock(Lock(a, "/z/b"), Lock(a, "/c"))
+                other = MultiLock(Lock(view, "/b"), Lock(b, "/c"))
+            else:
+                one = MultiLock(Condition(a, "/x"), Lock(a, "/x/a"))
+                other = MultiLock(Lock(b, "/x/lock"), Lock(b, "/x/a"))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(take, one, "one")
+                tasks.start_soon(take, other, "other")
+                await passes(60.0)
+                tasks.cancel_scope.cancel()
+
+    on_virtual_time(backend, play)
+    assert sorted(turns) == ["one", "other"]
 
 
 async def test_one_limit_for_all(server: ServerUnderTest) -> None:

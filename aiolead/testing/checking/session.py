@@ -218,6 +218,17 @@ async def what_is_shared_is_one_object(stage: Stage) -> None:
 
 
 @promise
+async def full_paths_are_those_on_the_servers(stage: Stage) -> None:
+    """The same znode has the same full path for everybody: locks are taken in that order."""
+    client = stage.client
+    created = await client.create("/a")
+    full = client.full_path(created.path)
+    same(client.unlimited().full_path(created.path), full, "the same for the unlimited client")
+    true(await stage.operator.exists(full) is not None, "it is there without a chroot, too")
+    true(client.full_path("/b") != full, "another path has another one")
+
+
+@promise
 async def no_serial_is_given_twice(stage: Stage) -> None:
     """Names are made unique by them, whatever was forgotten meanwhile."""
     clients = (stage.client, stage.client.unlimited())

@@ -192,6 +192,21 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="208e",
+        name="order-of-the-view",
+        wrong="Several locks are taken in the order of their paths as each chroot has them.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/multi.py",
+                "recipe._contended_path if isinstance(recipe, HoldingRecipe) else recipe.path",
+                "recipe.path",
+            ),
+        ),
+        tests=(MULTI, "-k", "name_the_same_locks and trio"),
+        simulated=False,
+    ),
+    Mutant(
         number="208c",
         name="loss-of-one-is-swallowed",
         wrong="A block under several locks that ends as one of them is lost ends without a word.",
