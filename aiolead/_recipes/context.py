@@ -7,13 +7,14 @@ what the body raises.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 import anyio
 
 from .._tasks import current_task_id
-from ..errors import AcquireTimeout, TenureLost, UsageError
+from ..errors import AcquireTimeout, AioleadError, TenureLost, UsageError
 from .arguments import checked_wait
+from .entries import left_by_another
 from .holding import HoldingRecipe
 from .tenure import Tenure
 
@@ -21,13 +22,14 @@ T = TypeVar("T", bound=Tenure)
 
 
 class _Context(Generic[T]):
-    __slots__ = ("_recipe", "_scope", "_task", "_tenure")
+    __slots__ = ("_is_given_up", "_recipe", "_scope", "_task", "_tenure")
 
     def __init__(self, recipe: HoldingRecipe[T]) -> None:
         self._recipe = recipe
         self._tenure: T | None = None
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None  # which one is inside, or on its way
+        self._is_given_up = False  # by another task, while that one may still be inside
 
     async def _acquire(self, wait: float | None) -> T | None:
         """Gets in front within `wait` seconds (0: without waiting), or leaves the line."""
@@ -37,6 +39,7 @@ class _Context(Generic[T]):
             recipe._tasks.leave(task, recipe)
             raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
         self._task = task
+        self._is_given_up = False
         waiting = recipe._telling.waits(recipe._client.session_id)
         candidate = recipe._candidate()
         tenure: T | None = None
@@ -82,8 +85,7 @@ class _Context(Generic[T]):
         if tenure is None or scope is None or task is None:
             return False
         if current_task_id() != task:
-            # Whoever entered it is still inside, and can leave it.
-            raise UsageError(f"{self._recipe!r} was entered by another task")
+            await self._give_up(tenure, task)
         self._tenure = self._scope = None
         left = exc
         try:
@@ -99,7 +101,8 @@ class _Context(Generic[T]):
                 await tenure._release()
         finally:
             self._task = None
-            self._recipe._tasks.leave(task, self._recipe)
+            if not self._is_given_up:
+                self._recipe._tasks.leave(task, self._recipe)
             tenure._has_ended()
         if left is None:
             if tenure.loss is not None:
@@ -116,6 +119,25 @@ class _Context(Generic[T]):
         finally:
             left.__context__ = context
 
+    async def _give_up(self, tenure: T, task: int) -> NoReturn:
+        """Another task leaves, mostly by closing a generator that was abandoned in the body.
+
+        The task that entered may never come back, so the hold is released here. Its cancel scope
+        only that task can leave, and still may.
+
+        Raises:
+            UsageError: always.
+        """
+        if not self._is_given_up:
+            self._is_given_up = True
+            self._recipe._tasks.leave(task, self._recipe)
+        wrong = left_by_another(self._recipe)
+        try:
+            await tenure.resign()
+        except AioleadError as error:
+            raise wrong from error
+        raise wrong
+
 
 class TenureContext(_Context[T]):
     """Waits for our turn.
@@ -128,6 +150,8 @@ class TenureContext(_Context[T]):
     Raises (on leaving):
         TenureLost: it was lost (`LeadershipLost`, `LockLost`), and the body, which was cancelled
             then and awaited, raised nothing else.
+        UsageError: another task leaves than the one that entered, such as one that closes an
+            abandoned async generator. What was held is released.
 
     Cancellation, and the end of the time limit: leaves the line at once, without waiting for the
     servers, so that others may see us there for a moment. Leaving the body waits for their

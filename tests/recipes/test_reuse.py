@@ -108,7 +108,7 @@ async def test_a_task_may_hold_different_locks() -> None:
 
 @both
 async def test_left_by_another_task(make: Callable[[Client], Callable[..., Any]]) -> None:
-    """It is refused, and whoever entered is still inside."""
+    """It is refused, and whoever entered can still leave. Nothing is held any more by then."""
 
     async def leave() -> None:
         with pytest.raises(UsageError, match="another task"):
@@ -120,7 +120,10 @@ async def test_left_by_another_task(make: Callable[[Client], Callable[..., Any]]
         async with context as tenure:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(leave)
-            await tenure.verify()
+            assert not tenure.is_held
+            await nothing_left(server, PATH)
+            with pytest.raises(UsageError, match="resigned"):
+                await tenure.verify()
         await nothing_left(server, PATH)
         async with enter(wait=0):
             pass
@@ -136,7 +139,8 @@ async def test_the_lock_left_by_another_task() -> None:
         async with lock as held:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(leave)
-            await held.verify()
+            assert not held.is_held
+            await nothing_left(server, PATH)
         await leave()
         async with lock.hold(wait=0):
             pass
