@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import final
+from typing import NoReturn, final
 
 import anyio
 
@@ -112,7 +112,7 @@ class ConditionHeld(Held):
         try:
             await candidate.reach_front()
             # No checkpoint until it is held.
-            if self._loss is None:
+            if self._loss is None and not self._resigned:
                 self._waits = self._released = False
                 self._is_asked_for, self._revocation = False, None
                 self._take(candidate)
@@ -122,6 +122,10 @@ class ConditionHeld(Held):
             candidate.discard()
             raise
         candidate.discard()
+        if self._resigned:
+            # By another task, meanwhile: the block goes on, and holds nothing any more.
+            self._waits = False
+            self.check()
         await anyio.sleep_forever()  # it is being cancelled, since it was lost
 
     def _abandon(self) -> None:
@@ -246,6 +250,11 @@ class _ConditionExit(_Context[ConditionHeld]):
                 "lost the lock; to limit a wait, use held.wait(limit=)"
             )
         return swallowed
+
+    async def _give_up(self, tenure: ConditionHeld, task: int) -> NoReturn:
+        if tenure._waits:
+            tenure._resigned = True  # it holds nothing now, and must not take the lock again
+        await super()._give_up(tenure, task)
 
 
 class ConditionContext(_ConditionExit, TenureContext[ConditionHeld]):

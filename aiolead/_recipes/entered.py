@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TypeVar
 
-from .._tasks import current_task_id
 from ..abc import CoordinationClient
-from ..errors import UsageError
 from ..model import ACL
 from .arguments import OnSuspend
 from .context import TenureContext, TryContext
+from .entries import Entries
 from .holding import HoldingRecipe
 from .tenure import Held, Tenure
 
@@ -32,7 +31,7 @@ class Enterable(HoldingRecipe[T]):
         acl: Sequence[ACL] | None,
     ) -> None:
         super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
-        self._entered: dict[int, TenureContext[T]] = {}
+        self._entered: Entries[TenureContext[T]] = Entries()
 
     @abstractmethod
     def _context(self) -> TenureContext[T]:
@@ -41,7 +40,7 @@ class Enterable(HoldingRecipe[T]):
     async def __aenter__(self) -> T:
         context = self._context()
         tenure = await context.__aenter__()
-        self._entered[current_task_id()] = context
+        self._entered.push(context)
         return tenure
 
     async def __aexit__(
@@ -50,10 +49,7 @@ class Enterable(HoldingRecipe[T]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        context = self._entered.pop(current_task_id(), None)
-        if context is None:
-            raise UsageError(f"{self!r} was not entered by this task")
-        return await context.__aexit__(exc_type, exc, traceback)
+        return await self._entered.pop(self).__aexit__(exc_type, exc, traceback)
 
 
 class HeldRecipe(Enterable[Held]):

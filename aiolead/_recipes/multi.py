@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Protocol, final
+from typing import NoReturn, Protocol, final
 
 import anyio
 
-from ..errors import AcquireTimeout, ConfigurationError, TenureLost, UsageError
+from .._tasks import current_task_id
+from ..errors import (
+    AcquireTimeout,
+    AioleadError,
+    ConfigurationError,
+    TenureLost,
+    UsageError,
+)
 from .arguments import checked_wait
-from .entries import Entries
+from .entries import Entries, left_by_another
 from .holding import HoldingRecipe
 from .tenure import Tenure
 
@@ -85,6 +93,8 @@ class _MultiContext:
     def __init__(self, lock: MultiLock) -> None:
         self._lock = lock
         self._stack: AsyncExitStack | None = None
+        self._holds: Sequence[Tenure] = ()
+        self._task = 0  # that holds them
 
     async def _acquire(self, wait: float | None) -> MultiHeld | None:
         """Takes one after the other, all of them within `wait` seconds; or none."""
@@ -106,6 +116,8 @@ class _MultiContext:
                 raise
             if held is None:
                 self._stack = None
+            else:
+                self._holds, self._task = held.holds, current_task_id()
             return held
 
     async def _take_all(
@@ -132,10 +144,22 @@ class _MultiContext:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        stack, self._stack = self._stack, None
+        if self._stack is not None and current_task_id() != self._task:
+            await self._give_up()
+        stack, self._stack, self._holds = self._stack, None, ()
         if stack is None:
             return False
         return bool(await stack.__aexit__(exc_type, exc, traceback))
+
+    async def _give_up(self) -> NoReturn:
+        """Another task leaves; see `_Context._give_up`."""
+        wrong = left_by_another(self._lock)
+        for held in reversed(self._holds):
+            try:
+                await held.resign()
+            except AioleadError as error:
+                wrong.__cause__ = error
+        raise wrong
 
 
 class MultiContext(_MultiContext):

@@ -15,6 +15,7 @@ from ..errors import UsageError
 from ..model import ACL
 from .arguments import OnSuspend
 from .context import TenureContext, TryContext, _Context
+from .entries import left_by_another
 from .layout import Layout, Role
 from .locking import Locking
 from .tenure import Held
@@ -33,6 +34,8 @@ class _Reentry(_Context[Held]):
 
     _within: int | None = None
     """The task, where it held the lock already."""
+    _outer: _Entry | None = None
+    """What it held then."""
 
     @property
     def _entries(self) -> dict[int, _Entry]:
@@ -52,7 +55,7 @@ class _Reentry(_Context[Held]):
             raise UsageError(f"{self._recipe!r}: this context manager is in use; make one each")
         entry.held.check()
         entry.count += 1
-        self._within = task
+        self._within, self._outer = task, entry
         return entry.held
 
     async def __aexit__(
@@ -61,18 +64,23 @@ class _Reentry(_Context[Held]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        task = current_task_id()
-        if self._within is None:
-            if task == self._task:
-                del self._entries[task]
+        outer, self._outer = self._outer, None
+        if outer is None:
+            # Also if another task leaves: then nothing is held any more.
+            if self._task is not None and self._holds(self._task):
+                del self._entries[self._task]
             return await super().__aexit__(exc_type, exc, traceback)
-        if self._within != task:
-            raise UsageError(f"{self._recipe!r} was entered by another task")
-        self._within = None
-        self._entries[task].count -= 1
+        within, self._within = self._within, None
+        outer.count -= 1
+        if within != current_task_id():
+            raise left_by_another(self._recipe)
         if exc is None:
             await anyio.lowlevel.checkpoint()
         return False
+
+    def _holds(self, task: int) -> bool:
+        entry = self._entries.get(task)
+        return entry is not None and entry.held is self._tenure
 
 
 class ReentrantContext(_Reentry, TenureContext[Held]):

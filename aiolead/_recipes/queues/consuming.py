@@ -11,6 +11,7 @@ import anyio.lowlevel
 from ..._tasks import current_task_id
 from ...errors import UsageError
 from ..context import _Context
+from ..entries import left_by_another
 from .claimed import Claimed
 
 C = TypeVar("C", bound=Claimed)
@@ -90,6 +91,8 @@ class Consumption(_Context[C]):
         scope, task = self._scope, self._task
         if scope is None or task is None or self._tenure is not None:
             return await super().__aexit__(exc_type, exc, traceback)
+        if current_task_id() != task:
+            raise left_by_another(self._recipe)
         self._scope = self._task = None
         self._recipe._tasks.leave(task, self._recipe)
         return bool(scope.__exit__(exc_type, exc, traceback))

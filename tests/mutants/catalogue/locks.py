@@ -8,6 +8,7 @@ SHARING = ("tests/unit/test_contention_sharing.py",)
 READ_WRITE = "tests/recipes/test_read_write.py"
 REENTRANT = "tests/recipes/test_reentrant.py"
 MULTI = "tests/recipes/test_multi.py"
+ELSEWHERE = "tests/recipes/test_left_elsewhere.py"
 REVOCATION = "tests/recipes/test_revocation.py"
 CONDITION = "tests/recipes/test_condition.py"
 CAMPAIGN = "tests/recipes/test_campaign.py"
@@ -119,8 +120,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/reentrant.py",
-                "self._entries[task].count -= 1",
-                "await self._entries[task].held.resign()",
+                "outer.count -= 1",
+                "await outer.held.resign()",
             ),
         ),
         tests=(REENTRANT, "-k", "trio and embedded"),
@@ -133,8 +134,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/reentrant.py",
-                "if task == self._task:",
-                "if task == self._task and exc is None:",
+                "if self._task is not None and self._holds(self._task):",
+                "if self._task is not None and self._holds(self._task) and exc is None:",
             ),
         ),
         tests=(REACHED, "-k", "reentrant and trio"),
@@ -146,6 +147,15 @@ MUTANTS = (
         wrong="A task that has lost a re-entrant lock enters it again, as if it had it.",
         changes=(Change("_recipes/reentrant.py", "entry.held.check()", "pass"),),
         tests=(REACHED, "-k", "reentrant and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="206d",
+        name="left-elsewhere-is-kept",
+        wrong="What another task leaves than the one that entered is refused, and held on.",
+        seen_in="aiolead",
+        changes=(Change("_recipes/context.py", "await tenure.resign()", "pass"),),
+        tests=(ELSEWHERE, "-k", "abandoned_generator and trio-embedded-Lock"),
         simulated=False,
     ),
     Mutant(

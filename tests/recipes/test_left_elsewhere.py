@@ -1,0 +1,255 @@
+"""What is left by another task than the one that entered: refused, and released all the same.
+
+That is what becomes of an async generator that is abandoned in the middle of a block: whoever
+closes it, the event loop at last, does so in another task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+import trio
+from conftest import ServerUnderTest
+from support.every_recipe import HELD, Held
+from support.recipes import PATIENCE, connect
+
+from aiolead import (
+    Client,
+    Condition,
+    Lock,
+    MultiLock,
+    Queue,
+    ReentrantLock,
+    Semaphore,
+    UsageError,
+)
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/l"
+
+on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
+every = pytest.mark.parametrize("name", HELD)
+
+
+@asynccontextmanager
+async def in_another_task(start: Callable[[], Awaitable[object]]) -> AsyncIterator[anyio.Event]:
+    """Runs something in a task of its own, which goes on until the block is left.
+
+    The task is none of a task group: a cancel scope that is never left would break that.
+    """
+    started, ended, end = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def run() -> None:
+        await start()
+        started.set()
+        await end.wait()
+        ended.set()
+
+    if trio.lowlevel.in_trio_run():
+        trio.lowlevel.spawn_system_task(run)
+    else:
+        task = asyncio.get_running_loop().create_task(run())
+        task.add_done_callback(lambda done: done.result())
+    with anyio.fail_after(PATIENCE):
+        await started.wait()
+    yield end
+    end.set()
+    with anyio.fail_after(PATIENCE):
+        await ended.wait()
+
+
+async def has_a_turn(scene: Held, server: ServerUnderTest) -> None:
+    """Somebody else gets it: soon, and not as a session ends."""
+    async with connect(server, session_timeout=2 * PATIENCE) as other:
+        with anyio.fail_after(PATIENCE / 2):
+            await scene.turn(other, PATH)
+
+
+@every
+async def test_an_abandoned_generator_is_closed(server: ServerUnderTest, name: str) -> None:
+    scene = HELD[name]
+
+    async def work(client: Client) -> AsyncGenerator[Any, None]:
+        async with scene.enter(client, PATH) as mine:
+            yield mine
+
+    async with connect(server, session_timeout=2 * PATIENCE) as client:
+        if scene.prepare is not None:
+            await scene.prepare(client, PATH)
+        generator = work(client)
+        async with in_another_task(generator.__anext__):
+            with pytest.raises(UsageError, match="was not entered by this task"):
+                await generator.aclose()
+            await has_a_turn(scene, server)
+
+
+@on_embedded
+@pytest.mark.parametrize("name", sorted(HELD.keys() - {"ReadWriteLock.downgrade"}))
+async def test_who_entered_can_leave_still(server: ServerUnderTest, name: str) -> None:
+    """Nothing is held by then, which is no loss; and it may enter again."""
+    scene = HELD[name]
+    has_left, may_leave = anyio.Event(), anyio.Event()
+
+    async with connect(server, session_timeout=2 * PATIENCE) as client:
+        if scene.prepare is not None:
+            await scene.prepare(client, PATH)
+        context = scene.enter(client, PATH)
+
+        async def enter_and_leave() -> None:
+            async with context as mine:
+                has_entered.set()
+                await may_leave.wait()
+                with pytest.raises(UsageError):
+                    await mine.verify()
+            has_left.set()
+
+        async with anyio.create_task_group() as tasks:
+            has_entered = anyio.Event()
+            tasks.start_soon(enter_and_leave)
+            await has_entered.wait()
+            for _ in range(2):
+                with pytest.raises(UsageError, match="not entered by this task"):
+                    await context.__aexit__(None, None, None)
+            await has_a_turn(scene, server)
+            may_leave.set()
+        assert has_left.is_set()
+        if scene.prepare is None:
+            with anyio.fail_after(PATIENCE):
+                async with scene.enter(client, PATH):
+                    pass
+
+
+@on_embedded
+async def test_of_several_tasks_inside_the_right_one_is_released(server: ServerUnderTest) -> None:
+    """`async with semaphore` says nothing but which statement it is."""
+
+    async def work(client: Client) -> AsyncGenerator[Any, None]:
+        async with semaphore as held:
+            yield held
+
+    async with connect(server) as client:
+        semaphore = Semaphore(client, PATH, 3)
+        first, second = work(client), work(client)
+        held: list[Any] = []
+
+        async def enter(generator: AsyncGenerator[Any, None]) -> None:
+            held.append(await generator.__anext__())
+
+        async with (
+            in_another_task(lambda: enter(first)),
+            in_another_task(lambda: enter(second)),
+        ):
+            with pytest.raises(UsageError, match="another task"):
+                await second.aclose()
+            assert [each.is_held for each in held] == [True, False]
+            with pytest.raises(UsageError, match="another task"):
+                await first.aclose()
+            assert [each.is_held for each in held] == [False, False]
+
+
+@on_embedded
+async def test_what_cannot_be_told_apart_is_not_released(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        semaphore = Semaphore(client, PATH, 3)
+        held: list[Any] = []
+        may_leave = anyio.Event()
+
+        async def work() -> None:
+            async with semaphore as mine:
+                held.append(mine)
+                await may_leave.wait()
+                await mine.verify()
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(2):
+                tasks.start_soon(work)
+                while len(held) == number:
+                    await anyio.lowlevel.checkpoint()
+            with pytest.raises(UsageError, match="not entered by this task"):
+                await semaphore.__aexit__(None, None, None)
+            may_leave.set()
+
+
+@on_embedded
+async def test_the_inner_block_of_a_reentrant_lock(server: ServerUnderTest) -> None:
+    """The outer one is not left: its task holds the lock still."""
+
+    async with connect(server) as client:
+        lock = ReentrantLock(client, PATH)
+        async with lock as held:
+            inner = lock.hold()
+            async with inner:
+
+                async def leave() -> None:
+                    with pytest.raises(UsageError, match="another task"):
+                        await inner.__aexit__(None, None, None)
+
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(leave)
+                assert lock.hold_count == 1
+            assert lock.hold_count == 1
+            await held.verify()
+
+
+@on_embedded
+async def test_several_locks_with_one_of_them_resigned(server: ServerUnderTest) -> None:
+    async with connect(server) as client, connect(server) as other:
+        context = MultiLock(Lock(client, "/a"), Lock(client, "/b")).hold()
+        async with in_another_task(context.__aenter__):
+            with pytest.raises(UsageError, match="another task"):
+                await context.__aexit__(None, None, None)
+            with anyio.fail_after(PATIENCE):
+                async with MultiLock(Lock(other, "/a"), Lock(other, "/b")):
+                    pass
+
+
+@on_embedded
+async def test_items_that_are_consumed(server: ServerUnderTest) -> None:
+    async def work(client: Client) -> AsyncGenerator[Any, None]:
+        async with Queue(client, "/q").consume() as items:
+            async for item in items:
+                yield item
+
+    async with connect(server) as client, connect(server) as other:
+        await Queue(client, "/q").put(b"x")
+        generator = work(client)
+        async with in_another_task(generator.__anext__):
+            with pytest.raises(UsageError, match="another task"):
+                await generator.aclose()
+            with anyio.fail_after(PATIENCE):
+                async with Queue(other, "/q").get() as item:
+                    assert item.data == b"x"
+
+
+@on_embedded
+async def test_a_condition_is_left_while_it_waits(server: ServerUnderTest) -> None:
+    """It must not take its lock again for a block that has been left."""
+    async with connect(server) as client, connect(server) as other:
+        condition = Condition(client, PATH)
+        context = condition.hold()
+        has_ended = anyio.Event()
+
+        async def wait() -> None:
+            async with context as held:
+                with pytest.raises(UsageError, match="resigned"):
+                    await held.wait()
+            has_ended.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            while not await condition.waiters():
+                await anyio.lowlevel.checkpoint()
+            async with Condition(other, PATH) as theirs:
+                with pytest.raises(UsageError, match="another task"):
+                    await context.__aexit__(None, None, None)
+                await theirs.notify()
+            with anyio.fail_after(PATIENCE):
+                await has_ended.wait()
+        async with Condition(other, PATH).hold(wait=0):
+            pass
