@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, TypeVar
 
@@ -19,8 +18,11 @@ import anyio
 import anyio.lowlevel
 
 from ..errors import ClientClosedError, TenureLost, UsageError
+from ._answer import Answer
 
 T = TypeVar("T")
+
+CLOSED = "the client was closed"
 
 
 class Job(Generic[T]):
@@ -29,11 +31,13 @@ class Job(Generic[T]):
     Attributes:
         done: the answer; set in the event loop, waited for in the thread.
         abandoned: set by the thread that does not wait for it any more.
+        is_refused: set by the thread that asks for it, where the client is being closed.
     """
 
     def __init__(self) -> None:
-        self.done: Future[T] = Future()
+        self.done: Answer[T] = Answer()
         self.abandoned = False
+        self.is_refused = False
         self.scope: anyio.CancelScope | None = None
 
     @abstractmethod
@@ -47,13 +51,12 @@ class Job(Generic[T]):
 
     def fail(self, error: BaseException) -> None:
         """Settles it with an error, unless it is settled."""
-        if not self.done.done():
-            self.done.set_exception(error)
+        self.done.fail(error)
 
     @property
     def is_settled(self) -> bool:
         """Whether there is nothing left of it that could be undone."""
-        return self.done.done()
+        return self.done.is_there()
 
 
 class Call(Job[T]):
@@ -64,7 +67,7 @@ class Call(Job[T]):
         self._act = act
 
     async def perform(self, deputy: Deputy) -> None:
-        self.done.set_result(await self._act())
+        self.done.set(await self._act())
 
 
 class Block(Job[T]):
@@ -77,7 +80,7 @@ class Block(Job[T]):
 
     def __init__(self, context: AbstractAsyncContextManager[Any], wrap: Callable[[Any], T]) -> None:
         super().__init__()
-        self.left: Future[bool] = Future()
+        self.left: Answer[bool] = Answer()
         """Whether leaving has swallowed what the body raised; or what leaving has raised."""
         self.is_left = False
         """Set by the thread that leaves it."""
@@ -91,13 +94,13 @@ class Block(Job[T]):
         # No checkpoint from here on until the deputy waits: it is held.
         deputy.blocks.append(value)
         try:
-            self.done.set_result(self._wrap(value))
+            self.done.set(self._wrap(value))
             await deputy.serve(self)
             error = self.error
             left = await self._context.__aexit__(
                 type(error) if error else None, error, error.__traceback__ if error else None
             )
-            self.left.set_result(bool(left))
+            self.left.set(bool(left))
         finally:
             deputy.blocks.pop()
 
@@ -107,12 +110,11 @@ class Block(Job[T]):
 
     def fail(self, error: BaseException) -> None:
         super().fail(error)
-        if not self.left.done():
-            self.left.set_exception(error)
+        self.left.fail(error)
 
     @property
     def is_settled(self) -> bool:
-        return self.left.done()
+        return self.left.is_there()
 
 
 class Deputy:
@@ -131,7 +133,11 @@ class Deputy:
 
     async def run(self, first: Job[Any]) -> None:
         """Does the first job and, while that is a block, what the thread asks for inside of it."""
-        await self._do(first)
+        try:
+            await self._do(first)
+        finally:
+            for job in self._jobs:  # come too late: it was dismissed, with others to end first
+                job.fail(self._loss())
 
     def post(self, job: Job[Any]) -> None:
         """The thread asks for something."""
@@ -171,12 +177,12 @@ class Deputy:
         self._running.append(job)
         try:
             with anyio.CancelScope() as job.scope:
-                if job.abandoned or self._dismissed:
+                if job.abandoned or job.is_refused or self._dismissed:
                     job.scope.cancel()
                 # A client hands over at the call, also in a task that is cancelled.
                 await anyio.lowlevel.checkpoint_if_cancelled()
                 await job.perform(self)
-            job.fail(ClientClosedError("the client was closed"))  # unless it is done
+            job.fail(self._loss())  # unless it is done
         except anyio.get_cancelled_exc_class():
             # Something around it is lost. The task goes on, for the thread to leave what is open.
             job.fail(self._loss())
@@ -194,4 +200,4 @@ class Deputy:
                     return lost
                 except UsageError:  # it was given up after that
                     continue
-        return ClientClosedError("the event loop of the client has ended")
+        return ClientClosedError(CLOSED)

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import aiolead
 
 from ..errors import LossReason, TenureLost
+from ._answer import Flag
 from ._fence import Fence
 from ._loop import Loop
 
@@ -38,7 +39,7 @@ class Tenure(Generic[T]):
         self._loop = loop
         self._tenure = tenure
         self.token: int = tenure.token
-        self.lost: threading.Event = threading.Event()
+        self.lost: threading.Event = Flag()
         tenure.add_lost_callback(self.lost.set)
         if on_lost is not None:
             self._add(on_lost)

@@ -112,6 +112,37 @@ def test_waiting_for_an_answer_and_for_a_session(own: ThreadedServer, backend: B
             own.resume()
 
 
+@pytest.mark.usefixtures("limit")
+def test_closed_before_what_was_given_up_has_ended(own: ThreadedServer, backend: Backend) -> None:
+    """What the thread asks for next, in the same body, waits for that; and is told."""
+    connection = blocking.connect(
+        own.connect_string, session_timeout=SESSION, wind_down=0.1, backend=backend
+    )
+    asked = threading.Event()
+
+    async def outlive(client: aiolead.Client) -> None:
+        import anyio
+
+        asked.set()
+        with anyio.CancelScope(shield=True):
+            while client.state is not aiolead.SessionState.CLOSED:  # noqa: ASYNC110 - what closes
+                await anyio.sleep(0.01)  # it has no event
+            await anyio.sleep(0.05)
+
+    client = connection.__enter__()
+    with pytest.raises(aiolead.LockLost) as lost, blocking.Lock(client, "/lock"):
+        thread = interrupted_when(asked.is_set)
+        with pytest.raises(SoftLimit):
+            client.call(outlive)
+        thread.join()
+        closing = threading.Thread(target=connection.__exit__, args=(None, None, None))
+        closing.start()
+        with pytest.raises((aiolead.LockLost, aiolead.ClientClosedError)):
+            client.get("/")
+    assert lost.value.reason is aiolead.LossReason.CLOSED
+    closing.join()
+
+
 SCRIPT = """
 import sys
 import aiolead

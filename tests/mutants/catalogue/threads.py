@@ -34,7 +34,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="303",
         name="interrupted-threads-stay-in-line",
         wrong="A thread that is interrupted while it waits for a lock leaves its znode there.",
-        changes=(Change("blocking/_loop.py", "self._post(deputy.abandon, job)", "pass"),),
+        changes=(Change("blocking/_loop.py", "self._post(partial(deputy.abandon, job))", "pass"),),
         tests=(INTERRUPTED,),
         simulated=False,
     ),

@@ -1,0 +1,237 @@
+"""Closing a client that other threads go on using."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, Literal
+
+import anyio
+import pytest
+from support.recipes import PATIENCE, SESSION
+
+import aiolead
+from aiolead import blocking
+from aiolead.testing import ThreadedServer
+
+Backend = Literal["asyncio", "trio"]
+
+
+def in_daemon(act: Callable[[], object]) -> Future[object]:
+    """Does it in a thread that nobody has to wait for: one that hangs fails its test alone."""
+    done: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(act())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done
+
+
+@contextmanager
+def retrying(client: blocking.Client, count: int) -> Iterator[list[type[Exception]]]:
+    """Threads that try again for as long as the body takes; gives what they are told last."""
+    stop = threading.Event()
+    began = threading.Barrier(count + 1)
+    told: list[type[Exception]] = [Exception] * count
+
+    def retry(number: int) -> None:
+        began.wait(PATIENCE)
+        while not stop.is_set():
+            try:
+                client.exists("/")
+            except aiolead.AioleadError as error:
+                told[number] = type(error)
+
+    threads = [threading.Thread(target=retry, args=(n,), daemon=True) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        began.wait(PATIENCE)
+        yield told
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("reached", [True, False], ids=["reached", "unreached"])
+def test_threads_that_try_again_do_not_keep_it_open(
+    own: ThreadedServer, backend: Backend, count: int, reached: bool
+) -> None:
+    connection = blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend)
+    client = connection.__enter__()
+    if not reached:
+        own.stop()
+    with retrying(client, count) as told:
+        in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
+        # Closed once more, as at the end of a program: it is nothing.
+        in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
+        with pytest.raises(aiolead.ClientClosedError):
+            client.exists("/")
+    assert set(told) == {aiolead.ClientClosedError}
+
+
+def test_a_thread_that_stands_still_in_a_call_does_not_keep_it_open(
+    own: ThreadedServer, backend: Backend
+) -> None:
+    """The scheduler may stop a thread at any instruction, and have others go on before it."""
+
+    def stop_at(which: int) -> bool:
+        """Closes while a call stands there; says whether it is as long as that."""
+        stopped, go_on = threading.Event(), threading.Event()
+        left = which
+
+        def trace(frame: FrameType, event: str, _arg: object) -> object:
+            nonlocal left
+            frame.f_trace_opcodes = True
+            left -= event == "opcode"
+            if left == 0:
+                left = -1
+                stopped.set()
+                go_on.wait(4 * PATIENCE)
+            return trace
+
+        def ask() -> None:
+            sys.settrace(trace)  # type: ignore[arg-type]
+            try:
+                client.exists("/")
+            finally:
+                sys.settrace(None)
+                stopped.set()
+
+        connection = blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend)
+        client = connection.__enter__()
+        asked = in_daemon(ask)
+        try:
+            assert stopped.wait(PATIENCE)
+            in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
+        finally:
+            go_on.set()
+        with suppress(aiolead.ClientClosedError):
+            asked.result(PATIENCE)
+        return left < 0
+
+    which = 1
+    while stop_at(which):
+        which += 37
+    assert which > 300
+
+
+def test_from_its_beginning_on_calls_are_refused(
+    own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
+) -> None:
+    """It waits for a body; nobody else waits for that."""
+    holds, go_on = threading.Event(), threading.Event()
+    told: list[type[Exception]] = []
+
+    def hold(lock: blocking.Lock, client: blocking.Client) -> None:
+        with lock as held:
+            holds.set()
+            assert held.lost.wait(PATIENCE)
+            # What this body asks for, it has lost; what anybody else does is refused. No matter
+            # what it is; and none of it is sent.
+            for ask in (lambda: client.set("/", b""), blocking.Lock(client, "/b").__enter__):
+                try:
+                    ask()
+                except aiolead.AioleadError as error:
+                    told.append(type(error))
+            assert go_on.wait(PATIENCE)
+
+    connection = blocking.connect(
+        own.connect_string, session_timeout=40, wind_down=10, backend=backend
+    )
+    client = connection.__enter__()
+    body = threads.submit(hold, blocking.Lock(client, "/lock"), client)
+    assert holds.wait(PATIENCE)
+    lock = blocking.Lock(client, "/other")
+    closing = threads.submit(connection.__exit__, None, None, None)
+    with pytest.raises(aiolead.ClientClosedError):
+        while True:
+            client.exists("/")
+    for ask in (lock.__enter__, lock.contenders, lambda: client.call(_forever)):
+        with pytest.raises(aiolead.ClientClosedError):
+            ask()
+    assert not closing.done(), "it waits for the body"
+    assert not body.done()
+    go_on.set()
+    with pytest.raises(aiolead.LockLost):
+        body.result(PATIENCE)
+    closing.result(PATIENCE)
+    assert own.requests["SET_DATA"] == 0
+
+
+async def _forever(_client: aiolead.Client) -> None:
+    await anyio.sleep_forever()
+
+
+def test_whoever_waits_is_told(
+    own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
+) -> None:
+    asked = threading.Event()
+
+    async def wait(client: aiolead.Client) -> None:
+        asked.set()
+        await _forever(client)
+
+    with blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend) as client:
+        waits = threads.submit(client.call, wait)
+        assert asked.wait(PATIENCE)
+    with pytest.raises(aiolead.ClientClosedError):
+        waits.result(PATIENCE)
+
+
+def test_in_the_thread_of_its_own_event_loop(own: ThreadedServer, backend: Backend) -> None:
+    connection = blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend)
+
+    async def close(_client: aiolead.Client) -> None:
+        connection.__exit__(None, None, None)
+
+    with connection as client:
+        with pytest.raises(aiolead.UsageError, match="in the thread of its own event loop"):
+            client.call(close)
+        assert client.get_children("/") == ["zookeeper"]
+
+
+@pytest.fixture
+def no_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Names are not found, nor not found, until the test is over; gives whether one was asked for.
+
+    A resolver without its servers does so for half a minute.
+    """
+    asked, over = threading.Event(), threading.Event()
+    known = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
+        if host not in ("zk.example", b"zk.example"):
+            return known(host, *args, **options)
+        if len(args) == 5 and args[4] & socket.AI_NUMERICHOST:  # trio: whether it is a name at all
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        asked.set()
+        over.wait(4 * PATIENCE)
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield asked
+    over.set()
+
+
+def test_a_name_that_is_looked_up_keeps_nobody(no_names: threading.Event, backend: Backend) -> None:
+    """asyncio's event loop waits for the thread in which that is done. Nobody else has to."""
+    connection = blocking.connect("zk.example:2181", connect_timeout=0.2, backend=backend)
+    with pytest.raises(aiolead.ConnectFailed):
+        in_daemon(connection.__enter__).result(PATIENCE)
+    no_names.clear()
+    connection = blocking.connect("zk.example:2181", connect_timeout=0, backend=backend)
+    in_daemon(connection.__enter__).result(PATIENCE)
+    assert no_names.wait(PATIENCE)
+    in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
