@@ -13,6 +13,15 @@ for other clients, `aiolead.testing` has servers to test against.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import abc as abc
+    from . import adapters as adapters
+    from . import blocking as blocking
+    from . import errors as errors
+    from . import events as events
+    from . import instrumentation as instrumentation
+    from . import model as model
+    from . import paths as paths
+    from . import testing as testing
     from ._client.client import Client
     from ._client.connect import (
         Connection,

@@ -101,8 +101,21 @@ same."""
 
 _WHERE = {name: module for module, all_ in MODULES.items() for name in all_.split()}
 
-_WHOLE = frozenset({"abc", "errors", "events", "model", "paths"})
-"""Public modules that need no import of their own: `aiolead.errors` is there."""
+_WHOLE = frozenset(
+    {
+        "abc",
+        "adapters",
+        "blocking",
+        "errors",
+        "events",
+        "instrumentation",
+        "model",
+        "paths",
+        "testing",
+    }
+)
+"""Public modules that need no import of their own: with `import aiolead`, `aiolead.blocking` is
+there, imported at its first use."""
 
 
 def imported(name: str) -> object:

@@ -122,19 +122,31 @@ INTERNAL = {
 """Methods that are not for users, although their names have no underscore."""
 
 
-def _exported_from() -> dict[str, set[str]]:
-    """Which names `aiolead/__init__.py` imports from which module, for type checkers."""
+def _imported_for_checkers() -> dict[str | None, set[str]]:
+    """Which names `aiolead/__init__.py` imports from which module; None for modules themselves."""
     tree = ast.parse(Path(aiolead.__file__).read_text())
     [checked] = [node for node in tree.body if isinstance(node, ast.If)]
     assert ast.unparse(checked.test) == "TYPE_CHECKING"
-    found: dict[str, set[str]] = {}
+    found: dict[str | None, set[str]] = {}
     for node in checked.body:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 1
-            assert node.module
             assert all(alias.asname in (None, alias.name) for alias in node.names)
             found.setdefault(node.module, set()).update(alias.name for alias in node.names)
     return found
+
+
+def _exported_from() -> dict[str, set[str]]:
+    """Which names users have from `aiolead`, by the modules that they are in."""
+    found = _imported_for_checkers()
+    return {module: names for module, names in found.items() if module is not None}
+
+
+def _public_modules() -> set[str]:
+    """What lies in the package. The command's modules are for nobody: they need an extra."""
+    files = Path(aiolead.__file__).parent.iterdir()
+    found = {path.stem for path in files if path.suffix == ".py" or (path / "__init__.py").exists()}
+    return {name for name in found if not name.startswith("_")} - {"cli"}
 
 
 def _public_names(module: ModuleType) -> set[str]:
@@ -190,6 +202,28 @@ def test_the_package_looks_as_if_all_had_been_imported() -> None:
         """
     )
     assert found.startswith("aiolead cannot import name 'Lok' from 'aiolead'")
+
+
+def test_public_modules_are_what_checkers_see() -> None:
+    assert _imported_for_checkers()[None] == _public_modules()
+
+
+@pytest.mark.parametrize("name", sorted(_public_modules()))
+def test_public_modules_need_no_import_of_their_own(name: str) -> None:
+    """As with most packages: after `import aiolead`, `aiolead.blocking.connect` is there."""
+    found = _run(
+        f"""
+        import sys, aiolead
+        assert {name!r} in dir(aiolead)
+        assert "aiolead.{name}" not in sys.modules
+        module = aiolead.{name}
+        assert module is sys.modules["aiolead.{name}"]
+        assert module is aiolead.{name} is vars(aiolead)[{name!r}]
+        assert "trio" not in sys.modules
+        print(module.__name__)
+        """
+    )
+    assert found == f"aiolead.{name}\n"
 
 
 @pytest.mark.parametrize("module", sorted(_exported_from()))
