@@ -32,6 +32,7 @@
         │   ├─ LockLost
         │   ├─ BarrierLost
         │   └─ ClaimLost
+        ├─ ReleaseError                   the servers refused to delete our znode: it stays
         ├─ Fenced                         the server refused a fenced write: we are not the holder
         ├─ MixedLayoutError               a neighbour on the path would not exclude us, or we it
         ├─ QueueFullError                 a queue has as many items as it may have
@@ -127,6 +128,7 @@ __all__ = [
     "QuotaExceededError",
     "ReconfigDisabledError",
     "ReconfigInProgressError",
+    "ReleaseError",
     "RemoteWireError",
     "RequestTimeoutError",
     "RolledBackError",
@@ -380,6 +382,33 @@ class ClaimLost(TenureLost):
     """The claim on an item of a queue, or on a task, was lost: somebody else gets it."""
 
     noun = "claim"
+
+
+class ReleaseError(CoordinationError):
+    """The servers refused to delete our znode, so it stays until the session ends.
+
+    Whoever waits for it waits until then. Nothing is held any more: the lease is not renewed for
+    it, and the client does not try again by itself.
+
+    What to do: allow the deletion (`NoAuthError` means that the ACL of the *parent* does not give
+    us DELETE), delete the znode by hand, or close the client.
+
+    Attributes:
+        path: the znode that stays.
+        cause: the servers' answer.
+    """
+
+    blame = Blame.CALLER
+
+    def __init__(self, path: str, cause: AioleadError) -> None:
+        parent = path.rpartition("/")[0] or "/"
+        remedy = f"allow DELETE on {parent}, " if isinstance(cause, NoAuthError) else ""
+        super().__init__(
+            f"{path} could not be deleted ({cause}): it stays, and others wait for it, until its "
+            f"session ends or somebody deletes it: {remedy}delete it by hand, or close the client"
+        )
+        self.path = path
+        self.cause = cause
 
 
 class Fenced(CoordinationError):

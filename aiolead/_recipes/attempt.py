@@ -8,14 +8,9 @@ from collections.abc import Sequence
 import anyio
 
 from ..abc import CoordinationClient
-from ..errors import (
-    ConnectionLossError,
-    NoNodeError,
-    NotReadOnlyError,
-    Outcome,
-    SessionExpiredError,
-)
+from ..errors import AioleadError, ConnectionLossError, NoNodeError, Outcome
 from ..model import SessionState
+from .error_policy import Action, Step, action_for, before_next_try
 from .own import OwnZnode, ZnodeGone
 
 
@@ -65,12 +60,15 @@ class Attempt:
                     won = await self._try(waits=waits)
                     if won:
                         await self._await_lease()
-                except (ConnectionLossError, NotReadOnlyError):
-                    for znode in self._znodes():
-                        znode.unwatch()
-                    await client.ready()
-                except (SessionExpiredError, ZnodeGone):
+                except ZnodeGone:
                     self._start_again()
+                except AioleadError as error:
+                    if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
+                        self._start_again()
+                    else:
+                        for znode in self._znodes():
+                            znode.unwatch()
+                        await before_next_try(client, error, Step.ACQUIRE)
                 else:
                     return won
                 finally:

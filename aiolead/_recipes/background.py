@@ -10,7 +10,8 @@ import anyio
 import anyio.lowlevel
 
 from ..abc import CoordinationClient
-from ..errors import AioleadError, ClientClosedError, UsageError
+from ..errors import AioleadError, ClientClosedError, ReleaseError, UsageError
+from .error_policy import log_refusal
 from .latest import Latest
 
 V = TypeVar("V")
@@ -29,6 +30,9 @@ class Background(Latest[V], Generic[V]):
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
         self._entered = False
+        self._refusal: ReleaseError | None = None
+        """That our znode could not be deleted, as the job ended."""
+        self._is_left = False
 
     async def __anext__(self) -> V:
         if not self._entered:
@@ -61,6 +65,13 @@ class Background(Latest[V], Generic[V]):
         self._scope.cancel()
         with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
             await self._ended.wait()
+        self._is_left = True
+        refusal, self._refusal = self._refusal, None
+        if refusal is None or refusal is exc:
+            return
+        if exc is None:
+            raise refusal
+        log_refusal(refusal)
 
     async def _job(self) -> None:
         # Nothing but the end of the client cancels it from outside.
@@ -71,6 +82,11 @@ class Background(Latest[V], Generic[V]):
             error = None
         except AioleadError as caught:
             error = caught
+            if isinstance(caught, ReleaseError):
+                if self._is_left:
+                    log_refusal(caught)
+                else:
+                    self._refusal = caught
         finally:
             self.finish(error)
             self._ended.set()

@@ -135,6 +135,7 @@ class Campaign(Background[CampaignState]):
                     await term._release()
             finally:
                 term._has_ended()
+            term._report_refusal(None)  # to whoever leaves the campaign
         return not term.is_resigned
 
     async def _follow(self, term: Term) -> None:

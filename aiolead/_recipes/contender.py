@@ -18,18 +18,12 @@ import anyio
 
 from .._tasks import Wakeup
 from ..abc import CoordinationClient, Hold, Reply, Watch
-from ..errors import (
-    ConnectionLossError,
-    LossReason,
-    NoNodeError,
-    NotReadOnlyError,
-    Outcome,
-    SessionExpiredError,
-)
+from ..errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
 from ..model import ACL, Created, EventType, Stat, WatchEvent
 from ..paths import join
 from .contention import Standing, sharing, standing
 from .deletion import Departure
+from .error_policy import Action, Step, action_for, before_next_try
 from .layout import Layout, Role
 from .line import Node
 from .neighbours import in_line
@@ -150,12 +144,15 @@ class Contender(Place):
                         self._note_front()
                         await self._await_lease()
                         self._leave_watches()
-                except (ConnectionLossError, NotReadOnlyError):
-                    self._leave_watches()
-                    self._close_own_watch()
-                    await self._client.ready()
-                except (SessionExpiredError, OwnGone):
+                except OwnGone:
                     self._forget()
+                except AioleadError as error:
+                    if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
+                        self._forget()
+                    else:
+                        self._leave_watches()
+                        self._close_own_watch()
+                        await before_next_try(self._client, error, Step.ACQUIRE)
                 else:
                     return in_front
         finally:
@@ -421,7 +418,11 @@ class Contender(Place):
         await self._wake.wait()
 
     def _is_unclaimed(self, name: str) -> bool:
-        """Whether it looks as if it were our own session's, and nobody claims it."""
+        """Whether its name is one that this session's recipes have given, and nobody claims it.
+
+        Others may have znodes in our session (see `docs/aiozk.md`), with names of the same form:
+        but none that begins with our session and a number that its client gives once.
+        """
         return not self._line.is_claimed(name) and self._layout.is_of(
             self._role, self._client.session_id, name
         )
@@ -433,8 +434,7 @@ class Contender(Place):
         it. We would wait for ourselves.
         """
         ours = stat.ephemeral_owner == self._client.session_id
-        is_unclaimed = not self._line.is_claimed(name)
-        if ours and is_unclaimed and self._layout.is_like_ours(self._role, name):
+        if ours and self._is_unclaimed(name):
             ghost = Node.of(Created(join(self._path, name), stat), stat.ephemeral_owner)
             self._line.claim(ghost.name, ghost.sequence)
             self._client.spawn(partial(pay, self._client, self._line, ghost))

@@ -104,6 +104,7 @@ class _Context(Generic[T]):
             if not self._is_given_up:
                 self._recipe._tasks.leave(task, self._recipe)
             tenure._has_ended()
+        tenure._report_refusal(left)
         if left is None:
             if tenure.loss is not None:
                 raise tenure._error() from None
@@ -152,6 +153,8 @@ class TenureContext(_Context[T]):
             then and awaited, raised nothing else.
         UsageError: another task leaves than the one that entered, such as one that closes an
             abandoned async generator. What was held is released.
+        ReleaseError: the servers refuse to delete our znode, and the body ended normally. If it
+            raised, or was cancelled, that goes on, and the refusal is in the log.
 
     Cancellation, and the end of the time limit: leaves the line at once, without waiting for the
     servers, so that others may see us there for a moment. Leaving the body waits for their

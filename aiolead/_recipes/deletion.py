@@ -1,12 +1,20 @@
-"""The delete of a znode of ours, as something to wait for until the znode is known to be gone."""
+"""The delete of a znode of ours, as something to wait for until the znode is known to be gone.
+
+What is done about each error, and what a refusal is, says `error_policy`. A refusal is reported
+once: by whoever waits for it (`confirmed`), or in the log if nobody does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+import anyio
+
+from .._tasks import Wakeup
 from ..abc import CoordinationClient, Reply
-from ..errors import AioleadError, ConnectionLossError, NoNodeError
+from ..errors import AioleadError, NoNodeError, ReleaseError
+from .error_policy import Action, Step, action_for, log_refusal, pause, refused_release
 
 
 class Departure(Protocol):
@@ -18,11 +26,18 @@ class Departure(Protocol):
         ...
 
     def error(self) -> AioleadError | None:
-        """What the servers said, None for nothing. Only once `is_done`."""
+        """What the servers said, None for nothing: `ReleaseError`, if they refused it.
+
+        Only once `is_done`.
+        """
         ...
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Has it called, synchronously, as soon as that is known: at once, if it is."""
+        ...
+
+    def await_report(self, is_awaited: bool) -> None:
+        """Says whether somebody waits, who reports a refusal. If nobody does, it is logged."""
         ...
 
 
@@ -34,26 +49,41 @@ class Deletion:
 
     Args:
         client: the session.
+        path: the znode.
         delete: the answer to the delete.
-        pay: deletes it later, where that answer is lost; runs as a job of the client's.
+        pay: deletes it later, where that answer is lost, or is that it was not the time; runs as a
+            job of the client's. It raises what it was refused with.
         over: called, synchronously, when there is nothing left to do.
     """
 
-    __slots__ = ("_callbacks", "_client", "_delete", "_error", "_over", "_pay", "is_done")
+    __slots__ = (
+        "_callbacks",
+        "_client",
+        "_delete",
+        "_error",
+        "_is_awaited",
+        "_over",
+        "_path",
+        "_pay",
+        "is_done",
+    )
 
     def __init__(
         self,
         client: CoordinationClient,
+        path: str,
         delete: Reply[None],
         pay: Callable[[], Awaitable[object]],
         over: Callable[[], object],
     ) -> None:
         self._client = client
+        self._path = path
         self._delete = delete
         self._pay = pay
         self._over = over
         self._callbacks: list[Callable[[], object]] = []
         self._error: AioleadError | None = None
+        self._is_awaited = False
         self.is_done = False
         delete.add_done_callback(self._answered)
 
@@ -66,24 +96,36 @@ class Deletion:
         else:
             self._callbacks.append(callback)
 
+    def await_report(self, is_awaited: bool) -> None:
+        self._is_awaited = is_awaited
+
     def _answered(self) -> None:
         error = self._delete.error()
-        if isinstance(error, ConnectionLossError):
+        action = Action.GONE if error is None else action_for(error, Step.RELEASE)
+        if action in (Action.RECONNECT, Action.PAUSE):
             self._client.spawn(self._pay_later)
         else:
-            self._end(error)
+            self._end(refused_release(self._path, error) or error)
 
     async def _pay_later(self) -> None:
+        error = self._delete.error()
+        refusal: ReleaseError | None = None
         try:
+            if error is not None and action_for(error, Step.RELEASE) is Action.PAUSE:
+                await anyio.sleep(pause(self._client))
             await self._pay()
+        except AioleadError as caught:
+            refusal = refused_release(self._path, caught)
         finally:
             # Whose doing it is that the znode is gone, nobody knows.
-            self._end(None)
+            self._end(refusal)
 
     def _end(self, error: AioleadError | None) -> None:
         self._error = error
         self.is_done = True
         self._over()
+        if isinstance(error, ReleaseError) and not self._is_awaited:
+            log_refusal(error)
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
@@ -100,8 +142,16 @@ class _Several:
         return all(part.is_done for part in self._parts)
 
     def error(self) -> AioleadError | None:
-        """The first error."""
-        return next((error for error in self._errors() if error is not None), None)
+        """The first refusal, with the others as notes; else the first error."""
+        errors = [error for error in self._errors() if error is not None]
+        refusals = [error for error in errors if isinstance(error, ReleaseError)]
+        if not refusals:
+            return errors[0] if errors else None
+        first, *others = refusals
+        if not getattr(first, "__notes__", None):
+            for other in others:
+                first.add_note(str(other))
+        return first
 
     def _errors(self) -> list[AioleadError | None]:
         return [part.error() for part in self._parts]
@@ -117,6 +167,10 @@ class _Several:
 
         for part in self._parts:
             part.add_done_callback(one_more)
+
+    def await_report(self, is_awaited: bool) -> None:
+        for part in self._parts:
+            part.await_report(is_awaited)
 
 
 class _Either(_Several):
@@ -138,3 +192,23 @@ def all_of(parts: Sequence[Departure]) -> Departure | None:
 def whichever_there_is(one: Departure | None, other: Departure) -> Departure:
     """That the one of two goes that there is: that the other was not there is no error."""
     return other if one is None else _Either((one, other))
+
+
+async def confirmed(client: CoordinationClient, gone: Departure) -> AioleadError | None:
+    """Waits for the servers' confirmation, for a third of the session timeout at most.
+
+    Cancellation: does not end it earlier.
+
+    Returns:
+        What they said. A `ReleaseError` is the caller's to report; that of a later time is logged.
+    """
+    gone.await_report(True)
+    with anyio.move_on_after(client.session_timeout / 3, shield=True):
+        if not gone.is_done:
+            answered = Wakeup()
+            gone.add_done_callback(answered.set)
+            await answered.wait()
+    if not gone.is_done:
+        gone.await_report(False)
+        return None
+    return gone.error()

@@ -24,13 +24,13 @@ from ..errors import (
     Fenced,
     LossReason,
     NoNodeError,
-    Outcome,
     SessionError,
 )
 from ..model import CreateMode, EventType, Stat, WatchEvent
 from ..paths import basename, join
 from .contender import Contender
 from .deletion import Deletion, Departure, whichever_there_is
+from .error_policy import may_be_applied, until_done
 from .line import Node
 
 
@@ -153,7 +153,7 @@ class Writer(Contender):
             return
         if error is None:
             self._move_hold()
-        elif isinstance(error, ConnectionLossError) and error.outcome is Outcome.UNKNOWN:
+        elif may_be_applied(error):
             self.mode = Mode.UNKNOWN
         elif isinstance(error, Fenced):
             self._lost_own()
@@ -251,25 +251,56 @@ class Writer(Contender):
         if session_id != client.session_id:
             forget()
             return writer
-        debt = partial(_delete_reader, client, path, session_id)
-        return whichever_there_is(writer, Deletion(client, client.delete(path), debt, forget))
+        return whichever_there_is(writer, _ReaderDeletion(client, node, path, writer, forget))
 
 
-async def _delete_reader(client: CoordinationClient, path: str, session_id: int) -> None:
-    """Pays a debt, as `delete_until_gone` does, for a znode whose czxid is not known."""
-    while True:
-        try:
-            await client.ready()
-            if client.session_id != session_id:
-                return
-            # Through the quorum: this server may not have seen yet what the last one applied.
-            await client.sync(path)
-            stat = await client.exists(path)
-            if stat is None or stat.ephemeral_owner != session_id:
-                return
-            await client.delete(path)
-        except ConnectionLossError:
-            continue
-        except (NoNodeError, SessionError):
-            return
-        return
+class _ReaderDeletion(Deletion):
+    """The delete of a reader that may come only later: the answer to its transaction is missing.
+
+    Args:
+        client: the session.
+        writer: what the transaction deletes.
+        path: of the reader.
+        gone: that the writer goes, by a delete that was sent before this one; None if it is gone.
+        over: see `Deletion`.
+    """
+
+    __slots__ = ("_gone",)
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        writer: Node,
+        path: str,
+        gone: Departure | None,
+        over: Callable[[], object],
+    ) -> None:
+        self._gone = gone
+        debt = partial(_delete_reader, client, writer, path)
+        super().__init__(client, path, client.delete(path), debt, over)
+
+    def _answered(self) -> None:
+        if self._gone is None or self._gone.is_done:
+            super()._answered()
+        else:
+            # The writer is still there, as far as we know: so the reader may still come.
+            self._client.spawn(self._pay_later)
+
+
+async def _delete_reader(client: CoordinationClient, writer: Node, path: str) -> None:
+    """Pays a debt, as `delete_until_gone` does, for a reader that may come only later.
+
+    The transaction that makes the reader goes by the writer. So once the writer has been deleted,
+    the reader is there, or never comes. To look for it, even after a `sync`, would be to look too
+    early: a leader answers its own clients' `sync` before what it is about to apply.
+
+    Raises:
+        AioleadError: it was refused.
+    """
+
+    async def delete() -> None:
+        with suppress(NoNodeError):
+            await client.delete(writer.path)
+        await client.delete(path)
+
+    await until_done(client, writer.session_id, delete)

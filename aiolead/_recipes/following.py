@@ -24,23 +24,12 @@ from ..abc import CoordinationClient, Watch
 from ..errors import (
     AioleadError,
     ClientClosedError,
-    ConnectionLossError,
-    NotReadOnlyError,
-    OperationTimeoutError,
-    RequestTimeoutError,
-    SessionExpiredError,
-    ThrottledOpError,
     UsageError,
 )
 from ..model import SessionState, WatchEvent
+from .error_policy import Step, before_next_try
 
 T = TypeVar("T")
-
-OVERLOADED = (ThrottledOpError, RequestTimeoutError, OperationTimeoutError)
-"""What servers say that have too much to do just now."""
-
-PAUSE = 1.0
-"""Before asking such a server again, in seconds."""
 
 
 class Following(AsyncIterable[T], Generic[T]):
@@ -189,11 +178,8 @@ class Following(AsyncIterable[T], Generic[T]):
             self._changed = anyio.Event()
             try:
                 value = await self._look()
-            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
-                await self._client.ready()
-                continue
-            except OVERLOADED:
-                await anyio.sleep(PAUSE)
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.FOLLOW)
                 continue
             self._publish(value)
             await self._changed.wait()

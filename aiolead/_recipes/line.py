@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import anyio
 
 from ..abc import CoordinationClient, Reply
-from ..errors import ConnectionLossError, NoNodeError, SessionError
+from ..errors import NoNodeError
 from ..model import Created, SessionState
 from ..paths import basename, join, sequence_of
+from .error_policy import until_done
 from .layout import Layout, Role
 
 
@@ -140,18 +141,12 @@ class Line:
 
 
 async def delete_until_gone(client: CoordinationClient, node: Node) -> None:
-    """Pays a debt: deletes a znode, over as many connections as it takes, while it can be ours."""
-    while True:
-        try:
-            await client.ready()
-            if client.session_id != node.session_id:
-                return
-            await client.delete(node.path)
-        except ConnectionLossError:
-            continue
-        except (NoNodeError, SessionError):
-            return
-        return
+    """Pays a debt: deletes a znode, over as many connections as it takes, while it can be ours.
+
+    Raises:
+        AioleadError: it was refused.
+    """
+    await until_done(client, node.session_id, lambda: client.delete(node.path))
 
 
 async def delete_lost(
@@ -175,22 +170,24 @@ async def delete_lost(
             connection that we gave up may be applied after that, so there is one more look when
             the session timeout has passed. (One that comes even later is found by the next
             contender of ours that would have to wait for it.)
+
+    Raises:
+        AioleadError: it was refused.
     """
-    while True:
-        if already_looked:
-            await anyio.sleep(client.session_timeout)
-        try:
-            await client.ready()
-            if client.session_id != session_id:
-                return
-            node = await line.find_lost(client, path, prefix)
-        except ConnectionLossError:
-            continue
-        except SessionError:
-            return
+    found: list[Node] = []
+
+    async def find() -> None:
+        node = await line.find_lost(client, path, prefix)
         if node is not None:
+            found.append(node)
+
+    if not already_looked and not await until_done(client, session_id, find):
+        return
+    if not found:
+        await anyio.sleep(client.session_timeout)
+        await until_done(client, session_id, find)
+    for node in found:
+        try:
             await delete_until_gone(client, node)
+        finally:
             line.forget(node.name)
-        if node is not None or already_looked:
-            return
-        already_looked = True

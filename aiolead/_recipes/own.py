@@ -14,17 +14,19 @@ from functools import partial
 import anyio
 
 from ..abc import CoordinationClient, Hold, Reply, Watch
-from ..errors import (
-    BadVersionError,
-    ConnectionLossError,
-    LossReason,
-    NoNodeError,
-    Outcome,
-    SessionError,
-)
+from ..errors import AioleadError, LossReason, NoNodeError
 from ..model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
 from ..paths import basename, join, parent, sequence_of
 from .deletion import Deletion, Departure
+from .error_policy import (
+    Action,
+    Step,
+    action_for,
+    in_background,
+    may_be_applied,
+    pause,
+    until_done,
+)
 from .line import Node
 
 AT_ONCE = 100
@@ -137,7 +139,7 @@ class OwnZnode:
                 self.claim(create.result())
             else:
                 self._delete(self._claimed(create.result()), None)
-        elif isinstance(error, ConnectionLossError) and error.outcome is Outcome.UNKNOWN:
+        elif may_be_applied(error):
             if not wanted:  # else that is settled by `resolve`, or `withdraw`
                 self._owe_lost_create(session_id)
         elif wanted:
@@ -168,8 +170,11 @@ class OwnZnode:
             self.withdraw()
         create = self._creating
         if create is not None:
-            with suppress(ConnectionLossError):
+            try:
                 await create
+            except AioleadError as error:
+                if not may_be_applied(error):
+                    raise
         if self._creating is not None:
             if self._client.session_id == self._create_session:
                 found = await self._find_lost()
@@ -207,30 +212,26 @@ class OwnZnode:
         return None
 
     def _owe_lost_create(self, session_id: int, *, already_looked: bool = False) -> None:
-        self._client.spawn(
-            partial(self._delete_lost, session_id=session_id, already_looked=already_looked)
-        )
+        job = partial(self._delete_lost, session_id=session_id, already_looked=already_looked)
+        self._client.spawn(partial(in_background, self._path, job))
 
     async def _delete_lost(self, *, session_id: int, already_looked: bool) -> None:
         """Pays the debt of a create whose answer was lost; see `line.delete_lost`."""
         client = self._client
-        while True:
-            if already_looked:
-                await anyio.sleep(client.session_timeout)
-            try:
-                await client.ready()
-                if client.session_id != session_id:
-                    return
-                found = await self._find_lost()
-            except ConnectionLossError:
-                continue
-            except SessionError:
-                return
-            if found is not None:
-                await _pay(client, self._claims, self._claimed(found))
-            if found is not None or already_looked:
-                return
-            already_looked = True
+        found: list[Node] = []
+
+        async def find() -> None:
+            created = await self._find_lost()
+            if created is not None:
+                found.append(self._claimed(created))
+
+        if not already_looked and not await until_done(client, session_id, find):
+            return
+        if not found:
+            await anyio.sleep(client.session_timeout)
+            await until_done(client, session_id, find)
+        for node in found:
+            await _pay(client, self._claims, node)
 
     # --- watching ------------------------------------------------------------------------------
 
@@ -254,8 +255,16 @@ class OwnZnode:
             gone = look.result()[1].czxid != node.token
         else:
             gone = isinstance(error, NoNodeError)
+            if action_for(error, Step.ACQUIRE) is Action.PAUSE:
+                self.unwatch()  # it was not armed
+                self._client.spawn(partial(self._watch_later, node))
         if gone:
             self._lost()
+
+    async def _watch_later(self, node: Node) -> None:
+        await anyio.sleep(pause(self._client))
+        if node is self._node and not self._gone:
+            self.watch()
 
     def _on_event(self, event: WatchEvent) -> None:
         self._watch = None
@@ -331,7 +340,8 @@ class OwnZnode:
             # It fires with the delete; only a failed one leaves it behind.
             delete.add_done_callback(watch.close)
         debt = partial(_delete_if_ours, client, node)
-        return Deletion(client, delete, debt, partial(self._claims.tokens.discard, node.token))
+        over = partial(self._claims.tokens.discard, node.token)
+        return Deletion(client, node.path, delete, debt, over)
 
     def unwatch(self) -> None:
         watch, self._watch = self._watch, None
@@ -351,25 +361,22 @@ async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
 
     The delete whose answer was lost may have been applied, and the path be somebody else's by now.
     A server that is behind the last one may not know that yet, so it catches up first.
+
+    Raises:
+        AioleadError: it was refused.
     """
-    while True:
-        try:
-            await client.ready()
-            if client.session_id != node.session_id:
-                return
-            caught_up = client.sync(node.path)
-            look = client.get(node.path)
-            await caught_up
-            data, stat = await look
-            if stat.czxid != node.token:
-                return
-            # A delete that was held back may come between, and a create of our own. A delete goes
-            # by name and version, and all new znodes have the same: so it gets another one first.
-            stat = await client.set(node.path, data, version=stat.version)
-            if stat.czxid == node.token:
-                await client.delete(node.path, version=stat.version)
-        except (ConnectionLossError, BadVersionError):
-            continue
-        except (NoNodeError, SessionError):
+
+    async def delete() -> None:
+        caught_up = client.sync(node.path)
+        look = client.get(node.path)
+        await caught_up
+        data, stat = await look
+        if stat.czxid != node.token:
             return
-        return
+        # A delete that was held back may come between, and a create of our own. A delete goes by
+        # name and version, and all new znodes have the same: so it gets another one first.
+        stat = await client.set(node.path, data, version=stat.version)
+        if stat.czxid == node.token:
+            await client.delete(node.path, version=stat.version)
+
+    await until_done(client, node.session_id, delete)

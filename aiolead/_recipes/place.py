@@ -15,16 +15,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
+import anyio
+
 from .._tasks import Wakeup
 from ..abc import CoordinationClient, Reply, Watch
-from ..errors import (
-    ConnectionLossError,
-    LossReason,
-    NodeExistsError,
-    NoNodeError,
-    Outcome,
-    SequenceExhaustedError,
-)
+from ..errors import LossReason, NodeExistsError, NoNodeError, SequenceExhaustedError
 from ..model import (
     ACL,
     ANYONE,
@@ -38,6 +33,7 @@ from ..model import (
 )
 from ..paths import join
 from .deletion import Deletion, Departure
+from .error_policy import Action, Step, action_for, in_background, may_be_applied, pause
 from .layout import Layout, Role
 from .line import Line, Node, delete_lost, delete_until_gone
 from .revocation import is_request
@@ -178,7 +174,7 @@ class Place:
             self._node = node
             if self._discarded:
                 self._drop_node()
-        elif isinstance(error, ConnectionLossError) and error.outcome is Outcome.UNKNOWN:
+        elif may_be_applied(error):
             self._creating = create  # not settled yet
             if self._discarded:
                 self._owe_lost_create()
@@ -226,8 +222,16 @@ class Place:
                 self._asked_for()
         else:
             gone = isinstance(error, NoNodeError)
+            if action_for(error, Step.ACQUIRE) is Action.PAUSE:
+                self._close_own_watch()  # it was not armed
+                self._client.spawn(partial(self._watch_own_later, node))
         if gone:
             self._lost_own()
+
+    async def _watch_own_later(self, node: Node) -> None:
+        await anyio.sleep(pause(self._client))
+        if node is self._node and self._own_watch is None and not self._own_gone:
+            self._watch_own()
 
     def _asked_for(self) -> None:
         if not self._is_asked_for:
@@ -307,21 +311,20 @@ class Place:
             # It fires with the delete; only a failed one leaves it behind.
             delete.add_done_callback(own_watch.close)
         debt = partial(delete_until_gone, client, node)
-        return Deletion(client, delete, debt, partial(self._line.forget, node.name))
+        return Deletion(client, node.path, delete, debt, partial(self._line.forget, node.name))
 
     def _owe_lost_create(self, *, already_looked: bool = False) -> None:
         self._creating = None
-        self._client.spawn(
-            partial(
-                delete_lost,
-                self._client,
-                self._line,
-                self._path,
-                self._prefix,
-                self._create_session,
-                already_looked=already_looked,
-            )
+        job = partial(
+            delete_lost,
+            self._client,
+            self._line,
+            self._path,
+            self._prefix,
+            self._create_session,
+            already_looked=already_looked,
         )
+        self._client.spawn(partial(in_background, join(self._path, self._prefix), job))
 
 
 def _lets_read(entry: ACL) -> bool:
@@ -332,6 +335,6 @@ def _lets_read(entry: ACL) -> bool:
 
 async def pay(client: CoordinationClient, line: Line, node: Node) -> None:
     try:
-        await delete_until_gone(client, node)
+        await in_background(node.path, partial(delete_until_gone, client, node))
     finally:
         line.forget(node.name)

@@ -8,11 +8,12 @@ from typing import final
 import anyio.lowlevel
 
 from ..abc import CoordinationClient
-from ..errors import AlreadyHeldError, ConnectionLossError, UpgradeError
+from ..errors import AioleadError, AlreadyHeldError, UpgradeError
 from ..model import ACL, Participant
 from .arguments import OnSuspend
 from .candidate import Candidate
 from .downgrading import Mode, Writer
+from .error_policy import Step, before_next_try
 from .layout import Layout, Role
 from .line import Node
 from .locking import Locking
@@ -53,8 +54,10 @@ class WriteHeld(Held):
         while writer.mode is not Mode.READER:
             try:
                 await writer.become_reader()
-            except ConnectionLossError:
-                await self._client.ready()
+            except AioleadError as error:
+                if error.session_over:
+                    raise
+                await before_next_try(self._client, error, Step.ACQUIRE)
             self.check()
 
     def _on_reader(self, node: Node) -> None:

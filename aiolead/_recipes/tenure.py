@@ -14,7 +14,6 @@ from typing import ClassVar, final
 import anyio
 import anyio.lowlevel
 
-from .._tasks import Wakeup
 from ..abc import CoordinationClient, FencedClient
 from ..errors import (
     ClientClosedError,
@@ -22,11 +21,13 @@ from ..errors import (
     LockLost,
     LossReason,
     NoNodeError,
+    ReleaseError,
     TenureLost,
     UsageError,
 )
 from .candidate import Candidate
-from .deletion import Departure
+from .deletion import Departure, confirmed
+from .error_policy import log_refusal
 from .telling import Telling
 
 
@@ -90,6 +91,9 @@ class Tenure:
         self._resigned = False
         self._released = False
         self._gone: Departure | None = None
+        self._refusal: ReleaseError | None = None
+        """That the servers refused to delete our znode, until it is reported."""
+        self._is_refusal_reported = False
         self._is_asked_for = False
         self._revocation: anyio.Event | None = None
         """Made where somebody waits for that."""
@@ -201,6 +205,9 @@ class Tenure:
         Returns when the servers have confirmed it, or after a third of the session timeout; the
         znode is then deleted by the client as soon as it can be.
 
+        Raises:
+            ReleaseError: the servers refuse to delete our znode.
+
         Cancellation: it is given up all the same.
         """
         if not self._resigned:
@@ -209,6 +216,7 @@ class Tenure:
                 self._on_resigned()
             self._has_ended()
             await self._release()
+            self._report_refusal(None)
         else:
             await anyio.lowlevel.checkpoint()
 
@@ -331,13 +339,29 @@ class Tenure:
         gone = self._gone
         if gone is None:
             return
-        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
-            if not gone.is_done:
-                answered = Wakeup()
-                gone.add_done_callback(answered.set)
-                await answered.wait()
-            if isinstance(gone.error(), NoNodeError):
-                self._loss = LossReason.DELETED
+        error = await confirmed(self._client, gone)
+        if isinstance(error, NoNodeError):
+            self._loss = LossReason.DELETED
+        elif isinstance(error, ReleaseError) and not self._is_refusal_reported:
+            self._refusal = error
+
+    def _report_refusal(self, left: BaseException | None) -> None:
+        """Raises that the servers refused to delete our znode, if that was not reported before.
+
+        Args:
+            left: what the body raised: that is told by its own propagation, and the refusal by a
+                line in the log.
+
+        Raises:
+            ReleaseError: they did, and the body has ended normally.
+        """
+        refusal, self._refusal = self._refusal, None
+        if refusal is None:
+            return
+        self._is_refusal_reported = True
+        if left is None:
+            raise refusal
+        log_refusal(refusal)
 
 
 class Term(Tenure):

@@ -23,18 +23,12 @@ from typing import Any
 
 from .._tasks import Wakeup
 from ..abc import CoordinationClient, Reply, Watch
-from ..errors import (
-    ConnectionLossError,
-    NoNodeError,
-    NotReadOnlyError,
-    SessionError,
-    SessionExpiredError,
-    TransactionError,
-)
+from ..errors import AioleadError, NoNodeError, SessionError, TransactionError
 from ..model import ACL, CreateMode, WatchEvent
 from ..paths import join
 from .contention import in_order
 from .deletion import Departure
+from .error_policy import Action, Step, action_for, before_next_try, in_background, until_done
 from .layout import Layout, Role
 from .line import Node
 from .place import OwnGone, Place
@@ -120,14 +114,16 @@ class Waiter(Place):
                 if await self._ready_to_create():
                     await self._await_created(self._send_create())
                 return
-            except (ConnectionLossError, NotReadOnlyError):
-                await self._client.ready()
             except NoNodeError:
                 if not tries:
                     raise
                 tries -= 1
-                with suppress(ConnectionLossError):
+                try:
                     await ensure(self._client, self._path, self._acl)
+                except AioleadError as error:
+                    await before_next_try(self._client, error, Step.ACQUIRE)
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.ACQUIRE)
 
     async def signalled(self) -> None:
         """Waits for a signal; returns, too, if the znode is gone: nobody could give it one."""
@@ -137,14 +133,16 @@ class Waiter(Place):
                     if await self._is_signalled():
                         self._has_signal = True
                         return
-                except (ConnectionLossError, NotReadOnlyError):
+                except AioleadError as error:
                     # Whatever was to be watched may not be.
                     self._leave_watches()
                     self._close_own_watch()
-                    await self._client.ready()
+                    if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
+                        raise OwnGone from None
+                    await before_next_try(self._client, error, Step.ACQUIRE)
                     continue
                 await self._wake.wait()
-        except (SessionExpiredError, OwnGone):
+        except OwnGone:
             self._own_gone = True
         finally:
             self._leave_watches()
@@ -264,29 +262,32 @@ class Waiter(Place):
         if error is None:
             self._line.forget(node.name)
         elif not isinstance(error, SessionError):
-            self._client.spawn(partial(self._take_away_later, node))
+            job = partial(self._take_away_later, node)
+            self._client.spawn(partial(in_background, node.path, job))
 
     async def _take_away_later(self, node: Node) -> None:
         """There was no signal after all, or nobody knows whether it was taken away."""
         client = self._client
-        try:
+
+        async def take_away() -> None:
             while True:
+                await client.sync(node.path)
+                stat = await client.exists(node.path)
+                if stat is None or stat.czxid != node.token:
+                    return
+                if await client.exists(self._signal_of(node.name)) is None:
+                    await client.delete(node.path)
+                    return
                 try:
-                    await client.ready()
-                    if client.session_id != node.session_id:
-                        return
-                    await client.sync(node.path)
-                    stat = await client.exists(node.path)
-                    if stat is None or stat.czxid != node.token:
-                        return
-                    if await client.exists(self._signal_of(node.name)) is not None:
-                        await self._take_away(node)
-                    else:
-                        await client.delete(node.path)
-                except (ConnectionLossError, TransactionError):
-                    continue
-                return
-        except (NoNodeError, SessionError):
-            return
+                    await self._take_away(node)
+                except TransactionError as error:
+                    # The signal, or our znode, has gone since.
+                    if not isinstance(error.cause, NoNodeError):
+                        raise
+                else:
+                    return
+
+        try:
+            await until_done(client, node.session_id, take_away)
         finally:
             self._line.forget(node.name)

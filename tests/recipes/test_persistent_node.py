@@ -34,6 +34,7 @@ from aiolead import (
     NotEmptyError,
     Permission,
     PersistentNode,
+    ReleaseError,
     SessionState,
     UsageError,
 )
@@ -454,9 +455,10 @@ async def test_being_there_is_refused_later() -> None:
 
 async def test_deleting_is_refused() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        with pytest.raises(NotEmptyError):
+        with pytest.raises(ReleaseError, match=PATH) as refused:
             async with PersistentNode(a, PATH, mode=CreateMode.PERSISTENT):
                 await b.create(f"{PATH}/child")
+        assert isinstance(refused.value.cause, NotEmptyError)
 
 
 async def test_what_the_body_raises_leaves_bare() -> None:

@@ -32,8 +32,10 @@ from aiolead.errors import (
     NoAuthError,
     NodeExistsError,
     NoNodeError,
+    NotEmptyError,
     Outcome,
     QueueFullError,
+    ReleaseError,
     RemoteWireError,
     RolledBackError,
     RuntimeInconsistencyError,
@@ -174,6 +176,7 @@ ANSWERS = {
     "LockLost": (RIVAL, UNKNOWN, False),
     "BarrierLost": (RIVAL, UNKNOWN, False),
     "ClaimLost": (RIVAL, UNKNOWN, False),
+    "ReleaseError": (CALLER, NO, False),
     "Fenced": (RIVAL, NO, False),
     "MixedLayoutError": (CALLER, NO, False),
     "InvalidDataError": (RIVAL, NO, False),
@@ -324,6 +327,8 @@ def samples() -> list[AioleadError]:
             for cls in (TenureLost, LeadershipLost, LockLost, BarrierLost, ClaimLost)
             for r in LossReason
         ),
+        ReleaseError("/a/b", NoAuthError("/a/b")),
+        ReleaseError("/a/b", NotEmptyError("/a/b")),
         Fenced("/a"),
         MixedLayoutError("/a/b", "sorts otherwise"),
         MixedLayoutError("/a/b", "sorts otherwise", session_id=7),

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
 
 from ...abc import CoordinationClient, Reply
-from ...errors import ConnectionLossError, InvalidDataError, NoNodeError, SessionExpiredError
+from ...errors import (
+    AioleadError,
+    ConnectionLossError,
+    InvalidDataError,
+    NoNodeError,
+    SessionExpiredError,
+)
 from ...model import ACL, Stat, WatchEvent
 from ...paths import join
+from ..error_policy import Step, before_next_try
 from .records import decode_result
 from .states import TaskResult
 
@@ -57,8 +65,8 @@ class Results:
                 return await self._read(task, path)
             except NoNodeError:
                 pass  # not yet
-            except (ConnectionLossError, SessionExpiredError):
-                await client.ready()
+            except AioleadError as error:
+                await before_next_try(client, error, Step.FOLLOW)
                 continue
             changed = anyio.Event()
             watch = client.make_watch(partial(_set, changed))
@@ -73,11 +81,14 @@ class Results:
                     elif has_caught_up:
                         raise NoNodeError(task_path)
                     else:
-                        # This server may know less than that over which it was announced.
-                        await client.sync(path)
+                        # This server may know less than that over which it was announced. A
+                        # write brings it up to date, if only one that asks; a `sync` does not
+                        # bring a leader up to date with what it is about to apply.
+                        with suppress(NoNodeError):
+                            await client.check(path)
                         has_caught_up = True
-            except (ConnectionLossError, SessionExpiredError):
-                await client.ready()
+            except AioleadError as error:
+                await before_next_try(client, error, Step.FOLLOW)
             finally:
                 watch.close()
 

@@ -8,13 +8,9 @@ import anyio
 import anyio.lowlevel
 
 from ...abc import FencedClient
-from ...errors import (
-    ConnectionLossError,
-    Fenced,
-    NoNodeError,
-    SessionError,
-)
+from ...errors import AioleadError, Fenced, NoNodeError, SessionError
 from ...paths import join
+from ..error_policy import Step, before_next_try
 from ..queues.claimed import Claimed
 from ..queues.putting import checked_data
 from .records import Progress, checked_note, checked_progress, encode_result
@@ -126,9 +122,11 @@ class Task(Claimed):
                 progress, self._progress = self._progress, None
                 try:
                     await self._fence.set(self.path, progress.encode())
-                except ConnectionLossError:
+                except (Fenced, SessionError):
+                    raise
+                except AioleadError as error:
+                    await before_next_try(self._client, error, Step.ACQUIRE)
                     self._progress = self._progress or progress
-                    await self._client.ready()
                     continue
                 with anyio.move_on_after(self._report_every):
                     await self._over.wait()

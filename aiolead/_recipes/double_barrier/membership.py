@@ -22,19 +22,12 @@ from functools import partial
 import anyio
 
 from ...abc import CoordinationClient, Hold, Watch
-from ...errors import (
-    ConnectionLossError,
-    LossReason,
-    NodeExistsError,
-    NoNodeError,
-    NotReadOnlyError,
-    ServerError,
-    SessionExpiredError,
-)
+from ...errors import AioleadError, LossReason, NodeExistsError, NoNodeError, ReleaseError
 from ...model import ACL, CreateMode, Stat
 from ...paths import join
 from ..attempt import Attempt
 from ..deletion import Departure
+from ..error_policy import Step, before_next_try, in_background
 from ..line import Node
 from ..own import Claims, OwnZnode, ZnodeGone
 from .ready import READY, remove_ready, tidy
@@ -239,7 +232,8 @@ class Membership(Attempt):
     def left_early(self) -> None:
         """Has `ready` removed, once our znode is gone, if nobody else is left to do it."""
         self._may_leave_ready = False
-        job = partial(tidy, self._client, self._path, self._ready)
+        tidy_up = partial(tidy, self._client, self._path, self._ready)
+        job = partial(in_background, self._ready, tidy_up)
         if self._departure is None:
             self._client.spawn(job)
         else:
@@ -259,7 +253,7 @@ class Membership(Attempt):
             name: of our znode, which was deleted, or is going to be.
 
         Raises:
-            ServerError: the servers refuse to delete our znode.
+            ReleaseError: the servers refuse to delete our znode.
         """
         await self._own_left()
         while True:
@@ -269,22 +263,30 @@ class Membership(Attempt):
                 if await self._is_over(name):
                     return
                 await self._wake.wait()
-            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
-                await self._client.ready()
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.FOLLOW)
             finally:
                 self._leave_watches()
 
     async def _own_left(self) -> None:
-        """Waits until our znode is known to be gone, over as many connections as that takes."""
+        """Waits until our znode is known to be gone, over as many connections as that takes.
+
+        Raises:
+            ReleaseError: the servers refuse to delete it.
+        """
         departure = self._departure
         if departure is None:
             return
         if not departure.is_done:
             gone = anyio.Event()
             departure.add_done_callback(gone.set)
-            await gone.wait()
+            departure.await_report(True)
+            try:
+                await gone.wait()
+            finally:
+                departure.await_report(False)
         error = departure.error()
-        if isinstance(error, ServerError) and not isinstance(error, NoNodeError):
+        if isinstance(error, ReleaseError):
             raise error
 
     async def _is_over(self, name: str) -> bool:

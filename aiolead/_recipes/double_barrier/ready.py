@@ -8,7 +8,8 @@ nobody else, removes it.
 from __future__ import annotations
 
 from ...abc import CoordinationClient
-from ...errors import BadVersionError, ConnectionLossError, NoNodeError, SessionError
+from ...errors import BadVersionError, NoNodeError
+from ..error_policy import until_done
 
 READY = "ready"
 
@@ -37,20 +38,13 @@ async def remove_ready(client: CoordinationClient, path: str, round_: int) -> No
 
 async def tidy(client: CoordinationClient, path: str, ready: str) -> None:
     """Removes `ready` if no member is left: what those do who leave without waiting for others."""
-    while True:
-        try:
-            await client.ready()
-            exists = client.exists(ready)
-            names = client.get_children(path)
-            stat = await exists
-            try:
-                is_over = set(await names) <= {READY}
-            except NoNodeError:
-                return
-            if stat is not None and is_over:
-                await remove_ready(client, ready, stat.czxid)
-        except ConnectionLossError:
-            continue
-        except SessionError:
-            return
-        return
+
+    async def remove() -> None:
+        exists = client.exists(ready)
+        names = client.get_children(path)
+        stat = await exists
+        is_over = set(await names) <= {READY}
+        if stat is not None and is_over:
+            await remove_ready(client, ready, stat.czxid)
+
+    await until_done(client, 0, remove)

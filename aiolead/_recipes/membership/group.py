@@ -205,6 +205,7 @@ class Group:
             UsageError: this client is a member of that name already.
 
         Raises (on leaving):
+            ReleaseError: the servers refuse to delete our znode: see `PersistentNode`.
             ServerError: they have refused to let us join again; the body was cancelled then.
             SessionError: the client was closed.
 

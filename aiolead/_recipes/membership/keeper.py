@@ -21,18 +21,20 @@ from ...errors import (
     AioleadError,
     BadVersionError,
     ClientClosedError,
-    ConnectionLossError,
     NodeExistsError,
     NoNodeError,
-    NotReadOnlyError,
-    Outcome,
     SequenceExhaustedError,
-    SessionExpiredError,
     UsageError,
 )
 from ...model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
 from ...paths import parent
-from ..following import OVERLOADED, PAUSE
+from ..deletion import Deletion
+from ..error_policy import (
+    Step,
+    before_next_try,
+    in_background,
+    may_be_applied,
+)
 from .kept import Claims, Kept, delete_kept, delete_lost, find_unclaimed
 
 PARENT_TRIES = 10
@@ -40,6 +42,9 @@ PARENT_TRIES = 10
 
 QUICK_REPAIRS = 3
 """How many repairs are made at once; whoever undoes them keeps being undone once per `PAUSE`."""
+
+PAUSE = 1.0
+"""Between two repairs of many, in seconds."""
 
 
 class Keeper:
@@ -91,8 +96,10 @@ class Keeper:
         """The latest of those that the servers have confirmed."""
         self.gone = anyio.Event()
         """Set once it is deleted, or as good as that."""
-        self.deletion: Reply[None] | None = None
-        """The answer to its delete, once that is asked for."""
+        self.deletion: Deletion | None = None
+        """Its delete, once that is asked for."""
+        self._is_awaited = False
+        """Whether somebody waits for that, who reports a refusal."""
         self._scope = anyio.CancelScope()
         self._discarded = False
         self._is_creating = False
@@ -138,10 +145,8 @@ class Keeper:
             self._news = anyio.Event()
             try:
                 await self._bring_about()
-            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
-                await self._client.ready()
-            except OVERLOADED:
-                await anyio.sleep(PAUSE)
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.FOLLOW)
             else:
                 await self._news.wait()
 
@@ -268,7 +273,7 @@ class Keeper:
                 self._is_overwritten = False
                 self._on_change()
             return
-        if isinstance(error, ConnectionLossError) and error.outcome is Outcome.UNKNOWN:
+        if may_be_applied(error):
             self._lost_in = session_id
             if self._discarded:
                 self._owe_lost_create()
@@ -345,8 +350,8 @@ class Keeper:
         except NoNodeError:
             if self.node is node:
                 self._forget()
-        except ConnectionLossError:
-            self._look_due = True
+        except AioleadError as error:
+            self._look_due = self._look_due or may_be_applied(error)
             raise
         else:
             if stat.czxid == node.czxid:
@@ -374,6 +379,12 @@ class Keeper:
         if self.name is not None and self._claims.kept.get(self.name) is self:
             del self._claims.kept[self.name]
 
+    def await_report(self, is_awaited: bool) -> None:
+        """Says whether somebody waits until it is gone; see `Departure.await_report`."""
+        self._is_awaited = is_awaited
+        if self.deletion is not None:
+            self.deletion.await_report(is_awaited)
+
     def _drop(self) -> None:
         node, self.node = self.node, None
         if node is None or node.owner not in (0, self._client.session_id):
@@ -382,22 +393,13 @@ class Keeper:
             return
         self._ends += 1
         self._claims.going.add(node.czxid)
-        self.deletion = delete = self._client.delete(node.path, version=node.version)
-        delete.add_done_callback(partial(self._deleted, node, delete))
-
-    def _deleted(self, node: Kept, delete: Reply[None]) -> None:
-        # The watch fires with the delete; only a failed one leaves it behind.
-        self._watch.close()
-        if isinstance(delete.error(), (ConnectionLossError, BadVersionError)):
-            self._client.spawn(partial(self._pay, node))
-        else:
-            self._settled(node)
-
-    async def _pay(self, node: Kept) -> None:
-        try:
-            await delete_kept(self._client, self._claims, node)
-        finally:
-            self._settled(node)
+        delete = self._client.delete(node.path, version=node.version)
+        # It fires with the delete; only a failed one leaves it behind.
+        delete.add_done_callback(self._watch.close)
+        debt = partial(delete_kept, self._client, self._claims, node)
+        over = partial(self._settled, node)
+        self.deletion = Deletion(self._client, node.path, delete, debt, over)
+        self.deletion.await_report(self._is_awaited)
 
     def _settled(self, node: Kept) -> None:
         self._claims.going.discard(node.czxid)
@@ -415,18 +417,17 @@ class Keeper:
 
     def _owe_lost_create(self) -> None:
         self._ends += 1
-        self._client.spawn(
-            partial(
-                delete_lost,
-                self._client,
-                self._claims,
-                self._path,
-                is_sequential=self._is_sequential,
-                owner=self._lost_in if self._is_ephemeral else 0,
-                data=self.wanted,
-                looked=self._one_end,
-            )
+        job = partial(
+            delete_lost,
+            self._client,
+            self._claims,
+            self._path,
+            is_sequential=self._is_sequential,
+            owner=self._lost_in if self._is_ephemeral else 0,
+            data=self.wanted,
+            looked=self._one_end,
         )
+        self._client.spawn(partial(in_background, self._path, job))
 
 
 def _without_number(mode: CreateMode) -> CreateMode:

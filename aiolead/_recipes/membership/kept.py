@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import anyio
 
 from ...abc import CoordinationClient
-from ...errors import BadVersionError, ConnectionLossError, NoNodeError, SessionError
+from ...errors import NoNodeError
 from ...model import Stat
 from ...paths import join, parent
+from ..error_policy import until_done
 
 AT_ONCE = 100
 """How many znodes are looked at in one go, when a lost create is searched for."""
@@ -53,24 +54,17 @@ async def delete_kept(client: CoordinationClient, claims: Claims, node: Kept) ->
     """Pays a debt: deletes a znode, over as many connections as it takes, if it is still that one.
 
     Raises:
-        ServerError: it cannot be deleted: `NoAuthError`, `NotEmptyError`.
+        AioleadError: it was refused: `NoAuthError`, `NotEmptyError`.
     """
+
+    async def delete() -> None:
+        stat = await client.exists(node.path)
+        if stat is not None and stat.czxid == node.czxid:
+            await client.delete(node.path, version=stat.version)
+
     claims.going.add(node.czxid)
     try:
-        while True:
-            try:
-                await client.ready()
-                if node.owner not in (0, client.session_id):
-                    return
-                stat = await client.exists(node.path)
-                if stat is None or stat.czxid != node.czxid:
-                    return
-                await client.delete(node.path, version=stat.version)
-            except (ConnectionLossError, BadVersionError):
-                continue
-            except (NoNodeError, SessionError):
-                return
-            return
+        await until_done(client, node.owner, delete)
     finally:
         claims.going.discard(node.czxid)
 
@@ -140,30 +134,22 @@ async def delete_lost(
     The znode is looked for as by `find_unclaimed`. When it was not there, or is deleted, `looked`
     is called. There is a second look, when the session timeout has passed: a create that was on its
     way over a connection that we gave up may be applied after the first one.
+
+    Raises:
+        AioleadError: it was refused.
     """
 
-    async def look() -> bool:
-        """Says whether it may still come."""
-        while True:
-            try:
-                await client.ready()
-                if owner not in (0, client.session_id):
-                    return False
-                node = await find_unclaimed(
-                    client, claims, path, is_sequential=is_sequential, owner=owner, data=data
-                )
-            except ConnectionLossError:
-                continue
-            except SessionError:
-                return False
-            if node is not None:
-                await delete_kept(client, claims, node)
-            return True
+    async def find_and_delete() -> None:
+        node = await find_unclaimed(
+            client, claims, path, is_sequential=is_sequential, owner=owner, data=data
+        )
+        if node is not None:
+            await delete_kept(client, claims, node)
 
     try:
-        may_come = await look()
+        may_come = await until_done(client, owner, find_and_delete)
     finally:
         looked()
     if may_come:
         await anyio.sleep(client.session_timeout)
-        await look()
+        await until_done(client, owner, find_and_delete)

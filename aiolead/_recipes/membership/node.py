@@ -14,14 +14,13 @@ from ...abc import CoordinationClient
 from ...errors import (
     AcquireTimeout,
     AioleadError,
-    BadVersionError,
     ConfigurationError,
-    NoNodeError,
-    ServerError,
+    ReleaseError,
     UsageError,
 )
 from ...model import ACL, CreateMode, SessionState
 from ..arguments import checked_acl, checked_client, checked_data, checked_path, checked_wait
+from ..error_policy import log_refusal
 from .keeper import Keeper
 
 MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)
@@ -145,6 +144,7 @@ class KeptNode(AsyncIterable[NodeState]):
             return False
         self._is_inside = False
         # From here on it is the client's work, whatever happens to this task.
+        keeper.await_report(True)
         keeper.discard()
         self._closed()
         left = exc
@@ -157,11 +157,15 @@ class KeptNode(AsyncIterable[NodeState]):
         error: AioleadError | None = self._error
         with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
             await keeper.gone.wait()
-            if keeper.deletion is not None and error is None:
-                refused = keeper.deletion.error()
-                if isinstance(refused, ServerError):
-                    # That it was gone already, or has just been set, is no refusal.
-                    error = None if isinstance(refused, (NoNodeError, BadVersionError)) else refused
+        refusal = None
+        if keeper.deletion is not None and keeper.deletion.is_done:
+            refusal = keeper.deletion.error()
+        else:
+            keeper.await_report(False)
+        if isinstance(refusal, ReleaseError):
+            if left is None and error is None:
+                raise refusal
+            log_refusal(refusal)
         if left is None:
             if error is not None:
                 raise error
@@ -304,8 +308,10 @@ class PersistentNode(KeptNode):
         UsageError: this client keeps that znode already.
 
     Raises (on leaving):
-        ServerError: they refuse it later: when it has to be made anew, or to be deleted. The body
-            is then cancelled; if it raises something else, this is added to that as a note.
+        ReleaseError: the servers refuse to delete it, and the body ended normally. If it raised, or
+            was cancelled, that goes on, and the refusal is in the log.
+        ServerError: they refuse it later, when it has to be made anew. The body is then cancelled;
+            if it raises something else, this is added to that as a note.
         SessionError: the client was closed.
 
     Cancellation: leaves nothing behind. Leaving waits for the servers' confirmation, for a third of

@@ -21,19 +21,27 @@ import anyio
 
 from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import (
+    AioleadError,
     ConnectionLossError,
     LossReason,
     NodeExistsError,
     NoNodeError,
-    NotReadOnlyError,
     Outcome,
-    SessionError,
-    SessionExpiredError,
     TransactionError,
 )
 from ...model import CreateMode, EventType, SessionState, Stat, WatchEvent
 from ...paths import basename, join
 from ..deletion import Deletion, Departure
+from ..error_policy import (
+    Action,
+    Step,
+    action_for,
+    before_next_try,
+    in_background,
+    may_be_applied,
+    pause,
+    until_done,
+)
 from ..line import Node
 from .backlog import PATH_TRIES, Backlog
 
@@ -142,10 +150,13 @@ class Claim:
                 if not await attempt():
                     return False
                 await self._await_lease()
-            except (ConnectionLossError, NotReadOnlyError):
-                await client.ready()
-            except (SessionExpiredError, _Gone):
+            except _Gone:
                 self._forget()
+            except AioleadError as error:
+                if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
+                    self._forget()
+                else:
+                    await before_next_try(client, error, Step.ACQUIRE)
             else:
                 return True
 
@@ -226,7 +237,7 @@ class Claim:
         if self._creating is not creating:
             return
         error = creating.error()
-        if isinstance(error, ConnectionLossError) and error.outcome is Outcome.UNKNOWN:
+        if may_be_applied(error):
             self._is_doubtful = True  # not settled yet
         else:
             self._creating = None
@@ -331,11 +342,22 @@ class Claim:
         look.add_done_callback(partial(self._own_seen, node, look))
 
     def _own_seen(self, node: Node, look: Reply[Stat | None]) -> None:
-        if node is not self._node or look.error() is not None:
+        if node is not self._node:
+            return
+        error = look.error()
+        if error is not None:
+            if action_for(error, Step.ACQUIRE) is Action.PAUSE:
+                self._close_own_watch()  # it was not armed
+                self._client.spawn(partial(self._watch_own_later, node))
             return
         stat = look.result()
         if stat is None or stat.czxid != node.token:
             self._lost_own()
+
+    async def _watch_own_later(self, node: Node) -> None:
+        await anyio.sleep(pause(self._client))
+        if node is self._node and self._own_watch is None:
+            self._watch_own()
 
     def _on_own(self, event: WatchEvent) -> None:
         self._own_watch = None
@@ -387,7 +409,7 @@ class Claim:
             backlog.free(name)
         elif is_ours:
             debt = partial(_delete_if_ours, client, backlog, path, session_id, may_come=False)
-            return Deletion(client, client.delete(path), debt, partial(backlog.free, name))
+            return Deletion(client, path, client.delete(path), debt, partial(backlog.free, name))
         elif in_doubt:
             client.spawn(partial(_pay, client, backlog, path, session_id))
         else:
@@ -419,8 +441,9 @@ def _is_parent_missing(error: TransactionError) -> bool:
 
 async def _pay(client: CoordinationClient, backlog: Backlog, path: str, session_id: int) -> None:
     """Pays the debt of a claim whose create is in doubt, and that nobody wants."""
+    job = partial(_delete_if_ours, client, backlog, path, session_id, may_come=True)
     try:
-        await _delete_if_ours(client, backlog, path, session_id, may_come=True)
+        await in_background(path, job)
     finally:
         backlog.free(basename(path))
 
@@ -438,23 +461,21 @@ async def _delete_if_ours(
         may_come: whether the claim may not be there yet: that the answer to its create was lost. A
             request may be applied long after we gave up its connection, so there are two looks, a
             session timeout apart.
+
+    Raises:
+        AioleadError: it was refused.
     """
-    while True:
-        try:
-            await client.ready()
-            if client.session_id != session_id:
-                return
-            caught_up, look = client.sync(backlog.items), client.exists(path)
-            await caught_up
-            stat = await look
-            if stat is not None and stat.ephemeral_owner == session_id:
-                await client.delete(path)
-                return
-        except ConnectionLossError:
-            continue
-        except (NoNodeError, SessionError):
-            return
-        if not may_come:
-            return
-        may_come = False
+    was_there = False
+
+    async def delete() -> None:
+        nonlocal was_there
+        caught_up, look = client.sync(backlog.items), client.exists(path)
+        await caught_up
+        stat = await look
+        if stat is not None and stat.ephemeral_owner == session_id:
+            was_there = True
+            await client.delete(path)
+
+    if await until_done(client, session_id, delete) and may_come and not was_there:
         await anyio.sleep(client.session_timeout)
+        await until_done(client, session_id, delete)

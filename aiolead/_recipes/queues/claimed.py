@@ -13,8 +13,8 @@ import anyio.lowlevel
 
 from ...abc import Reply, Transaction
 from ...errors import (
+    AioleadError,
     ClaimLost,
-    ConnectionLossError,
     Fenced,
     LossReason,
     NoNodeError,
@@ -22,6 +22,7 @@ from ...errors import (
     TransactionError,
     UsageError,
 )
+from ..error_policy import Action, Step, action_for, before_next_try, may_be_applied
 from ..tenure import Tenure
 from .claim import Claim
 
@@ -97,10 +98,6 @@ class Claimed(Tenure):
         reply.add_done_callback(lambda: self._answered(reply))
         try:
             await reply
-        except ConnectionLossError:
-            self._was_unanswered = True
-            if await self._was_applied():
-                self._done()
         except Fenced:
             # Maybe by a try of ours whose answer was lost.
             if self._was_unanswered and await self._was_applied():
@@ -113,6 +110,15 @@ class Claimed(Tenure):
                 raise error.cause from None
             # What we have the claim on was deleted by hand; the claim is still there.
             self._was_deleted = True
+        except AioleadError as error:
+            if action_for(error, Step.ACQUIRE) not in (Action.RECONNECT, Action.PAUSE):
+                raise
+            if may_be_applied(error):
+                self._was_unanswered = True
+                if await self._was_applied():
+                    self._done()
+            if not self._is_done:
+                await before_next_try(self._client, error, Step.ACQUIRE)
         if not self._is_done:
             self._is_finishing = False
             self._settle()
@@ -131,10 +137,11 @@ class Claimed(Tenure):
                 thing, claim = client.exists(self._claim.item), client.exists(self.path)
                 await caught_up
                 there, claimed = await thing, await claim
-            except ConnectionLossError:
-                continue
             except SessionError:
                 return False
+            except AioleadError as error:
+                await before_next_try(client, error, Step.ACQUIRE)
+                continue
             ours = claimed is not None and claimed.ephemeral_owner == self.session_id
             return there is None and not ours
 

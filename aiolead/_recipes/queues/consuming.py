@@ -79,6 +79,7 @@ class Consumption(_Context[C]):
                 await tenure._release()
         finally:
             tenure._has_ended()
+        tenure._report_refusal(None)
         if tenure.loss is not None:
             raise tenure._error()
 

@@ -24,7 +24,7 @@ from ...errors import (
 from ...model import Missed, SessionState
 from ...paths import validate
 from ..arguments import checked_client, checked_count
-from ..following import OVERLOADED, PAUSE
+from ..error_policy import OVERLOADED, pause
 from .copy import TreeCopy, TreeEvents, TreeNode
 from .reading import TreeReader
 
@@ -227,7 +227,7 @@ class TreeCache:
             except (ConnectionLossError, SessionExpiredError):
                 await self._client.ready()
             except OVERLOADED:
-                await anyio.sleep(PAUSE)
+                await anyio.sleep(pause(self._client))
 
     async def _listen(self, stream: WatchStream) -> None:
         """Takes note of what the stream says, until it is closed: no event waits for a read."""
@@ -251,7 +251,7 @@ class TreeCache:
                 await self._client.ready()
                 continue
             except OVERLOADED:
-                await anyio.sleep(PAUSE)
+                await anyio.sleep(pause(self._client))
                 continue
             self._is_full.set()
             if self._reader.is_done:

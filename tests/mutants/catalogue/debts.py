@@ -14,18 +14,8 @@ NO_EXORCISM = Change(
 
 NO_LATE_LOOK = Change(
     "_recipes/place.py",
-    """
-    self._creating = None
-    self._client.spawn(
-        partial(
-            delete_lost,
-    """,
-    """
-    self._creating = None
-    (lambda _job: None)(
-        partial(
-            delete_lost,
-    """,
+    "self._client.spawn(partial(in_background, join(self._path, self._prefix), job))",
+    "repr(job)",
 )
 """Switches off the debt of a create whose answer was lost."""
 
@@ -96,11 +86,6 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "if ours and is_unclaimed and self._layout.is_like_ours(self._role, name):",
-                "if ours and self._layout.is_like_ours(self._role, name):",
-            ),
-            Change(
-                "_recipes/contender.py",
                 "return not self._line.is_claimed(name) and self._layout.is_of(",
                 "return self._layout.is_of(",
             ),
@@ -116,7 +101,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/deletion.py",
-                "if isinstance(error, ConnectionLossError):",
+                "if action in (Action.RECONNECT, Action.PAUSE):",
                 "if self.is_done:",
             ),
         ),
@@ -129,17 +114,9 @@ MUTANTS = (
         seen_in="kazoo #732",
         changes=(
             Change(
-                "_recipes/line.py",
-                """
-                    await client.delete(node.path)
-                except ConnectionLossError:
-                    continue
-                """,
-                """
-                    await client.delete(node.path)
-                except ConnectionLossError:
-                    return
-                """,
+                "_recipes/error_policy.py",
+                "await before_next_try(client, error, Step.RELEASE)",
+                "return True",
             ),
         ),
     ),

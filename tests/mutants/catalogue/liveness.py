@@ -128,13 +128,13 @@ MUTANTS = (
                 """
                     self._leave_watches()
                     self._close_own_watch()
-                    await self._client.ready()
+                    await before_next_try(self._client, error, Step.ACQUIRE)
                 """,
                 """
                     self._leave_watches()
                     self._close_own_watch()
                     with anyio.CancelScope(shield=True):
-                        await self._client.ready()
+                        await before_next_try(self._client, error, Step.ACQUIRE)
                 """,
             ),
             Change(

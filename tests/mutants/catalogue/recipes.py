@@ -408,7 +408,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/tenure.py",
-                "if isinstance(gone.error(), NoNodeError):",
+                "if isinstance(error, NoNodeError):",
                 "if gone is None:",
             ),
         ),

@@ -110,15 +110,9 @@ MUTANTS = (
         seen_in="aiozk; kazoo",
         changes=(
             Change(
-                "_recipes/tenure.py",
-                """
-                with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
-                    if not gone.is_done:
-                """,
-                """
-                with anyio.CancelScope(shield=True):
-                    if not gone.is_done:
-                """,
+                "_recipes/deletion.py",
+                "with anyio.move_on_after(client.session_timeout / 3, shield=True):",
+                "with anyio.CancelScope(shield=True):",
             ),
         ),
         tests=RARE,
@@ -269,8 +263,9 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/place.py",
-                "return Deletion(client, delete, debt, partial(self._line.forget, node.name))",
-                "return Deletion(client, delete, debt, partial(repr, node.name))",
+                "return Deletion(client, node.path, delete, debt, partial(self._line.forget, "
+                "node.name))",
+                "return Deletion(client, node.path, delete, debt, partial(repr, node.name))",
             ),
         ),
         tests=("tests/recipes/test_claims.py", *ASYNCIO),
