@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from aiolead.testing.simulation import (
     World,
     simulate,
 )
+from aiolead.testing.simulation.faults import STREAMS
 from aiolead.testing.simulation.shrink import fewest
 
 SEEDS = (3, 5, 8)
@@ -88,6 +90,20 @@ def test_a_schedule_is_text_and_back(seed: int) -> None:
 def test_what_is_no_schedule(text: str) -> None:
     with pytest.raises(ConfigurationError):
         Schedule.parse(text)
+
+
+def test_a_stream_of_faults_that_came_later_leaves_what_seeds_meant_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first faults of a seed, and all else, are those of the first stream alone."""
+    whole = [Schedule.of(seed) for seed in range(300)]
+    monkeypatch.delitem(STREAMS, "omissions")
+    alone = [Schedule.of(seed) for seed in range(300)]
+    for schedule, before in zip(whole, alone, strict=True):
+        assert schedule.only(before.numbers) == before
+        assert schedule.numbers == tuple(range(len(schedule.faults)))
+    text = "\n".join(schedule.to_json() for schedule in alone)
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "938dbbca896a9b52"
 
 
 def test_every_kind_of_fault_is_drawn() -> None:

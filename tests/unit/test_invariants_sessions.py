@@ -316,6 +316,82 @@ def test_the_znode_of_who_was_cancelled_as_it_held_is_its_affair_too(tale: Tale)
     assert tale.broken() == ["I12"]
 
 
+# --- I21: a released place is free ---------------------------------------------------------------
+
+IN_TIME = replace(BOUNDS, release=4.0)
+
+
+def _released(end: float, *, tale: Tale | None = None) -> Tale:
+    """A holder leaves at 5 s, and its znode goes at `end`."""
+    tale = Tale() if tale is None else tale
+    tale.at(0).session("a", "connected", session_of("a"))
+    tale.at(1).waits("a", 1)
+    tale.at(2).holds("a", 1)
+    tale.at(5).left(L, "a", 1)
+    tale.at(end).gone("a", 1, by=session_of("a"))
+    return tale
+
+
+def test_the_znode_of_who_has_left_is_gone_within_the_time_for_that() -> None:
+    _released(9.0).check(IN_TIME)
+    late = _released(9.2)
+    late.check(BOUNDS)
+    (wrong,) = late.wrong(IN_TIME)
+    assert wrong.invariant == "I21"
+    assert "a (token 1) left, and /app/l/lock-0000000001 stayed for 4.2000 s" in wrong.text
+
+
+def test_also_where_it_goes_only_as_the_session_ends() -> None:
+    tale = Tale()
+    _released(11.0, tale=tale)
+    tale.at(11.0).session_over(session_of("a"), "expired")
+    assert tale.broken(IN_TIME) == ["I21"]
+
+
+def test_also_of_who_gave_up_waiting() -> None:
+    tale = Tale()
+    tale.at(0).session("a", "connected", session_of("a"))
+    tale.at(0).session("b", "connected", session_of("b"))
+    tale.at(0.5).waits("b", 1)
+    tale.at(1).holds("b", 1)
+    tale.at(2).waits("a", 2)
+    tale.at(3).withdrew(L, "a", "timeout")
+    tale.at(4).leaves("b", 1)
+    tale.at(7.5).gone("a", 2, by=session_of("a"))
+    assert tale.broken(IN_TIME) == ["I21"]
+
+
+@pytest.mark.parametrize("blow", ["killed", "expired", "closed"])
+def test_but_for_a_client_that_can_delete_nothing_any_more(blow: str) -> None:
+    tale = Tale()
+    tale.at(0).session("a", "connected", session_of("a"))
+    tale.at(1).waits("a", 1)
+    tale.at(2).holds("a", 1)
+    tale.at(5).left(L, "a", 1)
+    if blow == "killed":
+        tale.at(6).killed("a")
+    else:
+        tale.at(6).session("a", blow, session_of("a"))
+    tale.at(11).gone("a", 1)
+    tale.check(IN_TIME)
+
+
+@pytest.mark.parametrize("why", ["a fault", "an election"])
+def test_it_counts_from_when_all_was_well(why: str) -> None:
+    tale = Tale()
+    if why == "a fault":
+        tale.at(0).fault_began("isolated", severe=True)
+        tale.at(6).healed()
+    else:
+        tale.at(0).leader_changed("1", 1)
+        tale.at(6).leader_changed("2", 2)
+    events = tale.events
+    for end, broken in ((10.0, []), (10.2, ["I21"])):
+        told = _released(end)
+        told.events = sorted([*events, *told.events], key=lambda event: event.at)
+        assert told.broken(IN_TIME) == broken
+
+
 # --- I7: session continuity ----------------------------------------------------------------------
 
 

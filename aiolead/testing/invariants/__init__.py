@@ -28,6 +28,7 @@ I7 that of the clients (`Session`), I13 that of the faults.
 | I16 | nothing grows | `no_growth` |
 | I18 | nothing is logged as an error | `no_errors_logged` |
 | I19 | a loss is signalled once, and before the next hold | `told_once` |
+| I21 | the znode of a contender that has left goes while its session lives | `released_in_time` |
 | lock-set | no update under a lock is lost | `lock_set` |
 
 I17 (no processor time while waiting) is no matter of histories: `tests/client/test_idle.py`.
@@ -65,6 +66,7 @@ from .sessions import exactly_once as exactly_once
 from .sessions import leaves_nothing as leaves_nothing
 from .sessions import monotonic_reads as monotonic_reads
 from .sessions import no_zombie as no_zombie
+from .sessions import released_in_time as released_in_time
 from .sessions import session_continuity as session_continuity
 from .situations import REPORTED as REPORTED
 from .situations import SITUATIONS as SITUATIONS
@@ -92,6 +94,7 @@ INVARIANTS: Mapping[str, Check] = MappingProxyType(
         "I16": no_growth,
         "I18": no_errors_logged,
         "I19": told_once,
+        "I21": released_in_time,
         "lock-set": lock_set,
     }
 )

@@ -17,6 +17,8 @@ class Bounds:
         reconnect: how long a client may take to find a server that it can reach: an attempt at one
             that it cannot, and the longest pause. Unless given, a quarter of the session timeout,
             and another tenth of it or a second, whichever is shorter.
+        release: how long the znode of a contender that has left may stay although its session
+            lives, once nothing is broken and the servers have a leader; None if that is not asked.
         election: how long the servers may take to have a leader once nothing is broken.
         harmless: how long a fault may last without costing a session or a hold; a third of the
             session timeout unless given.
@@ -33,6 +35,7 @@ class Bounds:
     tick_time: float | None = None
     wind_down: float | None = None
     reconnect: float | None = None
+    release: float | None = None
     election: float = 0.0
     harmless: float | None = None
     harmless_to_holds: float | None = None

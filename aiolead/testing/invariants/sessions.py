@@ -1,4 +1,4 @@
-"""Sessions and what they own: I5 to I8."""
+"""Sessions and what they own: I5 to I8, I12 and I21."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from math import inf
 
-from ..history.events import RESIGNED, Event, Left, Read, Session, Withdrew
+from ..history.events import (
+    RESIGNED,
+    Event,
+    Killed,
+    LeaderChanged,
+    Left,
+    Read,
+    Session,
+    Withdrew,
+)
 from .bounds import Bounds, Violation
 from .reading import Node, Reading, Turn, wholes
 
@@ -72,6 +81,59 @@ def leaves_nothing(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Vi
             if _gave_up(turn):
                 wrong += _overstayed("I12", turn, nodes, reading, bounds)
     return wrong
+
+
+def released_in_time(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
+    """I21: a contender that has left does not block the queue until its session ends.
+
+    The znode of a turn is gone within `release`, counted from the end of the turn, of the faults,
+    or from when the servers had their latest leader. Only where the servers were heard. A client
+    that was closed, or whose session or process has ended, can delete nothing.
+    """
+    reading = Reading.of(events)
+    if reading.healed is None or bounds.release is None:
+        return []
+    leaders = [event.at for _, event in reading.all(LeaderChanged)]
+    calm = max([reading.healed, *leaders[-1:]])
+    last: dict[Node, Turn] = {}
+    for turn in reading.holds():
+        if turn.node is not None:
+            last[turn.node] = turn
+    for turn, nodes in _znodes(reading):
+        for node in nodes:
+            last.setdefault(node, turn)
+    ended = _ended_sessions(reading)
+    wrong: list[Violation] = []
+    for node, turn in last.items():
+        if turn.closed is None or isinstance(turn.closed, Killed):
+            continue
+        since = max(turn.closed_at, node.created, calm)
+        until = min(node.deleted, reading.end, ended.get(node.owner, inf))
+        if until > since + bounds.release + bounds.slack:
+            text = (
+                f"{turn.line}: {turn} {_ended(turn)}, and {node.path} stayed for "
+                f"{until - since:.4f} s although its session lived"
+            )
+            wrong.append(Violation("I21", text, since + bounds.release))
+    return wrong
+
+
+def _ended_sessions(reading: Reading) -> dict[int, float]:
+    """When the client of a session was closed, had lost it, or was killed; by session."""
+    steps: list[tuple[int, Session | Killed]] = [*reading.all(Session), *reading.all(Killed)]
+    steps.sort(key=lambda step: step[0])
+    current: dict[str, int] = {}
+    ended: dict[int, float] = {}
+    for _, step in steps:
+        if isinstance(step, Killed):
+            for client in [name for name in current if step.contender in wholes(name)]:
+                ended.setdefault(current.pop(client), step.at)
+        elif step.state in ("expired", "closed"):
+            session_id = current.pop(step.contender, step.session_id)
+            ended.setdefault(session_id, step.at)
+        elif step.session_id:
+            current[step.contender] = step.session_id
+    return ended
 
 
 def _cancelled_late(turn: Turn, reading: Reading, bounds: Bounds) -> Violation | None:

@@ -83,6 +83,13 @@ REPORTED = (
     "lagging server refused a client",
     "renewal answered, then its server died",
     "more watches than fit into one request",
+    "write applied, and skipped",
+    "write skipped before it was applied",
+    "read skipped",
+    "write applied, and swallowed",
+    "write swallowed before it was applied",
+    "read swallowed",
+    "sync answered by a leader that had not applied all",
 )
 """Those that a world has to report (`Reached`): histories do not show who knew what when."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from ..._wire.codes import OpCode
+from .ensemble import Omission
 from .faults import Undo
 from .network import Network, Path
 
@@ -171,6 +172,15 @@ class Levers:
 
         return self._press(("replies", sid), lambda: set_(seconds), lambda: set_(0.0))
 
+    def apply_late(self, seconds: float) -> Undo:
+        """Has whoever leads apply late by so many seconds what was committed."""
+
+        def set_(delay: float) -> None:
+            for server in self._ensemble.servers:
+                server.apply_delay = delay
+
+        return self._press("apply", lambda: set_(seconds), lambda: set_(0.0))
+
     def lose(self, op: OpCode, times: int, *, applied: bool) -> Undo:
         """Has the next requests of a kind, or their answers, be lost with their connections.
 
@@ -188,6 +198,19 @@ class Levers:
                     lost[op] = count
 
         return self._press(("lost", op, applied), lambda: set_(times), lambda: set_(0))
+
+    def omit(self, omission: Omission) -> Undo:
+        """Has one request be taken and never answered, at whichever server it arrives."""
+        servers = self._ensemble.servers
+        for server in servers:
+            server.omissions.append(omission)
+
+        def undo() -> None:
+            omission.is_over = True
+            for server in servers:
+                server.omissions.remove(omission)
+
+        return undo
 
     # --- processes and clients -------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Self
 
 from ...errors import ConfigurationError
-from .faults import COMPOSITES, KINDS, Composite, Fault, Kind, Target
+from .faults import STREAMS, Composite, Fault, Kind, Target
 from .seeds import derived
 
 MOST_CLOCKS = 8
@@ -222,17 +222,43 @@ def _draw_faults(seed: int, timeout: float, healing: float) -> list[Fault]:
     style = rng.random()
     if style < 0.06:
         return []
-    kinds: list[Kind | Composite] = [*KINDS.values(), *COMPOSITES.values()]
+    kinds = STREAMS["swarm"]
     if style < 0.30:  # few kinds
-        chosen = rng.sample(kinds, rng.randint(1, 3))
+        chosen: Sequence[Kind | Composite] = rng.sample(kinds, rng.randint(1, 3))
     else:
         share = rng.choice((0.15, 0.4, 1.0))
         chosen = [kind for kind in kinds if rng.random() < share] or kinds
     count = rng.randint(8, 16) if rng.random() < 0.12 else rng.randint(1, 6)
     found: list[Fault] = []
+    _add(found, seed, "fault", chosen, count, timeout, healing)
+    _add_later(found, seed, timeout, healing)
+    return found
+
+
+def _add_later(found: list[Fault], seed: int, timeout: float, healing: float) -> None:
+    """Adds faults of the streams that came later: to most seeds, and mostly a few."""
+    for name, kinds in STREAMS.items():
+        rng = derived(seed, f"swarm of {name}")
+        if name == "swarm" or rng.random() < 0.35:
+            continue
+        chosen = rng.sample(kinds, rng.randint(1, 4)) if rng.random() < 0.5 else kinds
+        count = rng.randint(5, 10) if rng.random() < 0.15 else rng.randint(1, 4)
+        _add(found, seed, name, chosen, count, timeout, healing)
+
+
+def _add(
+    found: list[Fault],
+    seed: int,
+    name: str,
+    chosen: Sequence[Kind | Composite],
+    count: int,
+    timeout: float,
+    healing: float,
+) -> None:
+    """Adds a number of faults, each drawn by a generator of its own that bears this name."""
     last_end = 0.0
     for number in range(count):
-        own = derived(seed, f"fault {number}")
+        own = derived(seed, f"{name} {number}")
         kind = own.choices(chosen, [kind.weight for kind in chosen])[0]
         start = own.uniform(0.1, healing - 0.3)
         if own.random() < 0.3 and 0.1 < last_end < healing - 0.3:
@@ -251,7 +277,6 @@ def _draw_faults(seed: int, timeout: float, healing: float) -> list[Fault]:
                     )
                 )
         last_end = max(one.start + one.duration for one in drawn)
-    return found
 
 
 def _draw(kind: Kind | Composite, rng: Random, start: float, timeout: float) -> Sequence[Fault]:

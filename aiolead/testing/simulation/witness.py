@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..._wire.codes import OpCode
 from ..history import History
+from .ensemble import WRITES
 
 
 class Witness:
@@ -59,5 +61,17 @@ class Witness:
                 history.leader_changed(str(details["server"]), details["epoch"])
             case "leader-lost":
                 history.leader_changed()
+            case "omitted":
+                history.reached(_omitted(**details))
+            case "stale-sync":
+                history.reached("sync answered by a leader that had not applied all")
             case _:
                 pass  # The rest is of no consequence for what users were promised.
+
+
+def _omitted(*, op: OpCode, is_applied: bool, is_swallowed: bool, **_: object) -> str:
+    """What befell a request that is not answered, as `invariants.REPORTED` has it."""
+    what = "swallowed" if is_swallowed else "skipped"
+    if op not in WRITES:
+        return f"read {what}"
+    return f"write applied, and {what}" if is_applied else f"write {what} before it was applied"

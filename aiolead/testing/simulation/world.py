@@ -201,6 +201,7 @@ class World:
             session_timeout=schedule.session_timeout,
             tick_time=schedule.tick,
             wind_down=schedule.wind_down,
+            release=schedule.session_timeout,
             election=patience + 2.0,
             harmless_to_holds=self.harmless_to_holds,
             places=self.places,

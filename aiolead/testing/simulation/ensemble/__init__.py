@@ -8,7 +8,9 @@ them all together is told through `facts`.
 
 from .facts import OnFact
 from .model import Ensemble
+from .omissions import Omission
+from .pipeline import WRITES
 from .server import Server
 from .settings import EnsembleSettings
 
-__all__ = ["Ensemble", "EnsembleSettings", "OnFact", "Server"]
+__all__ = ["WRITES", "Ensemble", "EnsembleSettings", "Omission", "OnFact", "Server"]

@@ -63,6 +63,7 @@ class Broadcast:
         self._syncs: dict[int, list[Learner]] = {}
         self._expiry: LifeTimer | None = None
         self._expiry_ms = 0
+        self._is_over = False
         for session_id, timeout_ms in server.replica.sessions.items():
             # With its full timeout, whenever it was heard of last.
             self.sessions.track(session_id, timeout_ms, self._now_ms())
@@ -70,7 +71,8 @@ class Broadcast:
         self._reaping = self._life.after(server.settings.container_interval, self._reap)
 
     def stop(self) -> None:
-        """The leader gives up."""
+        """The leader gives up. What it has not applied by now it learns from the next one."""
+        self._is_over = True
         if self._expiry is not None:
             self._expiry.cancel()
         self._reaping.cancel()
@@ -166,12 +168,36 @@ class Broadcast:
         for learner in self._learners:
             if learner.gets_proposals:
                 learner.link.send(commit if learner.is_voter else inform)
-        self._replica.commit(zxid)
+        if delay := self._server.apply_delay:
+            self._life.after(delay, partial(self._apply, zxid))
+        else:
+            self._apply(zxid)
         for learner in self._syncs.pop(zxid, ()):
             learner.link.send(Synced())
 
+    def _apply(self, zxid: int) -> None:
+        """Applies what is committed, as the leader's `CommitProcessor` does in a thread of its own.
+
+        Learners may have applied it before, and have answered their clients.
+        """
+        if not self._is_over:
+            self._replica.commit(zxid)
+
+    @property
+    def lags(self) -> bool:
+        """Whether something is committed and not applied."""
+        return self._replica.log.committed < self.committed
+
+    def catch_up(self) -> None:
+        """Applies all that is committed."""
+        self._apply(self.committed)
+
     def sync(self, learner: Learner) -> None:
-        """Answers a `sync` behind everything that was proposed; no quorum is asked."""
+        """Answers a learner's `sync` behind everything that was proposed; no quorum is asked.
+
+        The leader's own clients are not asked about here: it answers their syncs as plain reads
+        (`matchSyncs` of its `CommitProcessor`), maybe before it has applied what is committed.
+        """
         if self._outstanding:
             self._syncs.setdefault(self.last, []).append(learner)
         else:

@@ -15,6 +15,7 @@ from ..._server.processor import NO_ZXID
 from ..._server.protocol import OPS, Greeting, authenticate, reply, take_fault
 from ..._server.records import NoTokenReply
 from ..connection import Wire
+from .omissions import Fate, Omission
 
 _HEADER_SIZE = 8
 
@@ -44,6 +45,7 @@ class ClientLink:
         greeting: of a handshake that is not decided yet; what comes in until then is `held`.
         is_ready: whether the handshake is done.
         busy_until: when the last reply leaves that was delayed, in seconds of the timeline.
+        omission: whose request came over this connection, the last one.
     """
 
     def __init__(self, clients: Clients, wire: Wire, connection: Connection) -> None:
@@ -53,6 +55,7 @@ class ClientLink:
         self.held = b""
         self.is_ready = False
         self.busy_until: float = 0.0
+        self.omission: Omission | None = None
         self._clients = clients
         self._life = clients.server.life
         self._life.opened(self)
@@ -238,8 +241,34 @@ class Clients:
         elif take_fault(self.dropped_requests, op):
             connection.close_after_flush()
         else:
-            is_lost = take_fault(self.dropped_replies, op)
-            office.pipeline.submit(link, header.xid, op, packet[_HEADER_SIZE:], is_lost=is_lost)
+            fate = Fate.CUT_OFF if take_fault(self.dropped_replies, op) else Fate.SENT
+            omission = self._omission(link, op)
+            if omission is not None:
+                if not omission.is_applied:
+                    return
+                fate = Fate.OMITTED
+            office.pipeline.submit(link, header.xid, op, packet[_HEADER_SIZE:], fate)
+
+    def _omission(self, link: ClientLink, op: OpCode) -> Omission | None:
+        """Why a request is not answered; None if it is."""
+        if op is OpCode.PING:
+            return None
+        before = link.omission
+        if before is not None and before.is_swallowed and not before.is_over:
+            return before
+        for omission in self.server.omissions:
+            if omission.takes(link.wire.peer_host, op):
+                link.omission = omission
+                self.server.truth.tell(
+                    "omitted",
+                    server=self.server.id,
+                    session=link.connection.session_id,
+                    op=op,
+                    is_applied=omission.is_applied,
+                    is_swallowed=omission.is_swallowed,
+                )
+                return omission
+        return None
 
     # --- connections ---------------------------------------------------------------------------
 

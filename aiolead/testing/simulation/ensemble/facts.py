@@ -27,6 +27,9 @@ class OnFact(Protocol):
       its own), or 0.
     * `leader-elected`, `leader-lost`: `server`, `epoch`. The first when a quorum follows it, the
       second when it gives up or dies.
+    * `omitted`: `server`, `session`, `op`, `is_applied`, `is_swallowed`: a request of a client was
+      taken and is not answered; see `Omission`.
+    * `stale-sync`: `session`: a leader answered a `sync` before it had applied what was committed.
     * `server`: `server`, `state`: `down`, `looking`, `leading`, `following`, `observing`, `frozen`
       or `thawed`. A role begins when clients are served in it.
 

@@ -58,6 +58,7 @@ class Following:
     """
 
     asks_for_sync = True
+    lags = False
 
     def __init__(self, server: Server, leader: int) -> None:
         self.leader = leader

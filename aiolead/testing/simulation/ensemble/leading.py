@@ -121,6 +121,10 @@ class Leading:
     def forward(self, request: Request) -> None:
         self._lead().submit(request, self)
 
+    @property
+    def lags(self) -> bool:
+        return self._lead().lags
+
     def refusal(self, session_id: int) -> ServerError | None:
         return self._lead().sessions.check(session_id, self)
 
@@ -245,6 +249,7 @@ class Leading:
             # What this leader has in its log counts as committed, as soon as a quorum has it, too.
             committed, last_processed = log.last, replica.zxid
         else:
+            self.broadcast.catch_up()
             committed, last_processed = self.broadcast.committed, replica.processor.zxid
         plan = plan_sync(learner.zxid, log.zxids(committed), last_processed)
         self._server.count_sync(plan.kind)

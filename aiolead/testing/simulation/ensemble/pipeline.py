@@ -19,6 +19,7 @@ from ..._server.protocol import reply as send_reply
 from .clients import ClientLink, Clients
 from .log import Entry
 from .messages import Request
+from .omissions import Fate
 from .replica import Replica
 from .sessions import SessionElsewhere
 
@@ -45,6 +46,11 @@ class Way(Protocol):
     asks_for_sync: bool
     """Whether a `sync` has to go to the leader."""
 
+    @property
+    def lags(self) -> bool:
+        """Whether this server leads and has not applied all that is committed."""
+        ...
+
     def forward(self, request: Request) -> None:
         """Sends a request on its way; it comes back committed, or never."""
         ...
@@ -57,14 +63,14 @@ class Way(Protocol):
 class _Pending:
     """A request of a client of this server."""
 
-    __slots__ = ("body", "error", "is_lost", "link", "op", "xid")
+    __slots__ = ("body", "error", "fate", "link", "op", "xid")
 
-    def __init__(self, link: ClientLink, xid: int, op: OpCode, body: bytes, is_lost: bool) -> None:
+    def __init__(self, link: ClientLink, xid: int, op: OpCode, body: bytes, fate: Fate) -> None:
         self.link = link
         self.xid = xid
         self.op = op
         self.body = body
-        self.is_lost = is_lost
+        self.fate = fate
         self.error: ServerError | None = None
 
 
@@ -98,9 +104,9 @@ class Pipeline:
 
     def create_session(self, link: ClientLink) -> None:
         """Has the session made that a new client asks for."""
-        self._forward(_Pending(link, 0, OpCode.CREATE_SESSION, b"", is_lost=False))
+        self._forward(_Pending(link, 0, OpCode.CREATE_SESSION, b"", Fate.SENT))
 
-    def submit(self, link: ClientLink, xid: int, op: OpCode, body: bytes, *, is_lost: bool) -> None:
+    def submit(self, link: ClientLink, xid: int, op: OpCode, body: bytes, fate: Fate) -> None:
         """Takes a request.
 
         Args:
@@ -108,9 +114,9 @@ class Pipeline:
             xid: its number.
             op: what is asked for.
             body: the rest.
-            is_lost: whether the connection is to be closed instead of an answer.
+            fate: of the answer.
         """
-        pending = _Pending(link, xid, op, body, is_lost)
+        pending = _Pending(link, xid, op, body, fate)
         if self._needs_leader(op):
             self._forward(pending)
             return
@@ -196,6 +202,8 @@ class Pipeline:
         if pending.op is OpCode.PING:
             self._answer(pending, None, 0)
             return
+        if pending.op is OpCode.SYNC and self._way.lags:
+            self._clients.server.truth.tell("stale-sync", session=connection.session_id)
         try:
             reader = Reader(pending.body)
             body = self._replica.processor.read(connection, pending.op, reader)
@@ -208,9 +216,11 @@ class Pipeline:
 
     def _answer(self, pending: _Pending, body: Record | None, error: int) -> None:
         connection = pending.link.connection
-        if pending.is_lost or error == SessionElsewhere.code:
+        if pending.fate is Fate.CUT_OFF or error == SessionElsewhere.code:
             # A client that has moved on must not take the news for an answer to the new connection.
             connection.close_after_flush()
+            return
+        if pending.fate is Fate.OMITTED:
             return
         xid = XID_PING if pending.op is OpCode.PING else pending.xid
         send_reply(connection, xid, self._replica.processor.zxid, body, error=error)

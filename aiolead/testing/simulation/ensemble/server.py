@@ -23,6 +23,7 @@ from .life import Life
 from .links import Link
 from .looking import Electoral
 from .messages import Message
+from .omissions import Omission
 from .replica import Replica
 from .settings import EnsembleSettings
 from .sync import SyncKind
@@ -47,6 +48,9 @@ class Server:
         is_frozen: whether its process is stopped.
         disk_delay: seconds until what is proposed is on its disk. May be set at any time.
         reply_delay: seconds by which all that it sends to clients is late. May be set at any time.
+        apply_delay: seconds from a commit until it is applied here, while it leads. May be set at
+            any time. Its own clients' syncs do not wait; learners hear of the commits at once.
+        omissions: the requests that will not be answered, as they come. May be changed at any time.
         syncs: how often it has brought a learner up to date, by the way it did.
     """
 
@@ -74,6 +78,8 @@ class Server:
         self.is_voter: bool = id_ in self.voter_ids
         self.disk_delay: float = 0.0
         self.reply_delay: float = 0.0
+        self.apply_delay: float = 0.0
+        self.omissions: list[Omission] = []
         self.syncs: Counter[SyncKind] = Counter()
         # What is on the disk, besides the replica.
         self.accepted_epoch = 0

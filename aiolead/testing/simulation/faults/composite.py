@@ -130,6 +130,21 @@ def _lost_create(rng: random.Random, start: float, timeout: float) -> list[Fault
     ]
 
 
+def _hands_change(rng: random.Random, start: float, timeout: float) -> list[Fault]:
+    """The leader stops and goes on; meanwhile, and after it, requests are not answered."""
+    span = rng.uniform(0.1, 1.2) * timeout
+    kind = rng.choice(("request-skipped", "request-skipped", "request-swallowed"))
+    begins = [start + rng.uniform(0.0, 1.5) * span for _ in range(rng.randint(1, 4))]
+    spans = [
+        (begin, rng.uniform(0.1, 1.0) * timeout, rng.choice(("all", "holder", "waiter", "p0")))
+        for begin in begins
+    ]
+    return [
+        *_parts("server-frozen", [(start, span, "leader")], rng.random()),
+        *_parts(kind, spans, rng.random()),
+    ]
+
+
 COMPOSITES: dict[str, Composite] = {
     composite.name: composite
     for composite in (
@@ -155,3 +170,8 @@ COMPOSITES: dict[str, Composite] = {
     )
 }
 """Every composite, by its name."""
+
+HANDS_CHANGE = Composite(
+    "hands-change", "the leader stops and goes on, and requests are skipped", _hands_change, 2.0
+)
+"""It came later than the others; see `faults.STREAMS`."""

@@ -141,6 +141,11 @@ def _peers_reset(levers: Levers, fault: Fault) -> None:
                 levers.network.reset(levers.host(sid), levers.host(other))
 
 
+def _apply_late(levers: Levers, fault: Fault) -> Undo:
+    """Mostly by no more than a packet takes; now and then by much more."""
+    return levers.apply_late(0.001 + levers.schedule.session_timeout * 0.3 * fault.amount**3)
+
+
 KINDS = (
     Kind("slow-replies", "a server's answers come late", Target.SERVER, _slow_replies, 0.7),
     Kind("server-killed", "a server is killed, and started again", Target.SERVER, _kill, 2.0),
@@ -180,3 +185,8 @@ KINDS = (
         True,
     ),
 )
+
+LATER = (
+    Kind("leader-applies-late", "a leader is the last to apply", Target.NONE, _apply_late, 2.0),
+)
+"""Kinds that came later; see `faults.STREAMS`."""
