@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from .._session.backoff import Backoff
+from .._session.depot import MAX_XID
 from .._session.machine import SessionMachine
 from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.srvr import Version, parse_version
@@ -117,7 +118,8 @@ def connect(
             not use the client. What it raises is logged, once.
         clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
             A watchdog calls it in a thread of its own.
-        rng: the randomness of host order and back-off.
+        rng: the randomness of host order and back-off, and of request numbers in a session that is
+            resumed.
         dial: opens a byte stream to an address and port: for tunnels and tests.
 
     Raises (at the call):
@@ -165,6 +167,12 @@ def connect(
     login = checked_sasl(sasl)
     logins = None if login is None else Logins(login)
 
+    rng = rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
+    # Whoever had the session before has used numbers from 1, or from a place like this one, on; and
+    # what is still under way for it must not be taken for an answer to us. How far it got, its
+    # credentials cannot say: they may be older than its last request.
+    first_xid = 1 if resume is None else rng.randint(1, MAX_XID)
+
     def make_machine(core: Core) -> SessionMachine:
         return SessionMachine(
             session_timeout=session_timeout,
@@ -177,13 +185,13 @@ def connect(
             wind_down=wind_down,
             read_only=read_only,
             resume=resume,
+            first_xid=first_xid,
             on_state=core.report,
             on_output=lambda: core.on_output(),
             on_due=core.due,
             on_challenge=None if logins is None else logins.challenged,
         )
 
-    rng = rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
     core = Core(make_machine, clock or lease_clock, sinks)
     core.server_version = version
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)

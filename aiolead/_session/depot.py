@@ -222,11 +222,13 @@ class Depot:
     Args:
         window: how many of the users' calls may be in flight.
         max_queued: how many calls may wait, before `refuse_if_full` refuses more.
+        first_xid: the number of the first request.
     """
 
     __slots__ = (
         "_counted",
         "_express",
+        "_first_xid",
         "_inflight",
         "_is_taking",
         "_lost_at",
@@ -237,7 +239,7 @@ class Depot:
         "_xid",
     )
 
-    def __init__(self, window: Window, max_queued: int) -> None:
+    def __init__(self, window: Window, max_queued: int, first_xid: int = 1) -> None:
         self._window = window
         self._max_queued = max_queued
         self._express: deque[Call[object]] = deque()
@@ -249,8 +251,10 @@ class Depot:
         self._lost_at = -inf  # when the last connection was
         # It goes on over connections, as that of the Java client does. A server tells by session
         # and xid whose a committed request is (CommitProcessor): after a move to another server,
-        # what the last one had forwarded would be the answer to a request of the same number.
-        self._xid = 0
+        # what the last one had forwarded would be the answer to a request of the same number. For
+        # the same reason a session that another client had begun does not start at 1.
+        self._first_xid = first_xid
+        self._xid = first_xid - 1
 
     @property
     def has_queued(self) -> bool:
@@ -274,7 +278,7 @@ class Depot:
     @property
     def sent(self) -> int:
         """How many were sent so far, over all connections: it starts anew after 2^31 of them."""
-        return self._xid
+        return (self._xid - self._first_xid + 1) % MAX_XID
 
     @property
     def waiting_since(self) -> float | None:

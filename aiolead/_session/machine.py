@@ -79,6 +79,7 @@ class SessionMachine:
         read_only: whether servers will do that are cut off from the quorum, where there is no
             session yet.
         resume: the session to go on with, instead of a new one.
+        first_xid: the number of the first request.
         on_state: called with each change of state and the id of the session it speaks of.
         on_output: called when there is something to send.
         on_due: called when something became due earlier than `next_deadline` said, or may have.
@@ -99,6 +100,7 @@ class SessionMachine:
         wind_down: float | None,
         read_only: bool = False,
         resume: SessionCredentials | None = None,
+        first_xid: int = 1,
         on_state: Callable[[SessionState, int], object],
         on_output: Callable[[], object],
         on_due: Callable[[], object],
@@ -135,7 +137,7 @@ class SessionMachine:
         self.leases: LeaseBook = LeaseBook(self._ledger, self.timing, on_due)
         self.watches: WatchRegistry = WatchRegistry(self._ask, lambda: self.last_zxid)
         self._window = Window(max_in_flight, self.timing.prompt)
-        self._depot = Depot(self._window, max_queued)
+        self._depot = Depot(self._window, max_queued, first_xid)
         self._silence = Silence(self._depot, self.watches, self.login)
         self._renewals = Renewals(self.leases, self._depot, lambda: self.last_contact, on_output)
         self._reset_link()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
+from support.client_fake import FakeServer
 from support.recipes import JumpingClock, connect, eventually
 
 import aiolead
@@ -22,6 +24,25 @@ from aiolead import (
     UsageError,
 )
 from aiolead.testing import EmbeddedServer
+
+
+async def test_requests_in_a_resumed_session_have_numbers_of_their_own() -> None:
+    """A server tells by session and number whose a committed request is."""
+    async with FakeServer() as fake:
+        async with fake.connect() as first:
+            await first.get("/a")
+            credentials = first.detach()
+        used = {request.xid for request in fake.requests if request.xid > 0}
+        assert 1 in used
+        for seed in range(3):
+            fake.requests.clear()
+            async with fake.connect(resume=credentials, rng=random.Random(seed)) as client:
+                await client.get("/a")
+                assert client.statistics().requests == 1
+                client.detach()
+            numbers = {request.xid for request in fake.requests if request.xid > 0}
+            assert min(abs(number - other) for number in numbers for other in used) > 1000
+            used |= numbers
 
 
 async def test_a_session_goes_on_over_another_client(server: ServerUnderTest) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.client_script import PASSWORD, Script
+from support.client_script import PASSWORD, Script, get
 
-from aiolead._session.depot import Call
+from aiolead._session.depot import MAX_XID, Call
 from aiolead._wire.codes import OpCode
 from aiolead._wire.packets import encode_body
 from aiolead._wire.requests import Check, Multi
@@ -33,6 +33,17 @@ def test_it_asks_for_that_session_and_for_what_was_seen_in_it() -> None:
     assert request.last_zxid_seen == 0x55
     assert request.timeout_ms == 8000
     assert script.states == [(S.CONNECTED, 7)]
+
+
+def test_its_requests_are_numbered_from_where_its_owner_says() -> None:
+    """What is under way for the client that had the session has other numbers."""
+    script = Script(resume=GIVEN, first_xid=MAX_XID - 1)
+    script.connect(7)
+    assert script.machine.traffic[0] == 0
+    for _ in range(3):
+        get(script, "/a")
+    assert [packet.xid for packet in script.serve()] == [MAX_XID - 1, MAX_XID, 1]
+    assert script.machine.traffic == (3, 0, 0)
 
 
 def test_what_comes_out_is_what_goes_in() -> None:
