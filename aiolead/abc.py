@@ -94,7 +94,19 @@ class Watch(Protocol):
         ...
 
     async def wait(self) -> WatchEvent:
-        """Waits for the event. Cancellation: leaves the watch armed."""
+        """Waits for the event; returns at once if it has come already.
+
+        All tasks that wait get it. After that, arm the watch again (pass it to a read) before
+        waiting for the next event. `event` tells the last one at any time.
+
+        Raises:
+            UsageError: the event was returned already, and the watch was not armed again; or the
+                watch was closed before anything happened.
+
+        Cancellation: leaves the watch armed, and its event for the next `wait`.
+
+        On connection loss: goes on waiting; what happened meanwhile is reported afterwards.
+        """
         ...
 
     def close(self) -> None:

@@ -56,13 +56,15 @@ class ClientWatch:
     unless it has an `on_event` that is still to be called.
     """
 
-    __slots__ = ("__weakref__", "_registry", "_slot")
+    __slots__ = ("__weakref__", "_registry", "_slot", "_told")
 
     def __init__(
         self, registry: WatchRegistry, on_event: Callable[[WatchEvent], object] | None
     ) -> None:
         self._registry = registry
         self._slot = _AwaitedSlot(registry, on_event)
+        self._told: WatchEvent | None = None
+        """The event that a `wait` has returned."""
 
     def __del__(self) -> None:
         # In any thread, at any time, in the middle of anything: so it only leaves a note.
@@ -88,21 +90,23 @@ class ClientWatch:
         self._slot.close()
 
     async def wait(self) -> WatchEvent:
-        """Waits for the event. Cancellation: leaves the watch armed.
-
-        Raises:
-            UsageError: the watch was closed before anything happened.
-        """
+        """See `aiolead.abc.Watch.wait`."""
         slot = self._slot
         if (event := slot.event) is not None:
             await anyio.lowlevel.checkpoint()
-            return event
-        while slot.event is None:
+            if event is self._told:
+                raise UsageError(
+                    "the watch has fired, and `wait` has returned its event: pass the watch to a "
+                    "read (`get`, `exists`, `get_children`) to arm it again"
+                )
+        while event is None:
             if slot.closed:
                 await anyio.lowlevel.checkpoint()
                 raise UsageError("the watch was closed")
             await slot.changed()
-        return slot.event
+            event = slot.event
+        self._told = event
+        return event
 
     def __enter__(self) -> Self:
         return self
