@@ -446,6 +446,8 @@ class CoordinationClient(Protocol):
     def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job in the client's own task group: work that must outlive its caller.
 
-        The job ends with the client at the latest; an `AioleadError` that it raises is logged.
+        The job ends with the client at the latest, cancelled at its next await; it runs at least to
+        its first one, also if the client is closed in between, so that its `finally` is run. An
+        `AioleadError` that it raises is logged. Without effect where `state` is final already.
         """
         ...

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from .._session.depot import Call
 from .._session.machine import SessionMachine
 from .._wire.srvr import Version
-from ..errors import AioleadError
+from ..errors import AioleadError, ClientClosedError
 from ..events import EventSink
 from ..model import SessionState
 from .home import Home
@@ -183,6 +183,8 @@ class Core:
         async def log_failure() -> None:
             try:
                 await job()
+            except ClientClosedError:
+                pass  # as the client was closed, which ends every job
             except AioleadError as error:
                 logger.warning("a background job of the client failed: %s", error)
             finally:
@@ -193,6 +195,10 @@ class Core:
     def start(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job until the client is closed, whatever is cancelled around the client.
 
+        Every job runs at least to its first await, also if the client is closed before the job has
+        had its turn: whoever waits for a job's end (its `finally`) waits for one that comes. Once
+        the client is closed, which its state says, there are no more jobs: without effect.
+
         A scope around `async with connect(...)` is around the client's tasks, too. When it is
         cancelled, holders still have to release, and the session to be closed: the tasks live until
         the client has done that, and every wait of its exit is bounded.
@@ -201,9 +207,9 @@ class Core:
             self.tasks.start_soon(self._run, job)
 
     async def _run(self, job: Callable[[], Awaitable[object]]) -> None:
-        if self.tasks is None:
-            return  # closed before the job had begun
         with anyio.CancelScope(shield=True) as scope:
+            if self.tasks is None:
+                scope.cancel()  # closed before the job has begun
             self._jobs.add(scope)
             try:
                 await job()
@@ -211,7 +217,7 @@ class Core:
                 self._jobs.discard(scope)
 
     def end_jobs(self) -> None:
-        """Cancels every job, and lets none begin any more."""
+        """Cancels every job, those included that have not begun, and takes no more."""
         self.tasks = None
         for scope in self._jobs:
             scope.cancel()

@@ -213,8 +213,8 @@ class SessionSide:
     def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job in the client's own task group, at most until the client is closed.
 
-        An `AioleadError` that it raises is logged; any other exception ends the client. Without
-        effect on a closed client.
+        It runs at least to its first await, so that its `finally` is run. An `AioleadError` that it
+        raises is logged; any other exception ends the client. Without effect on a closed client.
         """
         self._core.spawn(job)
 

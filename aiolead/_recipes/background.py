@@ -48,11 +48,11 @@ class Background(Latest[V], Generic[V]):
         if self._entered:
             raise UsageError(f"{type(self).__name__}: was entered already; make another one")
         self._entered = True
+        await anyio.lowlevel.checkpoint()
         if self._client.state.is_final:
             await self._client.ready()  # raises what became of the client
-        else:
-            await anyio.lowlevel.checkpoint()
-        # No checkpoint from here on: who is cancelled while entering never leaves.
+        # No checkpoint from here on: who is cancelled while entering never leaves, and the client
+        # may be closed meanwhile.
         self._client.spawn(self._job)
         return self
 
