@@ -54,6 +54,9 @@ class Ledger:
     """The requests of a connection that may still prove something.
 
     All times are seconds on the clock of the caller. The memory is bounded by `1 / GRAIN` entries.
+
+    One thread alone tells it what happens. `proven_until` is a plain read of what that has led to, so
+    that other threads may ask for it at any time.
     """
 
     __slots__ = (
@@ -98,10 +101,10 @@ class Ledger:
         self._grain = timing.session_timeout * GRAIN
         self._handshake = sent
         self._committed = sent if created else -inf
+        self._settle()
 
     def closed(self) -> None:
         """The connection is gone. What it has proven stays proven."""
-        self._settle()
         self._entries.clear()
         self._handshake = self._committed = self._collected = -inf
         self._unconfirmed.clear()
@@ -125,8 +128,9 @@ class Ledger:
             # The oldest of those that overlap stays, or else they might never be confirmed.
             del self._unconfirmed[1:]
             self._unconfirmed.append((sent, now))
+        if led or proof:
+            self._settle()
         if not self._entries or now - self._entries[-1][1] >= self._grain:
-            self._settle()  # before what it counts with is forgotten
             self._entries.append((sent, now))
             dead = now - self._timing.session_timeout
             while len(self._entries) > 1 and self._entries[0][0] < dead:
@@ -135,7 +139,6 @@ class Ledger:
     @property
     def proven_until(self) -> float:
         """Until when the session surely lives: no server ends it before."""
-        self._settle()
         return self._proven
 
     @property
@@ -155,6 +158,10 @@ class Ledger:
             self._collected = self._unconfirmed.pop(0)[0]
 
     def _settle(self) -> None:
+        """Draws the conclusions, whenever something was committed or confirmed.
+
+        An answer to anything else proves nothing yet: a write would have to be sent after it.
+        """
         entries, timeout = self._entries, self._timing.session_timeout
         half_tick = self._timing.half_tick
         if self._committed >= self._handshake > -inf:

@@ -382,3 +382,21 @@ def test_a_promise_is_never_taken_back_within_a_session(story: list[Step]) -> No
 def test_the_memory_is_bounded(story: list[Step]) -> None:
     for _, ledger, _ in play(story * 5):
         assert len(ledger._entries) <= 1 / GRAIN + 2
+
+
+def test_to_read_what_is_proven_changes_nothing() -> None:
+    """A watchdog's thread reads it, at any time."""
+
+    def state() -> list[str]:
+        return [repr(getattr(ledger, name)) for name in Ledger.__slots__]
+
+    ledger, before_all = opened(), 0.0
+    for step in range(200):
+        now = step * 0.05
+        ledger.answered(now, now + 0.02, proof=step % 2 == 0, led=True)
+        before = state()
+        proven = ledger.proven_until
+        assert state() == before
+        assert ledger.proven_until == proven >= before_all
+        before_all = proven
+    assert before_all > TIMEOUT

@@ -311,6 +311,7 @@ class WriteAlone(Ledger):
         super().answered(sent, now, proof=proof, led=led)
         if proof:
             self._collected = max(self._collected, sent)
+            self._settle()
 
 
 class AnythingConfirms(Ledger):
@@ -333,6 +334,7 @@ class Events(Ledger):
 
     def event(self) -> None:
         self._collected = max(self._collected, self.newest)
+        self._settle()
 
 
 def test_to_count_a_write_alone_promises_too_much() -> None:
