@@ -68,6 +68,9 @@ class Client(SessionSide):
 
     Cancellation: cancelling the wait for a reply abandons the answer, not the request.
 
+    A reply may be dropped. If it was never awaited, and its request fails, that is logged (to
+    `aiolead.client`), as event loops do with tasks; not so where the client was closed meanwhile.
+
     On connection loss: what was not sent waits for the next connection, for the session timeout at
     most; reads are sent again; writes that were sent raise `ConnectionLossError` with the outcome
     `UNKNOWN`, since they may have been applied, and are never sent twice.
@@ -148,7 +151,7 @@ class Client(SessionSide):
 
     def transaction(self) -> Transaction:
         """Several writes that are applied together or not at all."""
-        return Transaction(self._core, self._scope)
+        return Transaction(self._core, self._scope, is_reported=self._limited)
 
     def check(self, path: str, *, version: int = -1) -> PendingReply[None]:
         """Asks the quorum, as a transaction, whether a znode exists and has the version.
@@ -494,6 +497,8 @@ class Client(SessionSide):
         return ChildrenView(self._core, self._scope, path)
 
     def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
+        if self._limited:
+            reply.is_reported = True
         self._core.submit(reply, limited=self._limited)
         return reply
 

@@ -37,9 +37,10 @@ class Transaction:
         TransactionError: an operation failed, so none was applied.
     """
 
-    def __init__(self, core: Core, scope: Scope) -> None:
+    def __init__(self, core: Core, scope: Scope, *, is_reported: bool = False) -> None:
         self._core = core
         self._scope = scope
+        self._is_reported = is_reported
         self._ops: list[MultiOp] = []
         self._paths: list[str] = []
         self._sent = False
@@ -91,6 +92,8 @@ class Transaction:
             is_write=True,
             is_proof=True,
         )
+        if self._is_reported:
+            reply.is_reported = True
         self._core.submit(reply)
         return reply
 

@@ -55,8 +55,8 @@ class Ledger:
 
     All times are seconds on the clock of the caller. The memory is bounded by `1 / GRAIN` entries.
 
-    One thread alone tells it what happens. `proven_until` is a plain read of what that has led to, so
-    that other threads may ask for it at any time.
+    One thread alone tells it what happens. `proven_until` is a plain read of what that has led to,
+    so that other threads may ask for it at any time.
     """
 
     __slots__ = (

@@ -79,8 +79,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_client/reply.py",
-                '__slots__ = ("_was_awaited",)',
-                '__slots__ = ("_was_awaited", "abandoned")',
+                '__slots__ = ("_unseen", "_was_awaited", "is_reported")',
+                '__slots__ = ("_unseen", "_was_awaited", "abandoned", "is_reported")',
             ),
             Change(
                 "_client/reply.py",
