@@ -294,6 +294,24 @@ class EventHook(Protocol):
 
 
 @runtime_checkable
+class SharedSession(Protocol):
+    """What a client has besides whose session others may use, too, as with `adapters.aiozk`."""
+
+    @property
+    def is_session_shared(self) -> bool:
+        """Whether others create znodes in the session.
+
+        If so, recipes do not take a znode for theirs because the session owns it.
+        """
+        ...
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest transaction that an answer to this client has shown."""
+        ...
+
+
+@runtime_checkable
 class CoordinationClient(Protocol):
     """A session with an ensemble.
 
@@ -301,7 +319,8 @@ class CoordinationClient(Protocol):
     the request over, so that several calls without an await between them leave in one segment. A
     request made while the link is down waits for it, at most for the session timeout.
 
-    A client may have `events` besides, an `EventHook`: then its recipes tell that what happens.
+    A client may have `events` besides, an `EventHook`: then its recipes tell that what happens. One
+    whose session others use, too, is a `SharedSession` besides.
     """
 
     @property

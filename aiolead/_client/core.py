@@ -60,6 +60,8 @@ class Core:
         """Set by the supervisor: something became due earlier than it was."""
         self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore_hosts
         """Set by the supervisor: the list of servers is replaced."""
+        self.is_session_shared = False
+        """Whether others create znodes in the session; see `SharedSession`."""
         self.detached = 0
         """The session that is not to be closed with the client."""
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}

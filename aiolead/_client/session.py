@@ -130,6 +130,11 @@ class SessionSide:
         return self._core.machine.last_zxid
 
     @property
+    def is_session_shared(self) -> bool:
+        """Whether others create znodes in this session: that of an adapted client is shared."""
+        return self._core.is_session_shared
+
+    @property
     def events(self) -> EventHook:
         """Whom recipes tell what happens; see `connect(on_event=)` for listening."""
         return self._events

@@ -7,16 +7,11 @@ from contextlib import suppress
 from typing import final
 
 from ..abc import CoordinationClient
-from ..errors import (
-    ConnectionLossError,
-    NodeExistsError,
-    NoNodeError,
-    NotReadOnlyError,
-    SessionExpiredError,
-)
+from ..errors import AioleadError, NodeExistsError, NoNodeError
 from ..model import ACL, CreateMode, EventType
 from ..paths import parent
 from .arguments import checked_acl, checked_client, checked_path
+from .error_policy import Step, before_next_try
 
 
 @final
@@ -119,7 +114,7 @@ class Barrier:
                     return
             except NoNodeError:
                 return
-            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
-                await client.ready()
+            except AioleadError as error:
+                await before_next_try(client, error, Step.FOLLOW)
             finally:
                 watch.close()

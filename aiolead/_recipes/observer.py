@@ -10,11 +10,12 @@ from typing import final
 import anyio
 
 from ..abc import CoordinationClient, Watch
-from ..errors import ConnectionLossError, NoNodeError, SessionExpiredError
+from ..errors import AioleadError, NoNodeError
 from ..events import EventName
 from ..model import Participant, SessionState, WatchEvent
 from ..paths import join
 from .background import Background
+from .error_policy import Step, before_next_try
 from .layout import Layout, Role
 from .neighbours import in_line
 from .revocation import participant
@@ -71,8 +72,8 @@ class ElectionObserver(Background[ElectionState]):
                 self._changed = anyio.Event()
                 try:
                     leaders = await self._look()
-                except (ConnectionLossError, SessionExpiredError):
-                    await self._client.ready()
+                except AioleadError as error:
+                    await before_next_try(self._client, error, Step.FOLLOW)
                     continue
                 if leaders is not None:
                     state = ElectionState(tuple(leaders), self._client.session_id)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ..abc import CoordinationClient
 from ..errors import (
+    AioleadError,
     BadVersionError,
     ConfigurationError,
     ConnectionLossError,
@@ -19,6 +20,7 @@ from ..errors import (
 )
 from ..model import ACL, Stat
 from ..paths import parent
+from .error_policy import Step, before_next_try
 
 TRIES = 10
 """How often it is tried anew for one call, where others delete and create what it needs."""
@@ -175,7 +177,8 @@ async def _look(
         except NoNodeError:
             # What was deleted since may have had it.
             return _Verdict.NOT_YET if expected is None else _Verdict.UNKNOWN
-        except (ConnectionLossError, SessionExpiredError):
+        except AioleadError as error:
+            await before_next_try(client, error, Step.FOLLOW)
             continue
     if expected is not None:
         if stat.czxid != expected.czxid:

@@ -28,6 +28,7 @@ from .error_policy import (
     until_done,
 )
 from .line import Node
+from .ownership import LostCreates, is_shared, now
 
 AT_ONCE = 100
 """How many znodes are looked at in one go, when a lost create is searched for."""
@@ -41,11 +42,14 @@ class Claims:
     """The znodes that this client's recipes have at a path, or below it, by their czxids.
 
     They are claimed synchronously, as the answer to the create comes in, and one connection answers
-    in order. So what is seen, is our session's and is not claimed belongs to a lost create.
+    in order. So what is seen, is our session's and is not claimed belongs to a lost create, unless
+    the session is shared (see `ownership`).
     """
 
     def __init__(self) -> None:
         self.tokens: set[int] = set()
+        self.lost: dict[str, LostCreates] = {}
+        """By path, where the session is shared."""
 
 
 class OwnZnode:
@@ -125,14 +129,18 @@ class OwnZnode:
             mode = CreateMode.EPHEMERAL_SEQUENTIAL
             owner = f"{self._create_session & (1 << 64) - 1:016x}-{self._client.serial():x}"
             self._path = f"{self._stem}{owner}-{self._marker}"
+        since = now(self._client)
         create = self._client.create(self._path, self._data, mode=mode, acl=self._acl)
         self._creating = create
-        create.add_done_callback(partial(self._created, create, self._create_session))
+        create.add_done_callback(partial(self._created, create, self._create_session, since))
         return create
 
-    def _created(self, create: Reply[Created], session_id: int) -> None:
+    def _created(self, create: Reply[Created], session_id: int, since: int) -> None:
         wanted = self._creating is create
         error = create.error()
+        if may_be_applied(error) and is_shared(self._client):
+            lost = self._claims.lost.setdefault(self._path, LostCreates())
+            lost.add(self._client, session_id, since)
         if error is None:
             if wanted:
                 self._creating = None
@@ -153,12 +161,28 @@ class OwnZnode:
         stat = created.stat
         sequence = sequence_of(created.path) if self._marker is not None else None
         self._claims.tokens.add(stat.czxid)
+        self._settle_lost(stat.czxid)
         return Node(created.path, sequence or 0, stat.czxid, stat.ephemeral_owner)
 
     def is_unclaimed(self, data: bytes, stat: Stat) -> bool:
-        """Whether a znode is our session's, and filled like ours, and nobody here has it."""
+        """Whether a znode is of a lost create of ours, as far as that can be known.
+
+        It is our session's, filled like ours, and nobody here has it; see `ownership`.
+        """
         ours = stat.ephemeral_owner == self._client.session_id and data == self._data
-        return ours and stat.czxid not in self._claims.tokens
+        if not ours or stat.czxid in self._claims.tokens:
+            return False
+        if not is_shared(self._client):
+            return True
+        lost = self._claims.lost.get(self._path)
+        return lost is not None and lost.may_have_made(self._client, stat.czxid)
+
+    def _settle_lost(self, czxid: int) -> None:
+        lost = self._claims.lost.get(self._path)
+        if lost is not None:
+            lost.found(czxid)
+            if lost.is_empty:
+                del self._claims.lost[self._path]
 
     async def resolve(self) -> bool:
         """Finds out what became of a create whose answer was lost; whether there is a znode.

@@ -10,16 +10,12 @@ import anyio
 import anyio.lowlevel
 
 from ..abc import CoordinationClient
-from ..errors import (
-    ConnectionLossError,
-    NotReadOnlyError,
-    SequenceExhaustedError,
-    SessionExpiredError,
-)
+from ..errors import AioleadError, SequenceExhaustedError
 from ..model import ACL
 from ..paths import join
 from .arguments import checked_acl, checked_client, checked_count, checked_path
 from .codec import Codec, decoded
+from .error_policy import Step, before_next_try
 from .optimistic import checked_rng, compare_and_set, pause, read, write
 
 LAST = (1 << 63) - 1
@@ -139,9 +135,9 @@ class SequenceAllocator:
                 if await compare_and_set(self._client, self._path, written, stat, self._acl):
                     self._highest = max(self._highest, end)
                     return range(start + 1, end + 1)
-            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
+            except AioleadError as error:
                 # If they were taken, nobody gets them.
-                await self._client.ready()
+                await before_next_try(self._client, error, Step.FOLLOW)
             failures += 1
             await anyio.sleep(pause(self._rng, failures))
 
@@ -157,7 +153,7 @@ class SequenceAllocator:
         while True:
             try:
                 stat = await write(self._client, join(self._path, STAMP), b"", self._acl)
-            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
-                await self._client.ready()
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.FOLLOW)
             else:
                 return stat.mzxid

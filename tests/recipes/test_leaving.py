@@ -109,6 +109,46 @@ def test_a_writer_is_left_as_it_becomes_a_reader(
     on_virtual_time(backend, play)
 
 
+@answers
+def test_a_reader_that_a_read_does_not_show_yet_is_deleted(
+    backend: Backend,
+    drop: Callable[[EmbeddedServer, OpCode], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A leader answers reads, and its own clients' `sync`, before what it is about to apply.
+
+    So no read says that the reader never comes. Once the writer has been deleted, it does not.
+    """
+
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as client:
+
+            def not_yet(read: Any) -> Any:
+                def reads(self: Client, path: str, **options: Any) -> Any:
+                    return read(self, f"{path}-not-yet" if "__READ__" in path else path, **options)
+
+                return reads
+
+            for read in (Client.exists, Client.get):
+                monkeypatch.setattr(Client, read.__name__, not_yet(read))
+            async with ReadWriteLock(client, PATH).write as held:
+                await passes(1.0)
+                link.room = 0
+                server.drop_reply(OpCode.MULTI)
+                with anyio.move_on_after(0.5):
+                    await held.downgrade()
+                (reader,) = ours(server, client)
+                assert "__READ__" in reader
+                link.restore()
+                await passes(0.5)
+                drop(server, OpCode.DELETE)
+            await passes(3 * SESSION)
+            assert ours(server, client) == []
+
+    on_virtual_time(backend, play)
+
+
 def test_a_writer_is_taken_away_as_it_becomes_a_reader(backend: Backend) -> None:
     """By an operator, and left before that was known: it had been lost."""
 

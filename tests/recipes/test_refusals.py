@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.every_recipe import HELD, KEPT, Held
+from support.every_recipe import FOLLOWED, HELD, KEPT, Held
 from support.recipes import PATIENCE, eventually
 from support.recipes import connect as connect_to
 from support.virtual import Link, connect, on_virtual_time, passes, settled
@@ -48,6 +48,9 @@ THROTTLED = (
     OpCode.SET_WATCHES,
     OpCode.SYNC,
 )
+
+
+READS = (OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
 
 
 async def prepare(client: Client, scene: Held) -> None:
@@ -160,6 +163,28 @@ def test_a_throttled_look_at_our_own_znode_is_made_again(backend: Backend) -> No
                 assert await aiolead.Lock(b, PATH).revoke()
                 with anyio.fail_after(1.0):
                     await held.revocation_requested()
+
+    on_virtual_time(backend, play)
+
+
+@both_loops
+@pytest.mark.parametrize("name", [name for name in FOLLOWED if name not in ("Config", "TreeCache")])
+def test_what_is_followed_goes_on_while_reads_are_throttled(backend: Backend, name: str) -> None:
+    scene = FOLLOWED[name]
+
+    async def play(server: EmbeddedServer) -> None:
+        async with (
+            connect(server) as a,
+            connect(server) as b,
+            scene.change(a, PATH) as change,
+            scene.follow(b, PATH) as seen,
+        ):
+            for n in (1, 2):
+                await change(n)
+                with anyio.fail_after(PATIENCE):
+                    while seen() != n:
+                        await passes(0.1)
+                server._running.core.throttled.update(dict.fromkeys(READS, 2))
 
     on_virtual_time(backend, play)
 

@@ -35,6 +35,7 @@ from ..error_policy import (
     in_background,
     may_be_applied,
 )
+from ..ownership import now
 from .kept import Claims, Kept, delete_kept, delete_lost, find_unclaimed
 
 PARENT_TRIES = 10
@@ -238,7 +239,8 @@ class Keeper:
         mode = self._mode if self.name is None else _without_number(self._mode)
         create = client.create(path, self.wanted, mode=mode, acl=self._acl)
         self._is_creating = True
-        create.add_done_callback(partial(self._created, create, self.generation, client.session_id))
+        sent_in, since = client.session_id, now(client)
+        create.add_done_callback(partial(self._created, create, self.generation, sent_in, since))
         look = None if self.name is None else client.exists(path, watch=self._watch)
         self._look_due = look is None
         try:
@@ -258,7 +260,9 @@ class Keeper:
             self._look_due = True
             raise
 
-    def _created(self, create: Reply[Created], generation: int, session_id: int) -> None:
+    def _created(
+        self, create: Reply[Created], generation: int, session_id: int, since: int
+    ) -> None:
         """The answer to our create is there: in the client's task, before anything after it."""
         self._is_creating = False
         error = create.error()
@@ -275,6 +279,7 @@ class Keeper:
             return
         if may_be_applied(error):
             self._lost_in = session_id
+            self._claims.lost.add(self._client, session_id, since)
             if self._discarded:
                 self._owe_lost_create()
         if self._discarded:
@@ -283,6 +288,7 @@ class Keeper:
     def _take_or_wait(self, stat: Stat) -> None:
         """There is a znode already: ours, or that of somebody else, who is waited for."""
         if self._is_ours(stat):
+            self._claims.lost.found(stat.czxid)
             self._take(Kept.of(self.name or self._path, stat))
             self._on_change()
         elif self._is_sequential:
@@ -301,7 +307,9 @@ class Keeper:
         # keeper before us, who may not know of it yet. To wait for its end would be for ever.
         mine = stat.ephemeral_owner == self._client.session_id
         given_up = stat.czxid in self._claims.going
-        return mine and not given_up and self._claims.kept.get(self.name or "", self) is self
+        if not mine or given_up or self._claims.kept.get(self.name or "", self) is not self:
+            return False
+        return self._claims.lost.may_have_made(self._client, stat.czxid)
 
     def _take(self, node: Kept) -> None:
         """It is ours; what it holds is not known to be what is wanted."""

@@ -12,6 +12,7 @@ from ...errors import NoNodeError
 from ...model import Stat
 from ...paths import join, parent
 from ..error_policy import until_done
+from ..ownership import LostCreates, is_shared
 
 AT_ONCE = 100
 """How many znodes are looked at in one go, when a lost create is searched for."""
@@ -48,6 +49,8 @@ class Claims:
         """The keeper of each path."""
         self.going: set[int] = set()
         """The czxids of znodes that were given up and are being deleted."""
+        self.lost = LostCreates()
+        """Those of our creates."""
 
 
 async def delete_kept(client: CoordinationClient, claims: Claims, node: Kept) -> None:
@@ -85,8 +88,8 @@ async def find_unclaimed(
         claims: what our keepers have.
         path: the znode, or what the server appended a number to.
         is_sequential: whether it did.
-        owner: our session; 0 for a persistent one, which nobody owns: it is ours if it holds what
-            we have created it with.
+        owner: our session; 0 for a persistent one, which nobody owns. That, or one of a session
+            that is shared, is ours if it holds what we have created it with; see `ownership`.
         data: that.
 
     Raises:
@@ -113,8 +116,11 @@ async def find_unclaimed(
                 content, stat = await look
             except NoNodeError:
                 continue
-            ours = stat.ephemeral_owner == owner and (owner or (content, stat.version) == (data, 0))
+            ours = stat.ephemeral_owner == owner and claims.lost.may_have_made(client, stat.czxid)
+            if not owner or is_shared(client):
+                ours = ours and (content, stat.version) == (data, 0)
             if ours and each not in claims.kept:
+                claims.lost.found(stat.czxid)
                 return Kept.of(each, stat)
     return None
 

@@ -9,7 +9,7 @@ all in one segment. So nobody claims what is gone, and one round trip brings the
 
 Its name is given back to the backlog when the znode is known to be gone, whatever is cancelled or
 cut when: no two consumers of a client ever work for the same name, so a znode of that name which
-our session owns is that of the claim.
+our session owns is that of the claim. (Where the session is shared: see `ownership`.)
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from ..error_policy import (
     until_done,
 )
 from ..line import Node
+from ..ownership import is_shared, now
 from .backlog import PATH_TRIES, Backlog
 
 Decode = Callable[[bytes], tuple[bytes, ...]]
@@ -77,6 +78,7 @@ class Claim:
         self._creating: Reply[object] | None = None
         self._is_ours = False
         self._is_doubtful = False  # whether an answer was lost since
+        self._sent_at = 0  # what the newest transaction was as we first asked for it
         self._node: Node | None = None
         self._discarded = False
         self._looks = backlog.looks
@@ -226,6 +228,8 @@ class Claim:
     def _ask(self) -> Reply[object]:
         client = self._client
         self._session_id = client.session_id
+        if not self._is_doubtful:
+            self._sent_at = now(client)
         transaction = client.transaction().check(self.item)
         transaction.create(self._path, self._data, mode=CreateMode.EPHEMERAL, acl=self.backlog.acl)
         creating = self._creating = transaction.commit()
@@ -266,7 +270,11 @@ class Claim:
         self._creating = None
 
     def _is_owned(self, stat: Stat | None) -> bool:
-        return stat is not None and stat.ephemeral_owner == self._session_id
+        if stat is None or stat.ephemeral_owner != self._session_id:
+            return False
+        if not is_shared(self._client) or self._is_ours:
+            return True
+        return self._is_doubtful and stat.czxid > self._sent_at
 
     def _not_ours(self) -> None:
         name, self._name = self.name, None
@@ -403,15 +411,17 @@ class Claim:
         session_id = self._session_id
         is_over = session_id != client.session_id
         in_doubt = creating is not None or self._is_doubtful
-        is_ours = self._is_ours
+        is_ours, since = self._is_ours, self._sent_at
         self._reset()
         if is_over or (node is not None and self._own_gone):
             backlog.free(name)
         elif is_ours:
-            debt = partial(_delete_if_ours, client, backlog, path, session_id, may_come=False)
+            debt = partial(
+                _delete_if_ours, client, backlog, path, session_id, since, may_come=False
+            )
             return Deletion(client, path, client.delete(path), debt, partial(backlog.free, name))
         elif in_doubt:
-            client.spawn(partial(_pay, client, backlog, path, session_id))
+            client.spawn(partial(_pay, client, backlog, path, session_id, since))
         else:
             backlog.free(name)
         return None
@@ -439,9 +449,11 @@ def _is_parent_missing(error: TransactionError) -> bool:
     return error.index == 1 and isinstance(error.cause, NoNodeError)
 
 
-async def _pay(client: CoordinationClient, backlog: Backlog, path: str, session_id: int) -> None:
+async def _pay(
+    client: CoordinationClient, backlog: Backlog, path: str, session_id: int, since: int
+) -> None:
     """Pays the debt of a claim whose create is in doubt, and that nobody wants."""
-    job = partial(_delete_if_ours, client, backlog, path, session_id, may_come=True)
+    job = partial(_delete_if_ours, client, backlog, path, session_id, since, may_come=True)
     try:
         await in_background(path, job)
     finally:
@@ -449,7 +461,13 @@ async def _pay(client: CoordinationClient, backlog: Backlog, path: str, session_
 
 
 async def _delete_if_ours(
-    client: CoordinationClient, backlog: Backlog, path: str, session_id: int, *, may_come: bool
+    client: CoordinationClient,
+    backlog: Backlog,
+    path: str,
+    session_id: int,
+    since: int,
+    *,
+    may_come: bool,
 ) -> None:
     """Deletes a claim, over as many connections as it takes, while it can be ours.
 
@@ -458,6 +476,7 @@ async def _delete_if_ours(
         backlog: where it belongs.
         path: of the claim.
         session_id: the session; once it is over there is no debt.
+        since: the newest transaction that was known as it was asked for: see `ownership`.
         may_come: whether the claim may not be there yet: that the answer to its create was lost. A
             request may be applied long after we gave up its connection, so there are two looks, a
             session timeout apart.
@@ -472,7 +491,7 @@ async def _delete_if_ours(
         caught_up, look = client.sync(backlog.items), client.exists(path)
         await caught_up
         stat = await look
-        if stat is not None and stat.ephemeral_owner == session_id:
+        if stat is not None and stat.ephemeral_owner == session_id and stat.czxid > since:
             was_there = True
             await client.delete(path)
 

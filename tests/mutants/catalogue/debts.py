@@ -19,6 +19,10 @@ NO_LATE_LOOK = Change(
 )
 """Switches off the debt of a create whose answer was lost."""
 
+REFUSALS = "tests/recipes/test_refusals.py"
+
+SHARED = "tests/adapters/test_aiozk_shared.py"
+
 MUTANTS = (
     Mutant(
         number="15",
@@ -249,5 +253,127 @@ MUTANTS = (
         tests=("tests/simulation/test_servers_that_lag.py",),
         note="It takes a create that is proposed, but not committed, as its session moves: the "
         "leader vouches for the session at once. The second look finds the first znode later.",
+    ),
+    Mutant(
+        number="20e",
+        name="throttled-delete-counts-as-done",
+        wrong="A delete that an overloaded server did not apply is not sent again: everybody else "
+        "waits as long as the session lives.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/deletion.py",
+                "if action in (Action.RECONNECT, Action.PAUSE):",
+                "if action is Action.RECONNECT:",
+            ),
+        ),
+        tests=(REFUSALS, "-k", "throttled_request"),
+        simulated=False,
+    ),
+    Mutant(
+        number="20f",
+        name="refused-release-unnoticed",
+        wrong="A release that the servers refuse is taken for one that was confirmed.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/error_policy.py",
+                "if error is None or action_for(error, Step.RELEASE) is not Action.REFUSED:",
+                "if error is None or error:",
+            ),
+        ),
+        tests=(REFUSALS, "-k", "refused_release"),
+        simulated=False,
+    ),
+    Mutant(
+        number="20g",
+        name="refused-release-is-only-logged",
+        wrong="Who leaves a block is not told that its znode stays.",
+        changes=(
+            Change(
+                "_recipes/tenure.py",
+                """
+                if left is None:
+                    raise refusal
+                """,
+                """
+                if refusal.session_over:
+                    raise refusal
+                """,
+            ),
+        ),
+        tests=(REFUSALS, "-k", "refused_release_is_raised"),
+        simulated=False,
+    ),
+    Mutant(
+        number="20h",
+        name="throttled-reads-end-the-wait",
+        wrong="A read that an overloaded server did not answer ends the wait for our turn, and "
+        "`Election.run` with it.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/error_policy.py",
+                "(OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE)),",
+                "(OVERLOADED, _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),",
+            ),
+        ),
+        tests=(REFUSALS, "-k", "throttled"),
+        simulated=False,
+    ),
+    Mutant(
+        number="38e",
+        name="reader-looked-for-by-a-read",
+        wrong="A reader whose transaction was not answered is looked for by a read: what a leader "
+        "is about to apply stays as long as the session lives.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/downgrading.py",
+                """
+                with suppress(NoNodeError):
+                    await client.delete(writer.path)
+                await client.delete(path)
+                """,
+                """
+                await client.sync(path)
+                if await client.exists(path) is not None:
+                    await client.delete(path)
+                """,
+            ),
+        ),
+        tests=("tests/recipes/test_leaving.py", "-k", "not_show_yet"),
+        simulated=False,
+    ),
+    Mutant(
+        number="19e",
+        name="exorcises-by-form",
+        wrong="A znode before us that our session owns, and whose name has the form of ours, is "
+        "deleted as a ghost: also that of aiozk, whose session we share.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                "if ours and self._is_unclaimed(name):",
+                "if ours and not self._line.is_claimed(name):",
+            ),
+        ),
+        tests=(SHARED, "-k", "asked_to_let_go"),
+        simulated=False,
+    ),
+    Mutant(
+        number="19f",
+        name="shared-session-taken-for-our-own",
+        wrong="What is in our session is ours, also where the application shares it.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/ownership.py",
+                'return bool(getattr(client, "is_session_shared", False))',
+                'return bool(getattr(client, "is_nobodys", False))',
+            ),
+        ),
+        tests=(SHARED,),
+        simulated=False,
     ),
 )

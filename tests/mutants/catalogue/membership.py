@@ -104,11 +104,11 @@ MUTANTS = (
             Change(
                 "_recipes/membership/keeper.py",
                 """
-                self._lost_in = session_id
+                self._claims.lost.add(self._client, session_id, since)
                 if self._discarded:
                     self._owe_lost_create()
                 """,
-                "self._lost_in = session_id",
+                "self._claims.lost.add(self._client, session_id, since)",
             ),
         ),
         tests=(KEPT, "-k", "trio and embedded and unanswered"),

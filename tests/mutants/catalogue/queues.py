@@ -108,7 +108,7 @@ MUTANTS = (
                 "_recipes/queues/claim.py",
                 """
                 elif in_doubt:
-                    client.spawn(partial(_pay, client, backlog, path, session_id))
+                    client.spawn(partial(_pay, client, backlog, path, session_id, since))
                 """,
                 """
                 elif in_doubt:

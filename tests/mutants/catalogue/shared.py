@@ -117,8 +117,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/own.py",
-                "return ours and stat.czxid not in self._claims.tokens",
-                "return ours",
+                "if not ours or stat.czxid in self._claims.tokens:",
+                "if not ours:",
             ),
         ),
         tests=(EXCLUSIVE, "-k", "two_tasks and trio"),

@@ -1,0 +1,199 @@
+"""What recipes do about errors: the table, and what comes of an answer to a delete."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from aiolead import errors
+from aiolead._recipes import error_policy
+from aiolead._recipes.deletion import Deletion, all_of
+from aiolead._recipes.error_policy import Action, Step, action_for, may_be_applied
+from aiolead.abc import CoordinationClient
+from aiolead.errors import (
+    AioleadError,
+    BadVersionError,
+    ClientClosedError,
+    ConnectionLossError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    NotReadOnlyError,
+    OperationTimeoutError,
+    Outcome,
+    QuotaExceededError,
+    ReleaseError,
+    RemoteWireError,
+    RequestTimeoutError,
+    RuntimeInconsistencyError,
+    SessionExpiredError,
+    SystemFaultError,
+    ThrottledOpError,
+    TransactionError,
+)
+
+LOST = ConnectionLossError("the link is lost")
+NOT_SENT = ConnectionLossError("there is no link", outcome=Outcome.NOT_APPLIED)
+
+ROWS: dict[AioleadError, tuple[Action, Action, Action]] = {
+    LOST: (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+    RemoteWireError("nonsense"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+    NotReadOnlyError("/a"): (Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+    SessionExpiredError("over"): (Action.START_AGAIN, Action.GONE, Action.RECONNECT),
+    ClientClosedError("closed"): (Action.RAISE, Action.GONE, Action.RAISE),
+    ThrottledOpError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE),
+    RequestTimeoutError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE),
+    OperationTimeoutError("/a"): (Action.PAUSE, Action.PAUSE, Action.PAUSE),
+    NoNodeError("/a"): (Action.RAISE, Action.GONE, Action.RAISE),
+    BadVersionError("/a"): (Action.RAISE, Action.RECONNECT, Action.RAISE),
+    NoAuthError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
+    NotEmptyError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
+    QuotaExceededError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
+    SystemFaultError("/a"): (Action.RAISE, Action.REFUSED, Action.RAISE),
+}
+
+
+@pytest.mark.parametrize("error", ROWS, ids=lambda error: type(error).__name__)
+def test_the_table(error: AioleadError) -> None:
+    assert tuple(action_for(error, step) for step in Step) == ROWS[error]
+
+
+def test_every_error_has_a_row() -> None:
+    classes = [each for each in vars(errors).values() if isinstance(each, type)]
+    kinds = [each for each in classes if issubclass(each, AioleadError)]
+    assert len(kinds) > 50
+    rows = [each for row, _ in error_policy.TABLE for each in row]
+    for kind in kinds:
+        assert issubclass(kind, tuple(rows))
+
+
+def test_of_a_transaction_the_error_of_its_operation_counts() -> None:
+    error = TransactionError(1, [RuntimeInconsistencyError("/a"), NoNodeError("/b")])
+    assert action_for(error, Step.RELEASE) is Action.GONE
+
+
+@pytest.mark.parametrize(
+    ("error", "may"),
+    [
+        (None, False),
+        (LOST, True),
+        (NOT_SENT, False),
+        (RemoteWireError("nonsense"), True),
+        (RequestTimeoutError("/a"), True),
+        (SystemFaultError("/a"), True),
+        (ThrottledOpError("/a"), False),
+        (NodeExistsError("/a"), False),
+        (SessionExpiredError("over"), False),
+    ],
+)
+def test_whether_a_create_may_have_been_applied(error: AioleadError | None, may: bool) -> None:
+    assert may_be_applied(error) is may
+
+
+# --- the answer to a delete ----------------------------------------------------------------------
+
+
+class Answer:
+    """A reply that is there."""
+
+    is_done = True
+
+    def __init__(self, error: AioleadError | None) -> None:
+        self._error = error
+
+    def error(self) -> AioleadError | None:
+        return self._error
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        callback()
+
+
+class Jobs:
+    """What is left to the client."""
+
+    session_timeout = 8.0
+
+    def __init__(self) -> None:
+        self.spawned: list[Callable[[], Awaitable[object]]] = []
+
+    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
+        self.spawned.append(job)
+
+
+async def nothing() -> None:
+    pass
+
+
+def deletion(error: AioleadError | None, path: str = "/a/b") -> tuple[Deletion, Jobs]:
+    jobs = Jobs()
+    client = cast(CoordinationClient, jobs)
+    return Deletion(client, path, cast(Any, Answer(error)), nothing, list), jobs
+
+
+REPEATED = (
+    LOST,
+    NOT_SENT,
+    *(e for e, row in ROWS.items() if row[1] in (Action.RECONNECT, Action.PAUSE)),
+)
+
+
+@pytest.mark.parametrize("error", REPEATED, ids=lambda error: type(error).__name__)
+def test_a_delete_that_says_nothing_is_repeated(error: AioleadError) -> None:
+    gone, jobs = deletion(error)
+    assert not gone.is_done
+    assert len(jobs.spawned) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [None, NoNodeError("/a/b"), SessionExpiredError("over"), ClientClosedError("closed")]
+)
+def test_there_is_nothing_left_to_delete(
+    error: AioleadError | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone, jobs = deletion(error)
+    assert gone.is_done
+    assert gone.error() is error
+    assert jobs.spawned == []
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("error", [NoAuthError("/a/b"), NotEmptyError("/a/b")])
+def test_a_refusal_is_logged_once_if_nobody_waits(
+    error: AioleadError, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone, jobs = deletion(error)
+    refusal = gone.error()
+    assert isinstance(refusal, ReleaseError)
+    assert (refusal.path, refusal.cause) == ("/a/b", error)
+    assert [(r.levelno, r.getMessage()) for r in caplog.records] == [
+        (logging.WARNING, str(refusal))
+    ]
+    assert jobs.spawned == []
+
+
+def test_what_to_do_about_it() -> None:
+    assert "allow DELETE on /a, delete it by hand, or close the client" in str(
+        ReleaseError("/a/b", NoAuthError("/a/b"))
+    )
+    assert "allow DELETE on /, " in str(ReleaseError("/a", NoAuthError("/a")))
+    assert "allow" not in str(ReleaseError("/a/b", NotEmptyError("/a/b")))
+
+
+def test_several_are_named_together() -> None:
+    parts = [
+        deletion(error, path)[0]
+        for error, path in zip(
+            [None, NoAuthError("/a"), NoNodeError("/b"), NoAuthError("/c")], "0abc", strict=True
+        )
+    ]
+    several = all_of(parts)
+    assert several is not None
+    for _ in range(2):
+        refusal = several.error()
+        assert isinstance(refusal, ReleaseError)
+        assert refusal.path == "a"
+        assert [note.split()[0] for note in refusal.__notes__] == ["c"]
