@@ -462,6 +462,15 @@ class CoordinationClient(Protocol):
         """
         ...
 
+    def check_connected(self) -> None:
+        """Returns if the session is connected; never waits.
+
+        Raises:
+            ConnectionLossError: it is not. The message says why, as far as that is known.
+            SessionError: the client was closed, or its credentials were refused.
+        """
+        ...
+
     def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
         """Runs a job in the client's own task group: work that must outlive its caller.
 

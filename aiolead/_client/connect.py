@@ -308,6 +308,7 @@ class Connection:
             raise UsageError("the connection was entered already: call connect() again")
         self._entered = True
         self._core.settle_here()
+        self._core.attempts = self._attempts
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         self._tasks = self._core.tasks = tasks
@@ -327,7 +328,7 @@ class Connection:
             await self._stop()
             raise ConnectFailed(
                 f"no session with {self._target} within {self._connect_timeout:g} seconds",
-                [*self._attempts_to_find(), *self._supervisor.attempts()],
+                self._attempts(),
             ) from None
         except BaseException:
             await self._stop()
@@ -354,8 +355,10 @@ class Connection:
             self._core.start(self._discovery.keep_asking)
         await self._supervisor.keep_connected()
 
-    def _attempts_to_find(self) -> list[tuple[str, Exception]]:
-        return [] if self._discovery is None else self._discovery.attempts()
+    def _attempts(self) -> list[tuple[str, Exception]]:
+        """What finding and reaching a server has failed of, since the last success."""
+        found = [] if self._discovery is None else self._discovery.attempts()
+        return [*found, *self._supervisor.attempts()]
 
     async def close_session(self) -> None:
         """Ends what is held, then the session; leaves the client's tasks to the exit."""

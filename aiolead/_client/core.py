@@ -16,7 +16,13 @@ from anyio.abc import TaskGroup
 from .._session.depot import Call
 from .._session.machine import SessionMachine
 from .._wire.srvr import Version
-from ..errors import AioleadError, ClientClosedError
+from ..errors import (
+    AioleadError,
+    ClientClosedError,
+    ConnectFailed,
+    ConnectionLossError,
+    Outcome,
+)
 from ..events import EventSink
 from ..model import SessionState
 from .home import Home
@@ -62,6 +68,8 @@ class Core:
         """Set by the supervisor: the list of servers is replaced."""
         self.is_session_shared = False
         """Whether others create znodes in the session; see `SharedSession`."""
+        self.attempts: Callable[[], Sequence[tuple[str, Exception]]] = tuple
+        """Set by the connection: what the last attempts to connect failed of, by address."""
         self.detached = 0
         """The session that is not to be closed with the client."""
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
@@ -134,6 +142,16 @@ class Core:
         ):
             self.check_open()
             await self.next_change()
+
+    def check_connected(self) -> None:
+        """Returns if the session is connected; see `CoordinationClient.check_connected`."""
+        self.check_home()
+        state = self.machine.state
+        if state is SessionState.CONNECTED:
+            return
+        self.check_open()
+        failed = ConnectFailed(f"not connected to a server: {state.value}", self.attempts())
+        raise ConnectionLossError(str(failed), outcome=Outcome.NOT_APPLIED) from failed
 
     def check_open(self) -> None:
         """Raises a `SessionError` if there will be no connection any more."""

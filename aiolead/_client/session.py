@@ -186,6 +186,16 @@ class SessionSide:
         """
         await self._core.ready()
 
+    def check_connected(self) -> None:
+        """Returns if the session is connected; never waits.
+
+        Raises:
+            ConnectionLossError: it is not. The message says what the last attempts failed of; its
+                `__cause__` is a `ConnectFailed` with these.
+            SessionError: the client was closed, or its credentials were refused.
+        """
+        self._core.check_connected()
+
     def shared(self, path: str, make: Callable[[], T]) -> T:
         """The object that everybody on this session shares for a path: for recipes."""
         return self._core.shared(self._scope.full(path), make)

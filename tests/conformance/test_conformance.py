@@ -22,6 +22,7 @@ CREDENTIALS = {"one": (), "other": (), "later": (), "ann": (ANN,)}
 # What is no operation on the servers' tree, and has tests of its own.
 ELSEWHERE = {
     "arm",
+    "check_connected",
     "chroot",
     "credentials",
     "detach",

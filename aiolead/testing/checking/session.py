@@ -13,7 +13,7 @@ from ...errors import (
     SessionError,
 )
 from ...model import CreateMode, SessionState
-from .stage import CREATES, Stage, fails, promise, same, true
+from .stage import CREATES, Stage, fails, promise, refuses, same, true
 
 
 @promise
@@ -109,6 +109,18 @@ async def ready_waits_for_the_connection(stage: Stage) -> None:
         stage.proxy.heal()
         await is_ready.wait()
     same(client.state, SessionState.CONNECTED, "the state")
+
+
+@promise
+async def whether_it_is_connected_is_known_at_once(stage: Stage) -> None:
+    """`check_connected` returns or raises, and waits for nothing."""
+    client = stage.client
+    client.check_connected()
+    await stage.cut_off()
+    refuses(client.check_connected, ConnectionLossError)
+    stage.proxy.heal()
+    await client.ready()
+    client.check_connected()
 
 
 @promise
