@@ -16,13 +16,14 @@ from ..errors import AcquireTimeout, AioleadError, TenureLost, UsageError
 from .arguments import checked_wait
 from .entries import left_by_another
 from .holding import HoldingRecipe
+from .reached import Reached, try_at_once
 from .tenure import Tenure
 
 T = TypeVar("T", bound=Tenure)
 
 
 class _Context(Generic[T]):
-    __slots__ = ("_is_given_up", "_recipe", "_scope", "_task", "_tenure")
+    __slots__ = ("_is_given_up", "_recipe", "_scope", "_task", "_tenure", "_timeout")
 
     def __init__(self, recipe: HoldingRecipe[T]) -> None:
         self._recipe = recipe
@@ -30,6 +31,7 @@ class _Context(Generic[T]):
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None  # which one is inside, or on its way
         self._is_given_up = False  # by another task, while that one may still be inside
+        self._timeout: AcquireTimeout | None = None  # why the last wait was in vain
 
     async def _acquire(self, wait: float | None) -> T | None:
         """Gets in front within `wait` seconds (0: without waiting), or leaves the line."""
@@ -49,10 +51,13 @@ class _Context(Generic[T]):
             if wait is None:
                 in_front = await candidate.reach_front()
             elif wait == 0:
-                in_front = await candidate.try_front()
+                in_front = await try_at_once(recipe._client, candidate)
             else:
-                with anyio.move_on_after(wait):
-                    in_front = await candidate.reach_front()
+                with Reached(recipe._client) as reached:
+                    with anyio.move_on_after(wait):
+                        in_front = await candidate.reach_front()
+                if not in_front:
+                    self._timeout = reached.timeout(recipe, wait)
             if in_front:
                 # No checkpoint between winning and the body.
                 scope = anyio.CancelScope()
@@ -144,7 +149,9 @@ class TenureContext(_Context[T]):
     """Waits for our turn.
 
     Raises (on entering):
-        AcquireTimeout: it did not come within `wait` seconds.
+        AcquireTimeout: it did not come within `wait` seconds; says so if no server was reached.
+        ConnectionLossError: `wait` is 0, and there is no connection: nothing is waited for then,
+            also by a client that has only begun to connect (`connect(connect_timeout=0)`).
         AlreadyHeldError: this task already holds the same object, or waits for it; or it holds the
             path by another object, and `wait` sets no limit.
 
@@ -171,12 +178,18 @@ class TenureContext(_Context[T]):
     async def __aenter__(self) -> T:
         tenure = await self._acquire(self._wait)
         if tenure is None:
-            raise AcquireTimeout(f"{self._recipe!r}: not our turn within {self._wait:g} seconds")
+            timeout, self._timeout = self._timeout, None
+            raise timeout or AcquireTimeout(f"{self._recipe!r}: not our turn within 0 seconds")
         return tenure
 
 
 class TryContext(_Context[T]):
-    """Does not wait: gives None where somebody else holds. Otherwise as `TenureContext`."""
+    """Does not wait: gives None where somebody else holds. Otherwise as `TenureContext`.
+
+    Raises (on entering):
+        ConnectionLossError: there is no connection, or it is lost meanwhile. It is not waited for,
+            also by a client that has only begun to connect (`connect(connect_timeout=0)`).
+    """
 
     __slots__ = ()
 
