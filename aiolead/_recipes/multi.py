@@ -14,6 +14,7 @@ from ..errors import (
     AcquireTimeout,
     AioleadError,
     ConfigurationError,
+    ConnectionLossError,
     TenureLost,
     UsageError,
 )
@@ -95,6 +96,7 @@ class _MultiContext:
         self._stack: AsyncExitStack | None = None
         self._holds: Sequence[Tenure] = ()
         self._task = 0  # that holds them
+        self._late: AcquireTimeout | None = None  # what the last wait ended with
 
     async def _acquire(self, wait: float | None) -> MultiHeld | None:
         """Takes one after the other, all of them within `wait` seconds; or none."""
@@ -111,6 +113,14 @@ class _MultiContext:
                 # One that we had was lost while we waited for another one. Nothing was held yet, as
                 # far as our caller is concerned: we begin anew.
                 continue
+            except ConnectionLossError as error:
+                self._stack = None
+                if not wait:
+                    raise
+                # The time was up as the next one was to be taken, and nothing is waited for then.
+                self._late = AcquireTimeout(str(error))
+                self._late.blame = error.blame
+                return None
             except BaseException:
                 self._stack = None
                 raise
@@ -131,8 +141,9 @@ class _MultiContext:
             # One of them may have been lost in the instant in which the last one became ours.
             several.check()
             return several
-        except AcquireTimeout:
+        except AcquireTimeout as late:
             await stack.aclose()
+            self._late = late
             return None
         except BaseException as error:
             await stack.__aexit__(type(error), error, error.__traceback__)
@@ -167,6 +178,7 @@ class MultiContext(_MultiContext):
 
     Raises (on entering):
         AcquireTimeout: they were not all ours within `wait` seconds. None is held then.
+        ConnectionLossError: `wait` is 0, and a client of theirs is not connected.
         AlreadyHeldError: this task already holds one of them, or waits for it.
 
     Raises (on leaving):
@@ -182,7 +194,12 @@ class MultiContext(_MultiContext):
     async def __aenter__(self) -> MultiHeld:
         held = await self._acquire(self._wait)
         if held is None:
-            raise AcquireTimeout(f"{self._lock!r}: not all were ours within {self._wait:g} seconds")
+            timeout = AcquireTimeout(
+                f"{self._lock!r}: not all were ours within {self._wait:g} seconds: {self._late}"
+            )
+            if self._late is not None:
+                timeout.blame = self._late.blame
+            raise timeout from self._late
         return held
 
 
