@@ -12,8 +12,9 @@ from support import stories_ensembles, stories_sessions, stories_znodes
 from support.stories_ensembles import EnsembleStory
 from support.story import Story, compare
 from support.twins import SYNC_LIMIT, TICK, ModelTwin, RealTwin
-from support.versions import backports_of, version_of
+from support.versions import backports_of, features_of, version_of
 
+from aiolead import Feature
 from aiolead.testing import BlockingEnsemble
 from aiolead.testing.servers import BlockingServer
 
@@ -46,6 +47,16 @@ def real(own_ensemble: BlockingEnsemble) -> Iterator[RealTwin]:
 
 
 @pytest.fixture(scope="module")
+def features(real_server: BlockingServer) -> frozenset[Feature]:
+    return features_of(real_server.connect_string)
+
+
+def leave_out_what_stops_an_ensemble(tale: Story, features: frozenset[Feature]) -> None:
+    if tale is stories_sessions.broken_writes and Feature.EARLY_DECODING in features:
+        pytest.skip("a write that cannot be decoded stops a real ensemble of 3.9 for good")
+
+
+@pytest.fixture(scope="module")
 def own_model(real_server: BlockingServer) -> ModelTwin:
     """As old as the real one: what was created in one test is counted in the next.
 
@@ -63,13 +74,19 @@ def model(own_model: ModelTwin) -> ModelTwin:
 
 
 @pytest.mark.parametrize("tale", STORIES, ids=lambda tale: tale.__name__)
-def test_same_answers_at_a_follower(tale: Story, real: RealTwin, model: ModelTwin) -> None:
+def test_same_answers_at_a_follower(
+    tale: Story, real: RealTwin, model: ModelTwin, features: frozenset[Feature]
+) -> None:
+    leave_out_what_stops_an_ensemble(tale, features)
     root = f"/{tale.__name__}"
     compare(tale, real.stage(root, "follower"), model.stage(root, "follower"))
 
 
 @pytest.mark.parametrize("tale", stories_sessions.STORIES, ids=lambda tale: tale.__name__)
-def test_same_answers_at_the_leader(tale: Story, real: RealTwin, model: ModelTwin) -> None:
+def test_same_answers_at_the_leader(
+    tale: Story, real: RealTwin, model: ModelTwin, features: frozenset[Feature]
+) -> None:
+    leave_out_what_stops_an_ensemble(tale, features)
     root = f"/{tale.__name__}-at-the-leader"
     compare(tale, real.stage(root, "leader"), model.stage(root, "leader"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aiolead._wire.codes import OpCode, WatcherType
 from aiolead._wire.requests import (
     AuthPacket,
@@ -18,7 +20,7 @@ from aiolead._wire.requests import (
     SetWatches,
 )
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, Permission
-from support.story import Stage, Story, body, create
+from support.story import Actor, Stage, Story, body, create
 
 EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, TTL, SEQUENTIAL_TTL = range(1, 7)
 
@@ -309,24 +311,59 @@ def unknown_operations(stage: Stage) -> None:
     a.ask(Exists(stage.root))
 
 
+WRITES = (
+    OpCode.CREATE,
+    OpCode.DELETE,
+    OpCode.SET_DATA,
+    OpCode.SET_ACL,
+    OpCode.CHECK,
+    OpCode.MULTI,
+    OpCode.CREATE2,
+    OpCode.CREATE_CONTAINER,
+    OpCode.CREATE_TTL,
+)
+
+
 @story
-def broken_bodies(stage: Stage) -> None:
+def broken_reads(stage: Stage) -> None:
     a, root = stage.enter("a"), stage.root
     operations = [op for op in OpCode if op not in (
         OpCode.NOTIFICATION, OpCode.ERROR, OpCode.PING, OpCode.CLOSE_SESSION,
         OpCode.CREATE_SESSION, OpCode.DELETE_CONTAINER, OpCode.AUTH, OpCode.SASL,
-        OpCode.RECONFIG, OpCode.WHO_AM_I,
+        OpCode.RECONFIG, OpCode.WHO_AM_I, *WRITES,
     )]  # fmt: skip
     for op in operations:
         # SYNC with a broken body takes the real server's request queue with it now and then.
         if op is not OpCode.SYNC:
-            a.ask_raw(op, b"")
-            a.ask_raw(op, b"\0\0\0\x7f/a")
-            a.ask_raw(op, b"\xff\xff\xff\x00")
-    a.ask_raw(OpCode.MULTI, body(OpCode.CREATE, False, -1))
-    a.ask_raw(OpCode.MULTI, body(77, False, -1))
+            _break_bodies(a, op)
     a.ask_raw(OpCode.GET_DATA, body(root, False) + b"and more")
     a.ask(Exists(root))
+
+
+@story
+def broken_writes(stage: Stage) -> None:
+    """A server that decodes early answers all of them without a zxid.
+
+    In an ensemble, such a server proposes the last zxid a second time, and the ensemble is stuck.
+    """
+    a, root = stage.enter("a"), stage.root
+    for op in WRITES:
+        if op is OpCode.CHECK:
+            # Unknown to some, which close the connection over it.
+            _break_bodies(stage.enter("checking"), op, bodies=BROKEN[:1])
+        else:
+            _break_bodies(a, op)
+    a.ask_raw(OpCode.MULTI, body(OpCode.CREATE, False, -1))
+    a.ask_raw(OpCode.MULTI, body(77, False, -1))
+    a.ask(Exists(root))
+
+
+BROKEN = (b"", b"\0\0\0\x7f/a", b"\xff\xff\xff\x00")
+
+
+def _break_bodies(actor: Actor, op: OpCode, *, bodies: Sequence[bytes] = BROKEN) -> None:
+    for broken in bodies:
+        actor.ask_raw(op, broken)
 
 
 @story
