@@ -168,6 +168,12 @@ class Reader:
                 f"a string that is not UTF-8: {error.reason}", offset=pos
             ) from None
 
+    def nullable_text(self) -> str | None:
+        """A string, or None for null."""
+        pos = self._pos
+        value = self.text()
+        return value if value or _int_at(self._data, pos)[0] != -1 else None
+
     def rest(self) -> bytes:
         """All that is left."""
         pos, self._pos = self._pos, self._end

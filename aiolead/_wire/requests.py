@@ -437,9 +437,9 @@ class Reconfig(Record):
 
     @classmethod
     def read(cls, r: Reader) -> Reconfig:
-        # Whether nothing is empty or null says nothing here.
-        joining, leaving, members = r.text(), r.text(), r.text()
-        return cls(joining or None, leaving or None, members or None, r.i64())
+        # Of who comes and goes, nothing is nothing, empty or null; to have no members is a wish.
+        joining, leaving = r.text() or None, r.text() or None
+        return cls(joining, leaving, r.nullable_text(), r.i64())
 
 
 MultiOp = Create | Delete | SetData | Check

@@ -62,6 +62,7 @@ class EmbeddedServerOptions(TypedDict, total=False):
     version: str
     backports: Collection[Feature]
     config: str | None
+    super_digest: str | None
     enforce_quota: bool
     local_sessions: bool
     ssl_context: ssl.SSLContext | None
@@ -95,8 +96,12 @@ class EmbeddedServer:
         container_interval: how often empty containers and outlived TTL znodes are looked for, in
             seconds.
         config: what `/zookeeper/config` says at first: lines of `server.N=...`, as many as it is
-            to look like. Then `reconfig` changes it, for everybody. Without it reconfiguration is
-            switched off.
+            to look like, all of them up. Then the super user may change it with `reconfig`, and is
+            refused what a real ensemble refuses: fewer than two voters, and voters of whom most
+            have yet to join. Without it reconfiguration is switched off.
+        super_digest: the ACL id of the super user, `Auth.digest(user, password).acl().id`, as
+            ZooKeeper's `superDigest`: whoever authenticates so may do everything, whatever an ACL
+            says. By default there is none.
         version: the version of ZooKeeper that it says it is, and behaves as in all that
             `aiolead.Feature` names; in what the table does not name, it behaves as 3.8 does.
         backports: features that it has all the same, although they came later. Distributors bring
@@ -131,6 +136,7 @@ class EmbeddedServer:
         container_interval: float = 60.0,
         version: str = "3.8.0",
         config: str | None = None,
+        super_digest: str | None = None,
         backports: Collection[Feature] = (),
         enforce_quota: bool = False,
         local_sessions: bool = False,
@@ -187,6 +193,7 @@ class EmbeddedServer:
             sasl_users=sasl_users or {},
             schemes=frozenset(schemes),
             required=frozenset(require_auth),
+            super_digest=super_digest,
             config=None if config is None else _checked_config(config),
         )
         self._ssl_context = ssl_context

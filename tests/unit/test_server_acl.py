@@ -12,16 +12,16 @@ READ = Permission.READ
 
 
 def test_a_digest_proves_what_the_model_makes_an_entry_of() -> None:
-    assert acls.authenticate(ANN.scheme, ANN.credential, "1.2.3.4") == ANN_ID
+    assert acls.authenticate(ANN.scheme, ANN.credential, "1.2.3.4") == [ANN_ID]
 
 
 @pytest.mark.parametrize("scheme", ["world", "auth", "sasl", "x509", "super", ""])
 def test_no_other_scheme_proves_anything(scheme: str) -> None:
-    assert acls.authenticate(scheme, b"ann:secret", "1.2.3.4") is None
+    assert acls.authenticate(scheme, b"ann:secret", "1.2.3.4") == []
 
 
 def test_an_address_proves_itself() -> None:
-    assert acls.authenticate("ip", b"", "1.2.3.4") == ("ip", "1.2.3.4")
+    assert acls.authenticate("ip", b"", "1.2.3.4") == [("ip", "1.2.3.4")]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,9 @@ from ...model import ACL, ANYONE, Permission
 Identity = tuple[str, str]
 """A scheme and an id that a connection has shown to be its own."""
 
+SUPER: Identity = ("super", "")
+"""Who may do everything, whatever an ACL says."""
+
 DEFAULT_SCHEMES = frozenset({"digest", "ip"})
 """What ACL entries may name, beside world and auth, on a server as it comes."""
 
@@ -22,18 +25,21 @@ AUTHENTICATED = frozenset({"digest", "sasl", "x509"})
 """The schemes that `auth` stands for. An address is no authentication: everybody has one."""
 
 
-def authenticate(scheme: str, credential: bytes, address: str) -> Identity | None:
-    """The identity that a credential proves, or None if the server does not accept it."""
+def authenticate(
+    scheme: str, credential: bytes, address: str, super_digest: str | None = None
+) -> list[Identity]:
+    """The identities that a credential proves; none if the server does not accept it."""
     match scheme:
         case "digest":
             text = credential.decode(errors="replace")
             # The protocol's choice of hash, not ours.
             digest = hashlib.sha1(text.encode(), usedforsecurity=False).digest()
-            return "digest", f"{text.split(':', 1)[0]}:{base64.b64encode(digest).decode()}"
+            id_ = f"{text.split(':', 1)[0]}:{base64.b64encode(digest).decode()}"
+            return [*([SUPER] if id_ == super_digest else []), ("digest", id_)]
         case "ip":
-            return "ip", address
+            return [("ip", address)]
         case _:
-            return None
+            return []
 
 
 def expand(
@@ -68,16 +74,16 @@ def expand(
 
 
 def check(
-    acls: tuple[ACL, ...], wanted: Permission, identities: Iterable[Identity], path: str
+    acls: tuple[ACL, ...], wanted: Permission, identities: Collection[Identity], path: str
 ) -> None:
     """Raises `NoAuthError` unless `allows`."""
     if not allows(acls, wanted, identities):
         raise NoAuthError(path)
 
 
-def allows(acls: tuple[ACL, ...], wanted: Permission, identities: Iterable[Identity]) -> bool:
+def allows(acls: tuple[ACL, ...], wanted: Permission, identities: Collection[Identity]) -> bool:
     """Whether an entry allows one of the identities one of the permissions."""
-    if not acls:
+    if not acls or SUPER in identities:
         return True
     for acl in acls:
         if acl.permissions & wanted:

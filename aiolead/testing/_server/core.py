@@ -14,12 +14,11 @@ from functools import partial
 
 from ... import paths
 from ..._wire.codes import REFUSED_READ_ONLY, XID_PING, OpCode
-from ..._wire.config import CONFIG_PATH
 from ..._wire.handshake import ConnectRequest
 from ..._wire.jute import Reader
 from ..._wire.packets import Record
 from ..._wire.replies import TokenReply
-from ..._wire.requests import AuthPacket, Create, Reconfig, RequestHeader, Sasl
+from ..._wire.requests import AuthPacket, Create, RequestHeader, Sasl
 from ...errors import (
     MarshallingError,
     NoNodeError,
@@ -32,7 +31,6 @@ from ...errors import (
 from ...model import OPEN_ACL_UNSAFE, CreateMode
 from . import fourletter
 from .acl import Identity
-from .config import reconfigure
 from .connection import Closing, Connection, Traffic
 from .login import DigestLogin, RefusedLogin
 from .processor import NO_ZXID, Processor
@@ -49,7 +47,6 @@ from .records import NoTokenReply
 from .sessions import Session, Sessions
 from .settings import Settings, milliseconds
 from .transaction import Transaction
-from .tree import Znode
 
 
 class Core:
@@ -77,7 +74,7 @@ class Core:
         self._secret = secret
         self._rng = rng
         if settings.config is not None:
-            self.processor.tree.set_data(self._config_node, settings.config)
+            self.processor.set_up(settings.config)
         self.connections: dict[Connection, None] = {}
         self.dropped_requests: Counter[OpCode] = Counter()
         self.dropped_replies: Counter[OpCode] = Counter()
@@ -317,7 +314,8 @@ class Core:
         connection.last_op = op.name if op is not None else "NA"
         if op is OpCode.AUTH:
             # Answered before the queue of requests: it does not touch the session.
-            authenticate(connection, header.xid, AuthPacket.read(r))
+            packet = AuthPacket.read(r)
+            authenticate(connection, header.xid, packet, self.settings.super_digest)
             return
         if op is not OpCode.SASL and not self._may_ask(connection):
             reply(connection, header.xid, 0, error=NEEDS_LOGIN)
@@ -379,24 +377,11 @@ class Core:
         if self.is_read_only and op in REFUSED_READ_ONLY:
             return None, NotReadOnlyError.code
         try:
-            if op is OpCode.RECONFIG and self.settings.config is not None:
-                return self._reconfigure(Reconfig.read(r), time_ms), 0
             return self.processor.execute(connection, op, r, time_ms), 0
         except RemoteWireError:
             return None, MarshallingError.code
         except ServerError as error:
             return None, error.code
-
-    def _reconfigure(self, request: Reconfig, time_ms: int) -> Record | None:
-        zxid = self.processor.zxid + 1
-        write = reconfigure(request, config=self._config_node.data or b"", zxid=zxid)
-        return self.processor.apply(write, zxid, time_ms)
-
-    @property
-    def _config_node(self) -> Znode:
-        node = self.processor.tree.get(CONFIG_PATH)
-        assert node is not None  # nobody can delete it
-        return node
 
     def _close(self, connection: Connection) -> None:
         self.lost(connection)

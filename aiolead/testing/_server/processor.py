@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from ..._wire.codes import XID_EVENT, AddWatchMode, OpCode, WatcherType
+from ..._wire.config import CONFIG_PATH
 from ..._wire.jute import Reader
 from ..._wire.packets import Record, encode_reply
 from ..._wire.replies import NumberReply, PathReply, ReplyHeader, WatcherEvent, WhoAmIReply
@@ -26,6 +27,7 @@ from ..._wire.versions import Feature
 from ...errors import NoWatcherError, RemoteWireError
 from ...model import ACL, EventType, Permission
 from . import acl, reads
+from .config import Membership
 from .connection import Connection
 from .transaction import Change, Transaction
 from .tree import Tree, Znode
@@ -67,6 +69,7 @@ class Processor:
         self.zxid: int = 0
         self.on_changes: Callable[[Sequence[Change]], None] | None = None
         self._features = frozenset(features)
+        self._membership: Membership | None = None
         self.forget_watches()
         self._event_zxids = Feature.EVENT_ZXIDS in features
         self._guards_events = Feature.EVENTS_NEED_READ in features
@@ -74,6 +77,13 @@ class Processor:
         self._enforces_quotas = enforces_quotas
         self._refuses_ephemerals = refuses_ephemerals
         self._schemes = schemes
+
+    def set_up(self, config: bytes) -> None:
+        """Makes it one server of an ensemble, whose configuration clients may change."""
+        node = self.tree.get(CONFIG_PATH)
+        assert node is not None  # nobody can delete it
+        self.tree.set_data(node, config)
+        self._membership = Membership(config)
 
     def forget_watches(self) -> None:
         """Drops all of them: they are kept nowhere but in the process."""
@@ -89,7 +99,7 @@ class Processor:
             ServerError: the code to answer with.
             RemoteWireError: the body makes no sense.
         """
-        if write := write_of(op, r, self._features):
+        if write := write_of(op, r, self._features, self._membership):
             return self.apply(
                 write,
                 self.zxid + 1,

@@ -79,13 +79,16 @@ def reply(
     connection.queue(encode_reply(ReplyHeader(xid, zxid, error), body))
 
 
-def authenticate(connection: Connection, xid: int, packet: AuthPacket) -> None:
+def authenticate(
+    connection: Connection, xid: int, packet: AuthPacket, super_digest: str | None = None
+) -> None:
     """Answers an AUTH packet, and closes the connection if it proves nothing."""
-    identity = acl.authenticate(packet.scheme, packet.credential, connection.address)
+    proven = acl.authenticate(packet.scheme, packet.credential, connection.address, super_digest)
     known = connection.identities
-    if identity is not None and identity not in known and len(known) < MAX_IDENTITIES:
-        known.append(identity)
-    if identity in known:
+    for identity in proven:
+        if identity not in known and len(known) < MAX_IDENTITIES:
+            known.append(identity)
+    if proven and all(identity in known for identity in proven):
         reply(connection, xid, 0)
     else:
         reply(connection, xid, 0, error=AUTH_FAILED)

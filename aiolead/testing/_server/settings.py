@@ -41,6 +41,7 @@ class Settings:
         backports: features that it has although they came later.
         sasl_users: the passwords of those who may log in by SASL; none switches that off.
         schemes: what ACL entries may name, beside world and auth.
+        super_digest: the digest id of the super user, who may do everything; None if there is none.
         required: the schemes of which a client must have proved one before its first request;
             none to serve everybody.
     """
@@ -58,6 +59,7 @@ class Settings:
     schemes: frozenset[str] = DEFAULT_SCHEMES
     required: frozenset[str] = frozenset()
     config: bytes | None = None
+    super_digest: str | None = field(default=None, repr=False)
     version: Version = VERSION
     backports: frozenset[Feature] = frozenset()
 

@@ -82,6 +82,10 @@ class Transaction:
         self._counters: dict[str, int] = {}
         self.events: list[Change] = []
 
+    @property
+    def zxid(self) -> int:
+        return self._zxid
+
     def rollback(self) -> None:
         while self._undo:
             self._undo.pop()()
@@ -172,7 +176,7 @@ class Transaction:
 
     def set_config(self, data: bytes) -> Stat:
         """Replaces the ensemble's configuration. It is no part of a larger transaction."""
-        node = self._node(CONFIG_PATH)
+        node = self._change(CONFIG_PATH, Permission.WRITE)
         self._tree.set_data(node, data)
         node.version, node.mtime, node.mzxid = -1, self._time_ms, self._zxid
         self.events.append(Change(EventType.DATA_CHANGED, CONFIG_PATH, node.acl))

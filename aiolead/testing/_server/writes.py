@@ -8,7 +8,16 @@ from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
 from ..._wire.packets import Record
 from ..._wire.replies import DoneResult, ErrorResult, MultiReply, MultiResult, PathReply
-from ..._wire.requests import Check, Create, Delete, Multi, MultiOp, SetACL, SetData
+from ..._wire.requests import (
+    Check,
+    Create,
+    Delete,
+    Multi,
+    MultiOp,
+    Reconfig,
+    SetACL,
+    SetData,
+)
 from ..._wire.versions import Feature
 from ...errors import (
     ReconfigDisabledError,
@@ -17,6 +26,7 @@ from ...errors import (
     ServerError,
 )
 from ...model import CreateMode
+from .config import Membership
 from .transaction import Transaction
 
 Write = Callable[[Transaction], Record | None]
@@ -26,7 +36,12 @@ Write = Callable[[Transaction], Record | None]
 _WITH_TTL = [mode for mode in CreateMode if mode.has_ttl]
 
 
-def write_of(op: OpCode, r: Reader, features: Collection[Feature] = ()) -> Write | None:
+def write_of(
+    op: OpCode,
+    r: Reader,
+    features: Collection[Feature] = (),
+    membership: Membership | None = None,
+) -> Write | None:
     """A request that changes something, decoded; None for any other.
 
     One whose body makes no sense becomes a write that raises `RemoteWireError`: servers find out
@@ -36,20 +51,23 @@ def write_of(op: OpCode, r: Reader, features: Collection[Feature] = ()) -> Write
         op: the operation.
         r: its body.
         features: the server's.
+        membership: of its ensemble; None where that cannot be changed.
 
     Raises:
         RemoteWireError: the body makes no sense, and the server finds out before it gives the
             request a place.
     """
     try:
-        return _decode(op, r, features)
+        return _decode(op, r, features, membership)
     except RemoteWireError as error:
         if Feature.EARLY_DECODING in features and op is not OpCode.MULTI:
             raise
         return _refusal(error)
 
 
-def _decode(op: OpCode, r: Reader, features: Collection[Feature]) -> Write | None:
+def _decode(
+    op: OpCode, r: Reader, features: Collection[Feature], membership: Membership | None
+) -> Write | None:
     match op:
         case OpCode.CREATE:
             create = Create.read(r, op)
@@ -78,7 +96,10 @@ def _decode(op: OpCode, r: Reader, features: Collection[Feature]) -> Write | Non
             ops = [create_within(op) if isinstance(op, Create) else op for op in Multi.read(r).ops]
             return lambda t: _multi(t, ops)
         case OpCode.RECONFIG:
-            return _refusal(ReconfigDisabledError())
+            reconfig = Reconfig.read(r)
+            if membership is None:
+                return _refusal(ReconfigDisabledError())
+            return lambda t: membership.change(reconfig, t)
         case _:
             return None
 
