@@ -25,7 +25,7 @@ from .elect import elect
 from .ensemble import ensemble
 from .lock import lock
 from .observe import observe
-from .options import COMMON_OPTIONS
+from .options import BASIC_OPTIONS, COMMON_OPTIONS
 from .output import Reporter, flush_output, give_up_output, has_lost_terminal, prepare
 from .run import run
 from .server import server
@@ -59,7 +59,7 @@ app: App = App(
     result_action="return_value",
     exit_on_error=False,
     print_error=False,
-    config=ConfigurationFile(COMMON_OPTIONS, lambda: app),
+    config=ConfigurationFile(COMMON_OPTIONS, lambda: app, BASIC_OPTIONS),
 )
 app.command(run, group=HOLDING, usage="Usage: aiolead run [OPTIONS] PATH -- COMMAND...")
 app.command(lock, group=HOLDING, usage="Usage: aiolead lock [OPTIONS] PATH -- COMMAND...")

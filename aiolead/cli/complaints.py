@@ -16,6 +16,7 @@ _OPTIONS: Mapping[str, str] = {
     "identity": "--id",
     "key": "--tls-key",
     "leaders": "--leaders",
+    "require_auth": "--require-auth",
     "server_hostname": "--tls-hostname",
     "server_version": "--server-version",
     "session_timeout": "--session-timeout",

@@ -21,7 +21,16 @@ from . import exits
 from .output import Reporter, show_log
 from .signals import Signals, until_signal
 
-__all__ = ["BASICS", "COMMON", "COMMON_OPTIONS", "Basics", "Common", "Flag", "Seconds"]
+__all__ = [
+    "BASICS",
+    "BASIC_OPTIONS",
+    "COMMON",
+    "COMMON_OPTIONS",
+    "Basics",
+    "Common",
+    "Flag",
+    "Seconds",
+]
 
 T = TypeVar("T")
 
@@ -227,9 +236,17 @@ class Common(Basics):
 BASICS = Basics()
 COMMON = Common()
 
-COMMON_OPTIONS = frozenset(
-    "json" if field.name == "as_json" else field.name.replace("_", "-")
-    for field in fields(Common)
-    if field.name != "config"
-)
+
+def _names(of: type[Basics]) -> frozenset[str]:
+    return frozenset(
+        "json" if field.name == "as_json" else field.name.replace("_", "-")
+        for field in fields(of)
+        if field.name != "config"
+    )
+
+
+COMMON_OPTIONS = _names(Common)
 """The options of all commands, without their dashes."""
+
+BASIC_OPTIONS = _names(Basics)
+"""Those of them that commands have which connect to nothing."""

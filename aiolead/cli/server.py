@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import ssl
+import stat
+from pathlib import Path
+from typing import Annotated
+
 import anyio
+from cyclopts import Parameter
 
 from ..errors import ConfigurationError
 from . import exits
 from .options import BASICS, Basics
-from .output import write_json, write_line
+from .output import Reporter, write_json, write_line
 from .signals import Signals, until_signal
 
 __all__ = ["server"]
@@ -17,18 +24,33 @@ def server(
     *,
     host: str = "127.0.0.1",
     port: int = 2181,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    tls_ca: Path | None = None,
+    sasl_users: Path | None = None,
+    require_auth: Annotated[list[str] | None, Parameter(negative="")] = None,
+    server_version: str = "3.8.0",
     basics: Basics = BASICS,
 ) -> int:
     """Run a ZooKeeper server for development, until SIGINT or SIGTERM.
 
     It speaks ZooKeeper's protocol to every client, and keeps everything in memory: when it ends,
-    all is gone. It has no copies and no protection; never use it in production.
+    all is gone. It has no copies; never use it in production.
 
     The first line on standard output is the connect string (with --json, in an object as "hosts").
 
     Args:
         host: The address to listen on.
         port: The port; 0 takes a free one.
+        tls_cert: The PEM file with the server's certificate. Then every client must use TLS.
+        tls_key: The PEM file with its private key, if it is another file; if the key is encrypted,
+            the password is in the environment variable AIOLEAD_TLS_KEY_PASSWORD.
+        tls_ca: A PEM file with authorities: clients must show a certificate of theirs, whose
+            subject is their identity of the scheme x509.
+        sasl_users: A file with USER:PASSWORD on each line: who may log in by SASL (digest-md5).
+        require_auth: The scheme (sasl, digest, x509) of which every client must prove an identity;
+            given several times, one of these schemes.
+        server_version: The version of ZooKeeper to behave as.
         basics: How to run.
     """
     from ..testing import EmbeddedServer  # nothing for the other commands
@@ -36,9 +58,25 @@ def server(
     if not 0 <= port <= 65535:
         raise ConfigurationError(f"--port: must be 0 to 65535, not {port}")
     reporter = basics.reporter
+    context = _tls(tls_cert, tls_key, tls_ca)
+    users = {} if sasl_users is None else _users(sasl_users, reporter)
+    try:
+        made = EmbeddedServer(
+            host=host,
+            port=port,
+            ssl_context=context,
+            sasl_users=users,
+            require_auth=require_auth or (),
+            version=server_version,
+        )
+    except ConfigurationError as error:
+        argument, _, rest = str(error).partition(": ")
+        if argument == "version":  # as an option, that is a znode's
+            raise ConfigurationError(f"--server-version: {rest}") from None
+        raise
 
     async def serve() -> None:
-        async with EmbeddedServer(host=host, port=port) as embedded:
+        async with made as embedded:
             if basics.as_json:
                 write_json({"hosts": embedded.connect_string})
             else:
@@ -59,3 +97,61 @@ def server(
         reporter.error(f"cannot listen on {host}, port {port}: {error.strerror or error}{hint}")
         return exits.FAILED
     return exits.OK
+
+
+def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSLContext | None:
+    if cert is None:
+        for option, path in (("--tls-key", key), ("--tls-ca", ca)):
+            if path is not None:
+                raise ConfigurationError(f"{option}: needs --tls-cert, the server's certificate")
+        return None
+    for option, path in (("--tls-cert", cert), ("--tls-key", key), ("--tls-ca", ca)):
+        if path is not None:
+            _read(path, option)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    # Left alone, OpenSSL would ask for the password on the terminal.
+    password = os.environ.get("AIOLEAD_TLS_KEY_PASSWORD", "")
+    try:
+        context.load_cert_chain(cert, key, lambda: password)
+    except ssl.SSLError as error:
+        reason = (error.reason or "no certificate and private key").lower().replace("_", " ")
+        raise ConfigurationError(
+            f"--tls-cert, --tls-key: {cert}{'' if key is None else f', {key}'}: {reason} "
+            "(the password of an encrypted key is in AIOLEAD_TLS_KEY_PASSWORD)"
+        ) from None
+    if ca is not None:
+        try:
+            context.load_verify_locations(ca)
+        except ssl.SSLError:
+            raise ConfigurationError(f"--tls-ca: no certificates in {ca}") from None
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _users(path: Path, reporter: Reporter) -> dict[str, str]:
+    """The passwords in a file. None of them is shown, whatever is wrong with it."""
+    users: dict[str, str] = {}
+    try:
+        lines = _read(path, "--sasl-users").decode().splitlines()
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"--sasl-users: {path}: is no UTF-8") from None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        user, colon, password = line.partition(":")
+        if not (user and colon and password):
+            raise ConfigurationError(f"--sasl-users: {path}: line {number}: must be USER:PASSWORD")
+        users[user] = password
+    if not users:
+        raise ConfigurationError(f"--sasl-users: {path}: has no USER:PASSWORD in it")
+    if path.stat().st_mode & stat.S_IROTH:
+        reporter.error(f"{path} has passwords in it, and everybody can read it: chmod o-r")
+    return users
+
+
+def _read(path: Path, option: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise ConfigurationError(f"{option}: cannot read {path}: {why}") from None

@@ -45,11 +45,19 @@ class ConfigurationFile:
     Args:
         common: the options that may be at the top of the file, without their dashes.
         commands: gives the names of all commands, which are those of the tables.
+        basic: those of the common options that say nothing of where to connect. A command that
+            connects to nothing takes no others from the top of the file, whatever it calls its own.
     """
 
-    def __init__(self, common: frozenset[str], commands: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        common: frozenset[str],
+        commands: Callable[[], Iterable[str]],
+        basic: frozenset[str],
+    ) -> None:
         self._common = common
         self._commands = commands
+        self._basic = basic
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
         """Gives a command those options of the file that were given nowhere else.
@@ -71,7 +79,8 @@ class ConfigurationFile:
             raise ConfigurationError(f"--config: {path}: {commands[-1]}: must be a table")
         _check(path, common, self._common, "")
         _check(path, own, options, f"[{commands[-1]}] ")
-        merged = {name: value for name, value in common.items() if name in options} | own
+        meant = options if "hosts" in options else options & self._basic
+        merged = {name: value for name, value in common.items() if name in meant} | own
         if any(name in merged for name in _SECRET) and path.stat().st_mode & stat.S_IROTH:
             as_json, _, _ = arguments.match("--json")
             Reporter(as_json=as_json.has_tokens).error(

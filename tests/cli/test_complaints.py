@@ -65,7 +65,7 @@ def test_options_have_their_own_names(run: Run, arguments: list[str], why: str) 
 def test_the_names_are_those_of_options() -> None:
     known = {
         name
-        for command in ("create", "elect", "run", "set")
+        for command in ("create", "elect", "run", "server", "set")
         for argument in app[command].assemble_argument_collection()
         for name in argument.names
     }

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
-from support.cli import Command
+from support.certificates import Authority
+from support.cli import Command, Run
 
 from aiolead.cli import main
 
@@ -42,3 +46,126 @@ def test_the_port_is_taken(capfd: pytest.CaptureFixture[str]) -> None:
 def test_no_such_port(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["server", "--port", "65536"]) == 2
     assert "0 to 65535" in capfd.readouterr().err
+
+
+# --- TLS and logins ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+def secrets(folder: Path, text: str, *, mode: int = 0o600) -> str:
+    path = folder / "users"
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[str]:
+    with Command("server", "--port", "0", *options, fresh=True) as server:
+        yield server.out.expect(r"^127\.0\.0\.1:\d+$")[0]
+        server.signal(signal.SIGTERM)
+        assert server.finish() == 0
+
+
+def test_tls(run: Run, authority: Authority) -> None:
+    pem = authority.issue()
+    with serving("--tls-cert", str(pem.cert), "--tls-key", str(pem.key)) as hosts:
+        trusting = ("--tls-ca", str(authority.pem))
+        assert run("create", "/a", *trusting, hosts=hosts) == (0, ["/a"], [])
+        code, out, _ = run("ls", "--connect-timeout", "1", hosts=hosts)
+        assert (code, out) == (69, [])
+
+
+def test_clients_show_certificates(run: Run, authority: Authority) -> None:
+    pem, own = authority.issue(), authority.issue("client.example", common_name="client")
+    other = authority.issue("other.example", common_name="other")
+    options = ("--tls-cert", pem.cert, "--tls-key", pem.key, "--tls-ca", authority.pem)
+    with serving(*map(str, options)) as hosts:
+        trusting = ("--tls-ca", str(authority.pem))
+        mine = ("--tls-cert", str(own.cert), "--tls-key", str(own.key))
+        assert run("create", "/a", "--acl", "auth::cdrwa", *trusting, *mine, hosts=hosts)[0] == 0
+        theirs = ("--tls-cert", str(other.cert), "--tls-key", str(other.key))
+        assert run("get", "/a", *trusting, *mine, hosts=hosts)[0] == 0
+        assert run("get", "/a", *trusting, *theirs, hosts=hosts)[0] == 77
+        code, out, _ = run("ls", *trusting, "--connect-timeout", "1", hosts=hosts)
+        assert (code, out) == (69, [])
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_who_may_log_in(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: bool
+) -> None:
+    users = secrets(tmp_path, "ann:open sesame\n\nbob:with:colons\n")
+    options = ("--require-auth", "sasl") if required else ()
+    with serving("--sasl-users", users, *options) as hosts:
+        for login in ("digest-md5:ann:open sesame", "digest-md5:bob:with:colons"):
+            monkeypatch.setenv("AIOLEAD_SASL", login)
+            assert run("ls", hosts=hosts) == (0, ["zookeeper"], [])
+        monkeypatch.setenv("AIOLEAD_SASL", "digest-md5:ann:wrong")
+        assert run("ls", hosts=hosts)[0] == 77
+        monkeypatch.delenv("AIOLEAD_SASL")
+        assert run("ls", hosts=hosts)[0] == (77 if required else 0)
+
+
+def test_a_file_of_passwords_that_everybody_can_read(tmp_path: Path) -> None:
+    users = secrets(tmp_path, "ann:open sesame", mode=0o644)
+    with Command("server", "--port", "0", "--sasl-users", users, fresh=True) as server:
+        server.out.expect(r"^127\.0\.0\.1:\d+$")
+        server.err.expect("has passwords in it, and everybody can read it: chmod o-r")
+        server.signal(signal.SIGTERM)
+        assert server.finish() == 0
+
+
+def test_its_version(run: Run) -> None:
+    with serving("--server-version", "3.9.3") as hosts:
+        code, out, _ = run("ensemble", hosts=hosts)
+        assert code == 0
+        assert "3.9.3" in " ".join(out)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--tls-key", "k"], "--tls-key: needs --tls-cert"),
+        (["--tls-ca", "k"], "--tls-ca: needs --tls-cert"),
+        (["--tls-cert", "{folder}/none"], "--tls-cert: cannot read"),
+        (["--tls-cert", "{bad}"], "--tls-cert, --tls-key: "),
+        (["--tls-cert", "{cert}", "--tls-key", "{bad}"], "--tls-cert, --tls-key: "),
+        (["--tls-cert", "{cert}", "--tls-key", "{key}", "--tls-ca", "{bad}"], "--tls-ca: no cert"),
+        (["--sasl-users", "{folder}/none"], "--sasl-users: cannot read"),
+        (["--sasl-users", "{bad}"], "line 2: must be USER:PASSWORD"),
+        (["--sasl-users", "{empty}"], "has no USER:PASSWORD in it"),
+        (["--require-auth", "sasl"], "--require-auth: must be some of ['digest', 'ip']"),
+        (["--server-version", "new"], '--server-version: must be a version such as "3.9"'),
+    ],
+)
+def test_what_makes_no_sense_is_said_without_secrets(
+    run: Run, tmp_path: Path, authority: Authority, options: list[str], complaint: str
+) -> None:
+    pem, bad, empty = authority.issue(), tmp_path / "bad", tmp_path / "empty"
+    bad.write_text("ann:open sesame\nopen sesame")
+    empty.write_text("\n")
+    places = {"folder": tmp_path, "bad": bad, "empty": empty, "cert": pem.cert, "key": pem.key}
+    given = [option.format(**places) for option in options]
+    code, out, err = run("server", "--port", "0", *given, hosts=None)
+    assert (code, out, len(err)) == (2, [], 1), err
+    assert complaint in err[0]
+    assert "sesame" not in err[0]
+
+
+def test_what_the_file_says_of_connecting_is_not_about_this_server(
+    run: Run, tmp_path: Path, authority: Authority
+) -> None:
+    own = authority.issue("client.example", common_name="client")
+    config = tmp_path / "config.toml"
+    config.write_text(f'tls-ca = "{authority.pem}"\ntls-cert = "{own.cert}"\ntls-key = "{own.key}"')
+    with serving("--config", str(config)) as hosts:
+        assert run("ls", hosts=hosts) == (0, ["zookeeper"], [])
+    pem = authority.issue()
+    config.write_text(f'[server]\ntls-cert = "{pem.cert}"\ntls-key = "{pem.key}"')
+    with serving("--config", str(config)) as hosts:
+        assert run("ls", "--tls-ca", str(authority.pem), hosts=hosts)[0] == 0
