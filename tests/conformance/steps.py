@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiolead import Client, WatchEvent
+from aiolead import Client, Feature, WatchEvent
 from aiolead.errors import AioleadError, TransactionError
 
 
@@ -66,6 +66,19 @@ def differing(*, embedded: Any, standalone: Any, ensemble: Any) -> Differing:
 
 
 @dataclass(frozen=True)
+class ByVersion:
+    """What servers give that have a feature, and the others."""
+
+    feature: Feature
+    before: Any
+    after: Any
+
+
+def by_version(feature: Feature, *, before: Any, after: Any) -> ByVersion:
+    return ByVersion(feature, before, after)
+
+
+@dataclass(frozen=True)
 class Raises:
     """An error, with these attributes."""
 
@@ -101,11 +114,16 @@ class Step:
     gives: Any
     who: str = "one"
 
-    def on(self, kind: str) -> Step:
-        """What it must give on this kind of server."""
-        if not isinstance(self.gives, Differing):
-            return self
-        return Step(self.what, self.ask, self.gives.by_kind[kind], self.who)
+    def on(self, kind: str, features: Collection[Feature]) -> Step:
+        """What it must give on this kind of server, which has these features."""
+        match self.gives:
+            case Differing(by_kind):
+                gives = by_kind[kind]
+            case ByVersion(feature, before, after):
+                gives = after if feature in features else before
+            case gives:
+                pass
+        return Step(self.what, self.ask, gives, self.who)
 
     def by(self, who: str) -> Step:
         return Step(f"{who}: {self.what}", self.ask, self.gives, who)

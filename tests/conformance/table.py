@@ -6,7 +6,16 @@ that has logged in as ann; "later" logs in in its own time.
 
 from __future__ import annotations
 
-from aiolead import ACL, OPEN_ACL_UNSAFE, Auth, CreateMode, Permission, Quota, QuotaUsage
+from aiolead import (
+    ACL,
+    OPEN_ACL_UNSAFE,
+    Auth,
+    CreateMode,
+    Feature,
+    Permission,
+    Quota,
+    QuotaUsage,
+)
 from aiolead.errors import (
     BadVersionError,
     Fenced,
@@ -29,6 +38,7 @@ from .steps import (
     SESSION,
     Having,
     Step,
+    by_version,
     differing,
     do,
     error,
@@ -221,7 +231,17 @@ CASES: dict[str, list[Step]] = {
         do("get_acl", "/hers", gives=(list(HERS), ANY)).by("ann"),
         do("get", "/hers", gives=error(NoAuthError)),
         do("get_children", "/hers", gives=error(NoAuthError)),
-        do("exists", "/hers", gives=having(data_length=1)),
+        do(
+            "exists",
+            "/hers",
+            gives=by_version(
+                Feature.EXISTS_NEEDS_READ,
+                before=having(data_length=1),
+                after=error(NoAuthError),
+            ),
+        ),
+        do("exists", "/hers/none", gives=None),
+        do("exists", "/hers", gives=having(data_length=1)).by("ann"),
         do("delete", "/hers"),
         do("whoami", gives=[having(scheme="ip", id="127.0.0.1")]),
         do(

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from functools import cache
 from pathlib import Path
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
+from support.raw import RawClient
 from support.recipes import PATIENCE
+from support.versions import features_of
 
-from aiolead import Client, connect
+from aiolead import Client, Feature, connect
+from aiolead.testing import EmbeddedServer
 
 from .steps import run
 from .table import ANN, CASES
@@ -42,8 +47,37 @@ ELSEWHERE = {
 }
 
 
+@cache
+def features(hosts: str) -> frozenset[Feature]:
+    """Those of a server, asked once."""
+    return features_of(hosts)
+
+
 @pytest.mark.parametrize("case", CASES)
 async def test_every_server_answers_alike(case: str, server: ServerUnderTest) -> None:
+    await told(case, server, features(server.hosts))
+
+
+@pytest.fixture(scope="module")
+def newest() -> Iterator[str]:
+    """Where an embedded server is that has every feature."""
+    version = max(release for feature in Feature for release in feature.releases)
+    with EmbeddedServer.in_thread(version=".".join(map(str, version))) as server:
+        yield server.connect_string
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_a_server_with_every_feature_answers_alike(
+    case: str, newest: str, chroot: str
+) -> None:
+    with RawClient(newest) as client:
+        client.create(chroot)
+    found = features(newest)
+    assert found == set(Feature)
+    await told(case, ServerUnderTest("embedded", newest, chroot), found)
+
+
+async def told(case: str, server: ServerUnderTest, features: frozenset[Feature]) -> None:
     clients: dict[str, Client] = {}
     last = ""
     with anyio.fail_after(PATIENCE):
@@ -58,7 +92,7 @@ async def test_every_server_answers_alike(case: str, server: ServerUnderTest) ->
                     await client.sync()
                     last = step.who
                 try:
-                    await run(step.on(server.kind), client)
+                    await run(step.on(server.kind, features), client)
                 except AssertionError as wrong:
                     raise AssertionError(f"{step.what}:{wrong}") from None
 
