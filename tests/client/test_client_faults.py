@@ -13,6 +13,7 @@ from support.client_fake import STAT, FakeServer, usual
 from support.raw import RawClient
 from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_link
 from support.swallow import Swallower
+from support.versions import told_zxid
 
 import aiolead
 from aiolead import CreateMode, EventType, SessionState
@@ -80,7 +81,8 @@ async def test_the_session_survives_its_link(server: ServerUnderTest, fault: str
         assert client.session_id == session_id
         assert proxy.connections == 2
         await client.delete("/e")
-        assert await watch.wait() == WatchEvent(EventType.DELETED, "/e", -1)
+        zxid = told_zxid(server.hosts, client.last_zxid)
+        assert await watch.wait() == WatchEvent(EventType.DELETED, "/e", zxid)
 
 
 async def test_what_happens_while_the_link_is_down_is_reported_then(

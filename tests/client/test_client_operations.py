@@ -6,6 +6,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.recipes import connect, eventually
+from support.versions import told_zxid
 
 import aiolead
 from aiolead import (
@@ -169,7 +170,8 @@ async def test_views(server: ServerUnderTest) -> None:
         watch = view.make_watch()
         await view.get("/t", watch=watch)
         await client.delete("/app/x/t")
-        assert await watch.wait() == WatchEvent(EventType.DELETED, "/t", -1)
+        zxid = told_zxid(server.hosts, client.last_zxid)
+        assert await watch.wait() == WatchEvent(EventType.DELETED, "/t", zxid)
         assert view.chroot("/").session_id == client.session_id
         assert "chroot=" in repr(view)
         assert f"0x{client.session_id:x}" in repr(view)

@@ -13,6 +13,7 @@ from conftest import ServerUnderTest
 from support.client_fake import FakeServer, usual
 from support.raw import RawClient
 from support.recipes import PATIENCE, connect, eventually
+from support.versions import told_zxid
 
 import aiolead
 from aiolead import (
@@ -123,7 +124,10 @@ async def test_kinds_on_one_path_do_not_disturb_each_other(server: ServerUnderTe
                 for watch in (early, late, data):
                     with anyio.fail_after(PATIENCE):
                         await watch.wait()
-                assert (early.event, late.event) == (WatchEvent(E.CHILDREN_CHANGED, "/a"),) * 2
+                _, stat = await client.get("/a/b")
+                created = told_zxid(server.hosts, stat.czxid)
+                expected = WatchEvent(E.CHILDREN_CHANGED, "/a", created)
+                assert (early.event, late.event) == (expected, expected)
                 await client.get_children("/a", watch=early)
                 await client.get("/a", watch=data)
             # What is left lives on without the streams.

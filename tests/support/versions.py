@@ -63,3 +63,8 @@ def text_of_version(connect_string: str) -> str:
 def has(connect_string: str, feature: Feature) -> bool:
     """Whether a server has a feature by its version, whatever a distributor brought to it."""
     return feature.is_in(version_of(connect_string))
+
+
+def told_zxid(connect_string: str, zxid: int) -> int:
+    """What a watch event says of the change with this zxid."""
+    return zxid if has(connect_string, Feature.EVENT_ZXIDS) else -1
