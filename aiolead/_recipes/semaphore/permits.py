@@ -162,12 +162,12 @@ class Permits(Attempt):
             contender.unwatch_place()  # it may not have been armed
         if question is not None or any(znode.is_wanted for znode in self._own):
             if await contender.try_front():
-                return question or self._ask(watches=self._turn is not None)
+                return question or self._ask(watches=False)
             self._withdraw()
         if not await (contender.reach_front() if waits else contender.try_front()):
             return None
         self._place = contender.node.sequence
-        return self._ask(watches=self._turn is not None)
+        return self._ask(watches=False)
 
     def _settle_in_front(self, contender: Turn) -> None:
         """While we wait at the front, our place there is watched, and our permits are marked.
