@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from support.cli import Run
 
 from aiolead.cli import main
+from aiolead.testing import EmbeddedServer
 
 
 @pytest.fixture(params=["embedded", "standalone"])
@@ -14,6 +17,19 @@ def hosts(request: pytest.FixtureRequest, chroot: str) -> str:
     if request.param == "embedded":
         return request.getfixturevalue("embedded") + chroot
     return request.getfixturevalue("zookeeper").connect_string + chroot
+
+
+@pytest.fixture(params=["embedded", "embedded 3.9.3", "standalone"])
+def old_and_new_hosts(request: pytest.FixtureRequest, chroot: str) -> Iterator[str]:
+    """As `hosts`, and the embedded server of a version in which `exists` needs READ."""
+    match request.param:
+        case "embedded":
+            yield request.getfixturevalue("embedded") + chroot
+        case "standalone":
+            yield request.getfixturevalue("zookeeper").connect_string + chroot
+        case _:
+            with EmbeddedServer.in_thread(version="3.9.3") as server:
+                yield server.connect_string + chroot
 
 
 @pytest.fixture

@@ -53,7 +53,8 @@ def test_libraries_that_do_not_see_each_other(run: Run, somewhere: str) -> None:
         assert "not all of these exclude each other: curator lock, kazoo lock" in err[0]
 
 
-def test_whoever_may_not_be_read(run: Run, hosts: str) -> None:
+def test_whoever_may_not_be_read(run: Run, old_and_new_hosts: str) -> None:
+    hosts = old_and_new_hosts
     entry = "digest:somebody:HASH:r"
     is_untold = has(hosts, Feature.EXISTS_NEEDS_READ)
     with somebody(hosts) as client:

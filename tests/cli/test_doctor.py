@@ -310,3 +310,21 @@ async def test_whoever_has_just_left_is_no_ghost(embedded: str, chroot: str) -> 
         # As if both sessions were over by the time at which the servers were asked.
         (ghost,) = await look_for_ghosts(client, look, Sessions(set(), None))
     assert (ghost.level, ghost.details["path"]) == (Level.FAIL, paths[1])
+
+
+async def test_who_may_no_longer_be_read_may_be_a_ghost() -> None:
+    """Newer servers tell only that there is something; older ones whose it is."""
+    with EmbeddedServer.in_thread(version="3.9.3") as server:
+        async with aiolead.connect(server.connect_string) as client:
+            await client.create("/l")
+            mode = aiolead.CreateMode.EPHEMERAL_SEQUENTIAL
+            path = (await client.create("/l/_c_x-lock-", mode=mode)).path
+            (look,) = await look_at(client, "/l")
+            await client.set_acl(path, [aiolead.Auth.digest("somebody", "else").acl()])
+            (ghost,) = await look_for_ghosts(client, look, Sessions(set(), None))
+            assert (ghost.level, ghost.details["path"]) == (Level.FAIL, path)
+            (look,) = await look_at(client, "/l")
+            assert look.line == []
+            assert [each.level for each in look.findings if each.check == "ghost"] == [
+                Level.UNKNOWN
+            ]

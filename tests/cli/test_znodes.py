@@ -83,8 +83,9 @@ def test_children_and_trees(run: Run, hosts: str) -> None:
         assert tree["/a/deep/er"]["data"] == "data of /a/deep/er"
 
 
-def test_without_permission(run: Run, hosts: str) -> None:
+def test_without_permission(run: Run, old_and_new_hosts: str) -> None:
     """What may not be seen is said, and the rest is shown."""
+    hosts = old_and_new_hosts
     run("create", "/open/closed", "secret", "-p", hosts=hosts)
     run("create", "/open/closed/below", hosts=hosts)
     run("acl", "/open/closed", "digest:somebody:HASH:cdrwa", hosts=hosts)
