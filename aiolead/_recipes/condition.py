@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import NoReturn, final
 
 import anyio
@@ -236,20 +235,14 @@ class ConditionHeld(Held):
 
 
 class _ConditionExit(_Context[ConditionHeld]):
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        held = self._tenure
-        swallowed = await super().__aexit__(exc_type, exc, traceback)
-        if swallowed and held is not None and held._is_abandoned:
-            raise UsageError(
+    def _why_ended(self, tenure: ConditionHeld) -> BaseException | None:
+        why = super()._why_ended(tenure)
+        if why is None and tenure._is_abandoned:
+            return UsageError(
                 f"{self._recipe!r}: a wait was cancelled inside of the block, which therefore had "
                 "lost the lock; to limit a wait, use held.wait(limit=)"
             )
-        return swallowed
+        return why
 
     async def _give_up(self, tenure: ConditionHeld, task: int) -> NoReturn:
         if tenure._waits:

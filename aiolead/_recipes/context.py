@@ -85,10 +85,10 @@ class _Context(Generic[T]):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         tenure, scope, task = self._tenure, self._scope, self._task
         if tenure is None or scope is None or task is None:
-            return False
+            return
         if current_task_id() != task:
             await self._give_up(tenure, task)
         self._tenure = self._scope = None
@@ -111,14 +111,16 @@ class _Context(Generic[T]):
             tenure._has_ended()
         tenure._report_refusal(left)
         if left is None:
-            if tenure.loss is not None:
-                raise tenure._error() from None
-            return True
+            # What has cancelled the body is raised in the place of that: nothing is swallowed.
+            why = self._why_ended(tenure)
+            if why is not None:
+                raise why from None
+            return
         if tenure.loss is not None and not isinstance(left, TenureLost):
             # What the body raised tells more than that it was also cancelled.
             left.add_note(str(tenure._error()))
         if left is exc:
-            return False
+            return
         context = left.__context__
         try:
             raise left
@@ -143,6 +145,10 @@ class _Context(Generic[T]):
         except AioleadError as error:
             raise wrong from error
         raise wrong
+
+    def _why_ended(self, tenure: T) -> BaseException | None:
+        """What has cancelled the body, if anything has."""
+        return None if tenure.loss is None else tenure._error()
 
 
 class TenureContext(_Context[T]):

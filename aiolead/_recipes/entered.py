@@ -48,8 +48,8 @@ class Enterable(HoldingRecipe[T]):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
-        return await self._entered.pop(self).__aexit__(exc_type, exc, traceback)
+    ) -> None:
+        await self._entered.pop(self).__aexit__(exc_type, exc, traceback)
 
 
 class HeldRecipe(Enterable[Held]):

@@ -70,8 +70,8 @@ class Locking(QueuedRecipe[H], Generic[H]):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
-        return await self._entered.pop(self).__aexit__(exc_type, exc, traceback)
+    ) -> None:
+        await self._entered.pop(self).__aexit__(exc_type, exc, traceback)
 
     async def holders(self) -> list[Participant]:
         """Who holds the lock.

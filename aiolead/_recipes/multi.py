@@ -154,13 +154,12 @@ class _MultiContext:
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         if self._stack is not None and current_task_id() != self._task:
             await self._give_up()
         stack, self._stack, self._holds = self._stack, None, ()
-        if stack is None:
-            return False
-        return bool(await stack.__aexit__(exc_type, exc, traceback))
+        if stack is not None:
+            await stack.__aexit__(exc_type, exc, traceback)
 
     async def _give_up(self) -> NoReturn:
         """Another task leaves; see `_Context._give_up`."""
@@ -279,8 +278,8 @@ class MultiLock:
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
-        return await self._entered.pop(self).__aexit__(exc_type, exc, traceback)
+    ) -> None:
+        await self._entered.pop(self).__aexit__(exc_type, exc, traceback)
 
 
 def _checked(recipe: Holdable) -> Holdable:

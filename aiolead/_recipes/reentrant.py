@@ -63,20 +63,20 @@ class _Reentry(_Context[Held]):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         outer, self._outer = self._outer, None
         if outer is None:
             # Also if another task leaves: then nothing is held any more.
             if self._task is not None and self._holds(self._task):
                 del self._entries[self._task]
-            return await super().__aexit__(exc_type, exc, traceback)
+            await super().__aexit__(exc_type, exc, traceback)
+            return
         within, self._within = self._within, None
         outer.count -= 1
         if within != current_task_id():
             raise left_by_another(self._recipe)
         if exc is None:
             await anyio.lowlevel.checkpoint()
-        return False
 
     def _holds(self, task: int) -> bool:
         entry = self._entries.get(task)

@@ -46,5 +46,5 @@ class HoldContext(Generic[T_co]):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
-        return self._loop.leave(self._owner, exc) and exc is not None
+    ) -> None:
+        self._loop.leave(self._owner, exc)

@@ -80,8 +80,8 @@ class Block(Job[T]):
 
     def __init__(self, context: AbstractAsyncContextManager[Any], wrap: Callable[[Any], T]) -> None:
         super().__init__()
-        self.left: Answer[bool] = Answer()
-        """Whether leaving has swallowed what the body raised; or what leaving has raised."""
+        self.left: Answer[None] = Answer()
+        """That it has been left; or what leaving has raised."""
         self.is_left = False
         """Set by the thread that leaves it."""
         self.error: BaseException | None = None
@@ -97,10 +97,10 @@ class Block(Job[T]):
             self.done.set(self._wrap(value))
             await deputy.serve(self)
             error = self.error
-            left = await self._context.__aexit__(
+            await self._context.__aexit__(
                 type(error) if error else None, error, error.__traceback__ if error else None
             )
-            self.left.set(bool(left))
+            self.left.set(None)
         finally:
             deputy.blocks.pop()
 

@@ -117,8 +117,8 @@ class Holding(Generic[R, H]):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
-        return self._client._loop.leave(self, exc)
+    ) -> None:
+        self._client._loop.leave(self, exc)
 
     def holders(self) -> list[Participant]:
         """Who holds it. A read of the connected server, which may be a moment behind."""

@@ -261,8 +261,8 @@ class Loop:
         finally:
             mine.waits = False
 
-    def leave(self, owner: object, error: BaseException | None) -> bool:
-        """Leaves what this thread has entered last; says whether that swallows the error.
+    def leave(self, owner: object, error: BaseException | None) -> None:
+        """Leaves what this thread has entered last, with the error of its body.
 
         Raises:
             UsageError: that was not the owner's; or this is a forked child, which holds nothing;
@@ -271,7 +271,7 @@ class Loop:
         if self.is_forked:
             if error is None:
                 self.check_process()
-            return False
+            return
         mine = self._mine
         self._check_not_waiting("left", owner)
         deputy = mine.deputy
@@ -292,7 +292,7 @@ class Loop:
                 raise
             finally:
                 self._forget(block)
-            return block.left.result()
+            block.left.result()
         finally:
             mine.waits = False
 

@@ -222,6 +222,26 @@ async def test_an_operator_takes_a_claim_away(server: ServerUnderTest) -> None:
         assert await take(queue, 1) == [b"x"]
 
 
+async def test_what_has_cancelled_the_body_is_raised_again(server: ServerUnderTest) -> None:
+    """A body that goes on after it was told is cancelled, and that is not swallowed."""
+    async with connect(server) as a, connect(server) as b:
+        queue = Queue(a, PATH)
+        await queue.put(b"x")
+        told = []
+        with pytest.raises(ClaimLost) as lost:
+            async with queue.consume() as items:
+                item = await anext(items)
+                await b.delete(item.path)
+                with anyio.CancelScope(shield=True):
+                    await eventually(lambda: item.loss is not None, "it is lost")
+                    with pytest.raises(ClaimLost) as first:
+                        await anext(items)
+                    told.append(first.value)
+                await anyio.sleep_forever()
+        assert told == [lost.value]
+        assert lost.value.reason is LossReason.DELETED
+
+
 async def test_an_operator_deletes_an_item(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         queue = Queue(a, PATH)

@@ -117,10 +117,10 @@ class Registration(KeptNode):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         if self._telling is not None:
             self._telling.cancel()
-        return await super().__aexit__(exc_type, exc, traceback)
+        await super().__aexit__(exc_type, exc, traceback)
 
 
 @final

@@ -54,20 +54,20 @@ class BarrierContext(TenureContext[BarrierMember]):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         tenure = self._tenure
         if exc is not None or tenure is None:
-            return await super().__aexit__(exc_type, exc, traceback)
+            await super().__aexit__(exc_type, exc, traceback)
+            return
         membership = tenure._candidate
         assert isinstance(membership, Membership)
         membership.stays_to_the_end = True
         try:
-            handled = await super().__aexit__(exc_type, exc, traceback)
+            await super().__aexit__(exc_type, exc, traceback)
             await membership.others_left(tenure.path.rpartition("/")[2])
         except BaseException:
             membership.left_early()
             raise
-        return handled
 
 
 @final

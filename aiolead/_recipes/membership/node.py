@@ -138,10 +138,10 @@ class KeptNode(AsyncIterable[NodeState]):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         keeper = self._keeper
         if keeper is None or not self._is_inside:
-            return False
+            return
         self._is_inside = False
         # From here on it is the client's work, whatever happens to this task.
         keeper.await_report(True)
@@ -169,11 +169,11 @@ class KeptNode(AsyncIterable[NodeState]):
         if left is None:
             if error is not None:
                 raise error
-            return True
+            return
         if error is not None and left is not error:
             left.add_note(f"{self!r}: {error}")
         if left is exc:
-            return False
+            return
         context = left.__context__
         try:
             raise left

@@ -39,6 +39,7 @@ class Consumption(_Context[C]):
         if self._task is not None:
             raise UsageError(f"{self._recipe!r}: this is in use already; make another one")
         self._task = self._recipe._tasks.enter(self._recipe, forever=True)
+        self._failure: Exception | None = None
         self._scope = anyio.CancelScope()
         self._scope.__enter__()
         return self
@@ -61,6 +62,8 @@ class Consumption(_Context[C]):
             await candidate.reach_front()
             tenure = self._tenure = recipe._begin(candidate, scope.cancel)
         except BaseException as error:
+            if isinstance(error, Exception):
+                self._failure = error
             candidate.discard()
             if waiting is not None:
                 waiting.failed(error, recipe._client.session_id)
@@ -81,19 +84,24 @@ class Consumption(_Context[C]):
             tenure._has_ended()
         tenure._report_refusal(None)
         if tenure.loss is not None:
-            raise tenure._error()
+            self._failure = tenure._error()
+            raise self._failure
 
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         scope, task = self._scope, self._task
         if scope is None or task is None or self._tenure is not None:
-            return await super().__aexit__(exc_type, exc, traceback)
+            await super().__aexit__(exc_type, exc, traceback)
+            return
         if current_task_id() != task:
             raise left_by_another(self._recipe)
         self._scope = self._task = None
         self._recipe._tasks.leave(task, self._recipe)
-        return bool(scope.__exit__(exc_type, exc, traceback))
+        if scope.__exit__(exc_type, exc, traceback) and exc is not None:
+            # `__anext__` has raised it, and the body went on all the same.
+            assert self._failure is not None, "nothing else cancels the body"
+            raise self._failure

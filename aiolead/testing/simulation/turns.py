@@ -91,13 +91,13 @@ class Turn(Generic[T]):
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         tenure = self._tenure
         if tenure is not None:
             self._history.left(
                 self._line, self._contender, tenure.token, was_lost=tenure.loss is not None
             )
-        return await self._context.__aexit__(exc_type, exc, traceback)
+        await self._context.__aexit__(exc_type, exc, traceback)
 
 
 def told(

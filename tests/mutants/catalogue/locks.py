@@ -224,11 +224,12 @@ MUTANTS = (
             Change(
                 "_recipes/multi.py",
                 """
-                return bool(await stack.__aexit__(exc_type, exc, traceback))
+                if stack is not None:
+                    await stack.__aexit__(exc_type, exc, traceback)
                 """,
                 """
                 try:
-                    return bool(await stack.__aexit__(exc_type, exc, traceback))
+                    await stack.__aexit__(exc_type, exc, traceback)
                 except TenureLost:
                     return True
                 """,

@@ -387,14 +387,14 @@ MUTANTS = (
             Change(
                 "_recipes/context.py",
                 """
-                if left is None:
-                    if tenure.loss is not None:
-                        raise tenure._error() from None
-                    return True
+                    why = self._why_ended(tenure)
+                    if why is not None:
                 """,
                 """
-                if left is None:
-                    return True
+                    why = self._why_ended(tenure)
+                    if why is not None and tenure.loss is not None:
+                        return True  # type: ignore[return-value]
+                    if why is not None:
                 """,
             ),
         ),
