@@ -56,7 +56,7 @@ NOT_EXPORTED = {
     "_recipes.sequence": {"LAST", "STAMP"},
     "_recipes.sequence_range": {"LAST_SEQUENCE", "warn_of_the_end"},
     "_recipes.tree.cache": {"MAX_NODES"},
-    "_recipes.tree.copy": {"TreeCopy"},
+    "_recipes.tree.copy": {"TreeCopy", "aversion_of", "is_another"},
     "_recipes.semaphore.semaphore": {"MOST_AT_ONCE"},
     "_recipes.membership.entries": {"AT_ONCE", "CHILDREN", "EXISTENCE", "ON_THE_PATH"},
     "_recipes.membership.group": {"changes_between"},

@@ -44,7 +44,9 @@ class TreeCache:
     Each znode in it moves from one state that it was in to a later one, never back; when nothing
     changes any more, the copy is the tree. Between, several znodes may be from different moments.
 
-    Servers from 3.6 on tell of all changes by one watch; older ones by two for each znode.
+    Servers from 3.6 on tell of all changes by one watch, but for those of znodes that this session
+    may not read. So each znode has one besides, on its list of children; with older servers it has
+    two.
 
     A context manager, to be entered once. Entering waits for the first full copy, over as many
     connections as it takes; leaving takes the watches back.
@@ -63,8 +65,10 @@ class TreeCache:
     Raises (on entering; later from `events`, `get` and `children`):
         TreeTooLargeError: the tree has more than `max_nodes` znodes.
         NoAuthError: the top of the tree may not be read. Znodes below it that may not be are in the
-            copy without data and children (`TreeNode.is_readable`). That an ACL has changed is not
-            told by servers: it is noticed with the next change of the znode, or after a reconnect.
+            copy without data and children (`TreeNode.is_readable`); that one is created or deleted
+            is noticed, that it is changed may not be. Servers tell nobody that an ACL has changed:
+            a znode that was readable before stays in the copy as it was, until it is deleted, or
+            the connection is lost; one that was not, until it is changed.
         ClientClosedError, AuthFailedError: the client has come to its end.
 
     On connection loss, and in the next session after an expiry: what has changed meanwhile is
@@ -113,7 +117,11 @@ class TreeCache:
 
     @property
     def is_live(self) -> bool:
-        """Whether the copy has all that the server has told, and the server would tell of more."""
+        """Whether the copy has all that the server has told, and the server would tell of more.
+
+        It speaks of the znodes that may be read, and of the names of the others: a server does not
+        tell of changes of ACLs, nor of changes of what may not be read.
+        """
         return (
             self._is_full.is_set()
             and not (self._has_gap or self._ended.is_set())

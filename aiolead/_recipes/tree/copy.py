@@ -26,12 +26,15 @@ class TreeNode:
         data: its data; None if the cache keeps none, or may not read them.
         stat: what the server says of it, as of the last time its data were read: what it says of
             its children (`num_children`, `cversion`, `pzxid`) may be older than what the cache has.
+            Of a znode that may not be read it is as of the last time that the cache had a reason
+            to ask: not all servers tell of its changes. None where a server refuses it, as 3.8.4,
+            3.9.2 and newer do.
         is_readable: False if its ACL does not let us read it. Then its children are unknown, too.
     """
 
     path: str
     data: bytes | None
-    stat: Stat
+    stat: Stat | None
     is_readable: bool = True
 
 
@@ -80,7 +83,7 @@ class TreeCopy:
         """A znode was read; gives the paths of what has gone by that."""
         path, old = node.path, self.nodes.get(node.path)
         removed: list[str] = []
-        if old is not None and old.stat.czxid != node.stat.czxid:
+        if old is not None and node.stat is not None and is_another(old, node):
             # Another znode of the same name. What was below the old one has gone with it; what was
             # created since belongs to the new one.
             for child in self.children(path):
@@ -106,7 +109,7 @@ class TreeCopy:
                 todo.extend((join(at, name), False) for name in self.children(at))
                 continue
             node = self.nodes.get(at)
-            if czxid is not None and node is not None and node.stat.czxid >= czxid:
+            if czxid is not None and node is not None and not _is_older(node, czxid):
                 continue
             if self.nodes.pop(at, None) is not None:
                 self._tell(at, node)
@@ -138,12 +141,30 @@ class TreeCopy:
             reader._wake()
 
 
+def is_another(old: TreeNode, new: TreeNode) -> bool:
+    """Whether it is another znode of the same name, as far as is known."""
+    return old.stat is not None and new.stat is not None and old.stat.czxid != new.stat.czxid
+
+
+def aversion_of(node: TreeNode) -> int | None:
+    """The version of its ACL; None if that is unknown."""
+    return None if node.stat is None else node.stat.aversion
+
+
+def _is_older(node: TreeNode, czxid: int) -> bool:
+    """Whether it was created before a transaction. One whose age is unknown counts as younger: the
+    list of its parent, which is read next, says whether it is there.
+    """
+    return node.stat is not None and node.stat.czxid < czxid
+
+
+def _written(node: TreeNode) -> tuple[int, int] | None:
+    """The transactions that have made it what it is; None if they are unknown."""
+    return None if node.stat is None else (node.stat.czxid, node.stat.mzxid)
+
+
 def _differ(old: TreeNode, new: TreeNode) -> bool:
-    return (old.stat.czxid, old.stat.mzxid, old.is_readable) != (
-        new.stat.czxid,
-        new.stat.mzxid,
-        new.is_readable,
-    )
+    return (_written(old), old.is_readable) != (_written(new), new.is_readable)
 
 
 @final
@@ -195,7 +216,7 @@ class TreeEvents(AsyncIterator[TreeEvent]):
 
 def _between(path: str, old: TreeNode | None, new: TreeNode | None) -> list[TreeEvent]:
     """The events that lead from one state of a znode to another."""
-    if old is not None and new is not None and old.stat.czxid == new.stat.czxid:
+    if old is not None and new is not None and not is_another(old, new):
         is_other = _differ(old, new)
         return [TreeEvent(TreeEventType.CHANGED, path, old, new)] if is_other else []
     events: list[TreeEvent] = []

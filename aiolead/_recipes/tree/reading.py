@@ -3,20 +3,28 @@
 Whatever happens to a znode, or may have happened, it is only noted that it has to be read. One
 reader works that off, many at once but in order: what was asked for later is applied later. So each
 znode moves from one state that it was in to a later one, whatever order the events come in.
+
+Servers that guard reads (3.8.4, 3.9.2, and distributions that have taken the security fix
+CVE-2024-23944 back to older ones) send no event of a znode that this session may not read. The
+version of a server does not say whether it does so. What such servers still send is that the list
+of children of a readable znode has changed. So each znode that may be read has a one-shot watch on
+its children, beside the one recursive watch: that is how the names of unreadable znodes are known.
+Below a znode that may not be read nothing is known: the copy has nothing there.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import NoAuthError, NoNodeError, TreeTooLargeError
 from ...model import EventType, Stat, WatchEvent
-from ...paths import join, parent
-from .copy import TreeCopy, TreeNode
+from ...paths import basename, join, parent
+from .copy import TreeCopy, TreeNode, aversion_of, is_another
 
 AT_ONCE = 256
 """How many znodes are read at once."""
@@ -69,7 +77,10 @@ class TreeReader:
         """The `pzxid` that each znode had before its children were listed last."""
         self._session_id = 0
         self.watched = False
-        """Whether each znode is watched by one-shot watches, rather than all of them by one."""
+        """Whether the data of each znode are watched by a one-shot watch, rather than the whole
+        tree by a recursive one. The children of each are watched by a one-shot watch always."""
+        self.is_blind = False
+        """Whether the top is missing, and nobody would tell us that it is created."""
         self._watches: dict[tuple[str, Todo], Watch] = {}
 
     @property
@@ -78,8 +89,14 @@ class TreeReader:
 
     @property
     def is_watching(self) -> bool:
-        """Whether all one-shot watches are set."""
-        return all(watch.is_armed for watch in self._watches.values())
+        """Whether all one-shot watches are set, and would tell of all that a server tells.
+
+        Beside a recursive watch this need not be looked at: what has fired is noted as to be read,
+        and after a lost connection the stream of the recursive watch has a gap.
+        """
+        if self.is_blind:
+            return False
+        return not self.watched or all(watch.is_armed for watch in self._watches.values())
 
     # --- what is to be done --------------------------------------------------------------------
 
@@ -89,12 +106,10 @@ class TreeReader:
         self._on_todo()
 
     def note_event(self, path: str) -> None:
-        """Something has happened to a znode of the tree. Its children have events of their own."""
-        if not self._is_selected(path):
-            return
-        # Without data, only its list of children says whether a new one may be read.
-        is_asked = self._keep_data or path in self._copy.nodes
-        self.note(path, Todo.READ if is_asked else Todo.READ | Todo.LIST)
+        """Something has happened to a znode of the tree."""
+        if self._is_selected(path):
+            # The children of one that is known are watched.
+            self.note(path, Todo.READ if path in self._copy.nodes else Todo.READ | Todo.LIST)
 
     def note_all(self) -> None:
         """Anything may have happened."""
@@ -150,9 +165,9 @@ class TreeReader:
         client = self._client
         look: Reply[tuple[bytes, Stat]] | Reply[Stat | None]
         if Todo.READ in todo and self._keep_data:
-            look = client.get(path, watch=self._watch(path, Todo.READ))
+            look = client.get(path, watch=self._data_watch(path))
         elif Todo.READ in todo:
-            look = client.exists(path, watch=self._watch(path, Todo.READ))
+            look = client.exists(path, watch=self._data_watch(path))
         else:
             look = client.exists(path)
         if Todo.LIST not in todo:
@@ -166,39 +181,75 @@ class TreeReader:
         look: Reply[tuple[bytes, Stat]] | Reply[Stat | None],
         listing: Reply[list[str]] | None,
     ) -> None:
-        data: bytes | None = None
-        is_readable = True
+        node = await self._seen(path, look, Todo.READ in todo and self._keep_data)
+        if node is None or (Todo.READ in todo and not self._is_placed(path)):
+            if listing is not None:
+                with suppress(NoNodeError, NoAuthError):
+                    await listing
+            await self._gone(path)
+            return
+        if Todo.READ in todo or node.stat is None:
+            self._put(node, todo)
+        else:
+            self._compare(path, node.stat, todo)
+        if listing is not None:
+            await self._list(path, node.stat, listing)
+
+    async def _seen(
+        self,
+        path: str,
+        look: Reply[tuple[bytes, Stat]] | Reply[Stat | None],
+        is_for_data: bool,
+    ) -> TreeNode | None:
+        """The znode, as far as the server tells; None if there is none."""
         try:
-            found = await look
+            try:
+                found = await look
+            except NoAuthError:
+                if path == self._root or not is_for_data:
+                    raise
+                # Older servers let everybody see the `Stat`; 3.8.4, 3.9.2 and newer do not.
+                stat = await self._client.exists(path, watch=self._data_watch(path))
+                return None if stat is None else TreeNode(path, None, stat, is_readable=False)
         except NoNodeError:
-            stat = None
+            return None
         except NoAuthError:
             if path == self._root:
                 raise
-            # Everybody may look whether it exists.
-            stat = await self._client.exists(path, watch=self._watch(path, Todo.READ))
-            is_readable = False
-        else:
-            data, stat = found if isinstance(found, tuple) else (None, found)
-            is_readable = self._keep_data or self._may_be_listed(path, stat)
+            # The list of its parent has its name. Nothing else is known of it.
+            return TreeNode(path, None, None, is_readable=False)
+        data, stat = found if isinstance(found, tuple) else (None, found)
         if stat is None:
-            await self._gone(path)
-            return
-        if Todo.READ in todo:
-            known = self._copy.nodes.get(path)
-            if known is None:
-                self._check_room(1)
-            elif (known.stat.czxid, known.is_readable) != (stat.czxid, is_readable):
-                # Its children were not told of, or what watched them has gone with another znode.
-                self.note(path, Todo.LIST)
-            elif not self._keep_data and known.stat.aversion != stat.aversion:
-                # Whether its children may be listed is the only way to know whether it may be read.
-                self.note(path, Todo.LIST)
-            self._forget(self._copy.put(TreeNode(path, data, stat, is_readable)))
-        else:
-            self._compare(path, stat, todo)
-        if listing is not None:
-            await self._list(path, stat, listing)
+            return None
+        return TreeNode(path, data, stat, self._keep_data or self._may_be_listed(path, stat))
+
+    def _is_placed(self, path: str) -> bool:
+        """Whether the copy may have the znode: all that is above it must be there, and readable.
+
+        Of a child of an unreadable znode we may be told, if it is readable itself; but we could not
+        know that it is deleted after it has become unreadable, too.
+        """
+        if path == self._root:
+            return True
+        above = self._copy.nodes.get(parent(path))
+        return above is not None and above.is_readable
+
+    def _put(self, node: TreeNode, todo: Todo) -> None:
+        known = self._copy.nodes.get(node.path)
+        if known is None:
+            self._check_room(1)
+            if Todo.LIST not in todo:  # it was known, and was deleted and created again meanwhile
+                self.note(node.path, Todo.LIST)
+        elif is_another(known, node) or known.is_readable != node.is_readable:
+            # Its children were not told of, or what watched them has gone with another znode.
+            self.note(node.path, Todo.LIST)
+        elif not self._keep_data and aversion_of(known) != aversion_of(node):
+            # Whether its children may be listed is the only way to know whether it may be read.
+            self.note(node.path, Todo.LIST)
+        if node.path == self._root:
+            self.is_blind = False
+            self._unwatch(self._root, Todo.COMPARE)
+        self._forget(self._copy.put(node))
 
     def _compare(self, path: str, stat: Stat, todo: Todo) -> None:
         """Has read again what is not as we know it."""
@@ -213,7 +264,7 @@ class TreeReader:
         if Todo.LIST not in todo and self._listed.get(path) != stat.pzxid:
             self.note(path, Todo.LIST)
 
-    async def _list(self, path: str, stat: Stat, listing: Reply[list[str]]) -> None:
+    async def _list(self, path: str, stat: Stat | None, listing: Reply[list[str]]) -> None:
         try:
             names = set(await listing)
         except NoNodeError:
@@ -225,7 +276,10 @@ class TreeReader:
             self._unwatch(path, Todo.LIST)
             names = set()
             self._is_closed(path)
-        self._listed[path] = stat.pzxid
+        else:
+            self._is_open(path)
+        if stat is not None:
+            self._listed[path] = stat.pzxid
         for name in self._copy.children(path):
             if name not in names:
                 await self._gone(join(path, name))
@@ -240,7 +294,7 @@ class TreeReader:
         Not if it was refused before, and is the same one, with the same ACL.
         """
         known = self._copy.nodes.get(path)
-        if known is None or known.is_readable or stat is None:
+        if known is None or known.is_readable or known.stat is None or stat is None:
             return True
         return (known.stat.czxid, known.stat.aversion) != (stat.czxid, stat.aversion)
 
@@ -250,9 +304,25 @@ class TreeReader:
         if known is not None and known.is_readable:
             self._forget(self._copy.put(replace(known, data=None, is_readable=False)))
 
+    def _is_open(self, path: str) -> None:
+        """The children of a znode were listed; so its data can be read."""
+        known = self._copy.nodes.get(path)
+        if known is None or known.is_readable:
+            return
+        if self._keep_data or known.stat is None:
+            self.note(path, Todo.READ | Todo.LIST)
+        else:
+            self._forget(self._copy.put(replace(known, is_readable=True)))
+
     def _new(self, path: str, names: Iterable[str]) -> list[str]:
-        known = self._copy.nodes
-        return [child for name in sorted(names) if (child := join(path, name)) not in known]
+        """The children that are not known, nor asked for behind the list that names them."""
+        known, asked = self._copy.nodes, self._batch
+        children = [join(path, name) for name in sorted(names)]
+        return [
+            child
+            for child in children
+            if child not in known and Todo.READ not in asked.get(child, Todo.COMPARE)
+        ]
 
     def _check_room(self, more: int) -> None:
         if len(self._copy.nodes) + more > self._most:
@@ -266,17 +336,44 @@ class TreeReader:
 
     async def _gone(self, path: str) -> None:
         self._forget(self._copy.remove(path))
-        if path != self._root or not self.watched:
-            return
-        # Nobody above it tells that it is created again.
-        if await self._client.exists(path, watch=self._watch(path, Todo.COMPARE)) is not None:
+        if path == self._root and not await self._is_top_awaited():
             self.note(path, Todo.READ | Todo.LIST)
+
+    async def _is_top_awaited(self) -> bool:
+        """Has us told when the top is created; False if it is there by now.
+
+        A recursive watch tells of a top that may be read, and of its path alone. So the children of
+        what there is above it are watched, too, as long as it is missing.
+        """
+        self._unwatch(self._root, Todo.COMPARE)
+        self.is_blind = False
+        if self.watched:
+            watch = self._watch(self._root, Todo.COMPARE)
+            return await self._client.exists(self._root, watch=watch) is None
+        at = self._root
+        while at != "/":
+            at, name = parent(at), basename(at)
+            try:
+                names = await self._client.get_children(
+                    at, watch=self._watch(self._root, Todo.COMPARE)
+                )
+            except NoNodeError:
+                self._unwatch(self._root, Todo.COMPARE)
+                continue
+            except NoAuthError:
+                self._unwatch(self._root, Todo.COMPARE)
+                self.is_blind = True
+                return True
+            return name not in names
+        return True
 
     # --- one-shot watches ----------------------------------------------------------------------
 
-    def _watch(self, path: str, kind: Todo) -> Watch | None:
-        if not self.watched:
-            return None
+    def _data_watch(self, path: str) -> Watch | None:
+        """None where a recursive watch tells all that there is to be told about the data."""
+        return self._watch(path, Todo.READ) if self.watched else None
+
+    def _watch(self, path: str, kind: Todo) -> Watch:
         watch = self._watches.get((path, kind))
         if watch is None:
             on_event = partial(self._on_event, path, kind)

@@ -220,13 +220,16 @@ class Feed:
     def _note(self, event: TreeEvent) -> None:
         node = event.new
         # There is nothing below an ephemeral znode. A contender without a name stands in its line.
-        is_open = node is None or node.is_readable or bool(node.stat.ephemeral_owner)
+        stat = None if node is None else node.stat
+        is_open = node is None or node.is_readable or bool(stat and stat.ephemeral_owner)
         self.scene.may_read(event.path, is_open)
         if node is None:
             self._unread.pop(event.path, None)
             self.scene.remove(event.path)
+        elif stat is None:
+            self._unread.pop(event.path, None)  # not even its place in the line is known
         elif sequence_of(basename(event.path)) is None:
-            self.scene.put(event.path, node.stat, None)
+            self.scene.put(event.path, stat, None)
         else:
             self._unread[event.path] = node
 

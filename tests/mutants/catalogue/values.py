@@ -9,8 +9,25 @@ from ..model import Change, Mutant
 
 VALUES = ("tests/recipes/test_values.py", "tests/recipes/test_values_faults.py")
 TREES = ("tests/recipes/test_tree_cache.py",)
+GUARDED = ("tests/recipes/test_tree_cache_guarded.py",)
 CONFIGS = ("tests/recipes/test_config.py",)
 NUMBERS = ("tests/recipes/test_sequence.py",)
+
+WITHOUT_CHILD_WATCHES = (
+    Change(
+        "_recipes/tree/reading.py",
+        "return look, client.get_children(path, watch=self._watch(path, Todo.LIST))",
+        "return look, client.get_children(path, watch=self._unless_told(path))",
+    ),
+    Change(
+        "_recipes/tree/reading.py",
+        "    def _watch(self, path: str, kind: Todo) -> Watch:\n",
+        "    def _unless_told(self, path: str) -> Watch | None:\n"
+        "        return self._watch(path, Todo.LIST) if self.watched else None\n\n"
+        "    def _watch(self, path: str, kind: Todo) -> Watch:\n",
+    ),
+)
+"""Only the recursive watch of a tree tells that something has changed."""
 
 MUTANTS = (
     Mutant(
@@ -58,6 +75,8 @@ MUTANTS = (
                 "if Todo.LIST not in todo and self._listed.get(path) != stat.pzxid:",
                 "if Todo.LIST not in todo and path not in self._listed:",
             ),
+            # What watches the children tells as well.
+            *WITHOUT_CHILD_WATCHES,
         ),
         tests=TREES,
         simulated=False,
@@ -65,15 +84,15 @@ MUTANTS = (
     Mutant(
         number="110d",
         name="new-znode-unlisted",
-        wrong="A znode that was replaced while only one-shot watches tell keeps its old children.",
+        wrong="The children of a znode that has taken the place of another one are not watched.",
         changes=(
             Change(
                 "_recipes/tree/reading.py",
-                "elif (known.stat.czxid, known.is_readable) != (stat.czxid, is_readable):",
-                "elif known.is_readable != is_readable:",
+                "elif is_another(known, node) or known.is_readable != node.is_readable:",
+                "elif known.is_readable != node.is_readable:",
             ),
         ),
-        tests=TREES,
+        tests=GUARDED,
         simulated=False,
     ),
     Mutant(
@@ -144,6 +163,48 @@ MUTANTS = (
             ),
         ),
         tests=NUMBERS,
+        simulated=False,
+    ),
+    Mutant(
+        number="114",
+        name="unreadable-znodes-unnoticed",
+        wrong="What may not be read comes and goes unnoticed: only the recursive watch tells.",
+        seen_in="Curator",
+        changes=WITHOUT_CHILD_WATCHES,
+        tests=GUARDED,
+        simulated=False,
+    ),
+    Mutant(
+        number="114b",
+        name="everybody-may-ask-whether-it-exists",
+        wrong="A znode of which a server tells nothing but its name ends the copy of a tree.",
+        changes=(
+            Change(
+                "_recipes/tree/reading.py",
+                """            if path == self._root:
+                raise
+            # The list of its parent has its name. Nothing else is known of it.
+            return TreeNode(path, None, None, is_readable=False)
+""",
+                """            raise
+""",
+            ),
+        ),
+        tests=GUARDED,
+        simulated=False,
+    ),
+    Mutant(
+        number="114c",
+        name="kept-below-what-may-not-be-read",
+        wrong="Of what is below a znode that may not be read, the copy has what events speak of.",
+        changes=(
+            Change(
+                "_recipes/tree/reading.py",
+                "return above is not None and above.is_readable",
+                "return above is not None",
+            ),
+        ),
+        tests=GUARDED,
         simulated=False,
     ),
 )
