@@ -13,12 +13,15 @@ from support.virtual import SESSION, Link, on_virtual_time, passes
 from support.virtual import connect as connect_virtually
 
 from aiolead import (
+    ACL,
     AcquireTimeout,
+    Auth,
     BoardView,
     ClaimLost,
     Client,
     ConfigurationError,
     InvalidDataError,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     QueueFullError,
@@ -446,3 +449,27 @@ def test_a_report_is_said_again_after_a_lost_connection(backend: Backend) -> Non
                         pass
 
     on_virtual_time(backend, play)
+
+
+async def test_a_result_that_may_not_be_read(server: ServerUnderTest) -> None:
+    """Servers do not tell of it; who waits for it is told that it may not be read."""
+    me = Auth.digest("me", "secret")
+    async with connect(server) as a, connect(server, auth=[me]) as b:
+        task = await TaskBoard(a, PATH).announce(b"1")
+        board = TaskBoard(b, PATH, acl=[ACL.digest("me", "secret")], keep_results=1)
+        failed = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+
+            async def wait() -> None:
+                with pytest.raises(NoAuthError):
+                    await TaskBoard(a, PATH).result(task)
+                failed.set()
+
+            await b.ensure_path(f"{PATH}/results")
+            await a.sync()
+            tasks.start_soon(wait)
+            async with board.work() as mine:
+                await anyio.wait_all_tasks_blocked()
+                await mine.finish(b"done")
+            with anyio.fail_after(20):
+                await failed.wait()

@@ -176,6 +176,7 @@ class TaskBoard(ClaimingRecipe[Task]):
         Raises:
             NoNodeError: there is no such task, nor a result: it was never announced, or its result
                 was among the oldest, which are not kept.
+            NoAuthError: it may not be read.
             InvalidDataError: somebody else has written what stands there.
 
         Cancellation: stops waiting.

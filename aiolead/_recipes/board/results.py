@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 import anyio
@@ -13,11 +12,13 @@ from ...errors import (
     AioleadError,
     ConnectionLossError,
     InvalidDataError,
+    NoAuthError,
     NoNodeError,
     SessionExpiredError,
 )
 from ...model import ACL, Stat, WatchEvent
 from ...paths import join
+from ..catching_up import catch_up
 from ..error_policy import Step, before_next_try
 from .records import decode_result
 from .states import TaskResult
@@ -56,6 +57,7 @@ class Results:
 
         Raises:
             NoNodeError: there is neither such a task nor a result of it.
+            NoAuthError: the result may not be read.
             InvalidDataError: the result makes no sense.
         """
         client, path = self._client, join(self.path, task)
@@ -70,10 +72,12 @@ class Results:
                 continue
             changed = anyio.Event()
             watch = client.make_watch(partial(_set, changed))
+            other = client.make_watch(partial(_set, changed))
             try:
                 # In this order: a task goes as its result comes.
                 result = client.exists(path, watch=watch)
-                is_there = client.exists(task_path)
+                # Servers do not tell of a result that we may not read; but that its task has gone.
+                is_there = client.exists(task_path, watch=other)
                 again = client.exists(path)
                 if await result is None and await again is None:
                     if await is_there is not None:
@@ -81,16 +85,14 @@ class Results:
                     elif has_caught_up:
                         raise NoNodeError(task_path)
                     else:
-                        # This server may know less than that over which it was announced. A
-                        # write brings it up to date, if only one that asks; a `sync` does not
-                        # bring a leader up to date with what it is about to apply.
-                        with suppress(NoNodeError):
-                            await client.check(path)
+                        # This server may know less than that over which it was announced.
+                        await catch_up(client, task_path)
                         has_caught_up = True
             except AioleadError as error:
                 await before_next_try(client, error, Step.FOLLOW)
             finally:
                 watch.close()
+                other.close()
 
     async def _read(self, task: str, path: str) -> TaskResult:
         body, stat = await self._client.get(path)
@@ -122,7 +124,10 @@ class Results:
                     (path, client.exists(path)) for path in batch
                 ]
                 for path, look in looks:
-                    found = await look
+                    try:
+                        found = await look
+                    except NoAuthError:
+                        continue  # how old it is is not for us to know: others trim it
                     if found is not None:
                         ages.append((found.czxid, path))
             old = [path for _, path in sorted(ages)][: max(0, len(ages) - self._keep)]

@@ -33,6 +33,7 @@ from ..arguments import (
     checked_on_invalid,
     checked_path,
 )
+from ..catching_up import catch_up
 from ..optimistic import TRIES, checked_rng, pause
 from .snapshot import (
     HISTORY,
@@ -216,7 +217,7 @@ class Config(Generic[T]):
             found = await self._client.get(path)
         except NoNodeError:
             # This server may know less than that over which it was published.
-            await self._client.sync(path)
+            await catch_up(self._client, self._path)
             found = await self._client.get(path)
         old, _ = decode_entry(path, version, *found)
         return await self._publish(lambda _keys: dict(old.keys), None)
@@ -262,6 +263,7 @@ class Config(Generic[T]):
             try:
                 if doubt is not None:
                     await client.ready()
+                    # It need not be a barrier: what is sent again has the same condition.
                     await client.sync(self._path)
                 listing = client.get_children(join(self._path, HISTORY))
                 snapshot = await read_snapshot(client, self._path)
@@ -279,7 +281,7 @@ class Config(Generic[T]):
                     if snapshot.version > version or has_caught_up:
                         raise BadVersionError(self._path)
                     # This server knows less than that over which it was published.
-                    await client.sync(self._path)
+                    await catch_up(client, self._path)
                     has_caught_up = True
                     continue
                 if snapshot.stat is None:

@@ -166,6 +166,14 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="113b",
+        name="sync-is-a-barrier-everywhere",
+        wrong="What a leader has not applied yet is said not to be there, though others were told.",
+        changes=(Change("_recipes/catching_up.py", "client.check(path)", "client.sync(path)"),),
+        tests=("tests/recipes/test_leaders_sync.py",),
+        simulated=False,
+    ),
+    Mutant(
         number="114",
         name="unreadable-znodes-unnoticed",
         wrong="What may not be read comes and goes unnoticed: only the recursive watch tells.",

@@ -1,0 +1,102 @@
+"""What asks a leader that is about to apply what others were told already.
+
+A leader answers the `sync` of its own clients as a read. Here it has applied less than was
+committed for as long as nobody writes through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from support.recipes import in_memory
+
+from aiolead import BadVersionError, Client, Config, NoNodeError, TaskBoard
+from aiolead.abc import CoordinationClient
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+READS = frozenset({"get", "get_children", "exists", "make_watch", "sync"})
+WRITES = frozenset({"create", "set", "delete", "check", "transaction"})
+
+
+class Leader:
+    """A client of a leader: behind a write it reads all that was committed before."""
+
+    def __init__(self, applied: Client, committed: Client) -> None:
+        self._applied = applied
+        self._committed = committed
+
+    def unlimited(self) -> Leader:
+        return self
+
+    def ask(self, name: str) -> Any:
+        if name in WRITES:
+            self._applied = self._committed
+        return getattr(self._applied if name in READS else self._committed, name)
+
+
+def _member(name: str) -> Any:
+    if isinstance(getattr(CoordinationClient, name), property):
+        return property(lambda self: self.ask(name))
+    return lambda self, *args, **options: self.ask(name)(*args, **options)
+
+
+for _name in (name for name in vars(CoordinationClient) if not name.startswith("_")):
+    if _name not in vars(Leader):
+        setattr(Leader, _name, _member(_name))
+
+
+@asynccontextmanager
+async def two_states() -> AsyncIterator[tuple[Client, Client]]:
+    """What the leader has applied, and what is committed."""
+    async with EmbeddedServer() as before, EmbeddedServer() as now:
+        async with in_memory(before) as applied, in_memory(now) as committed:
+            yield applied, committed
+
+
+async def test_a_configuration_is_published_upon_the_version_that_one_was_told() -> None:
+    async with two_states() as (applied, committed):
+        for client, versions in ((applied, 1), (committed, 2)):
+            for number in range(versions):
+                await Config(client, "/config").publish({"key": b"%d" % number})
+        config = Config(Leader(applied, committed), "/config")  # type: ignore[arg-type]
+        assert await config.publish({"other": b""}, version=2) == 3
+        assert await Config(committed, "/config").get() == await config.get()
+        with pytest.raises(BadVersionError):
+            await config.publish({"other": b""}, version=9)
+
+
+async def test_a_configuration_is_rolled_back_to_the_version_that_one_was_told() -> None:
+    async with two_states() as (applied, committed):
+        for client, versions in ((applied, 1), (committed, 2)):
+            for number in range(versions):
+                await Config(client, "/config").publish({"key": b"%d" % number})
+        config = Config(Leader(applied, committed), "/config")  # type: ignore[arg-type]
+        assert await config.rollback(2) == 3
+        assert (await config.get()).value == {"key": b"1"}
+        with pytest.raises(NoNodeError):
+            await config.rollback(9)
+
+
+async def test_the_result_of_a_task_that_one_was_told_of() -> None:
+    async with two_states() as (applied, committed):
+        board = TaskBoard(committed, "/board")
+        task = await board.announce(b"1")
+        for path in ("/board/tasks", "/board/claims", "/board/results"):
+            await applied.ensure_path(path)
+        onlooker = TaskBoard(Leader(applied, committed), "/board")  # type: ignore[arg-type]
+        async with anyio.create_task_group() as tasks:
+
+            async def work() -> None:
+                async with board.work() as mine:
+                    await mine.finish(b"done")
+
+            tasks.start_soon(work)
+            assert (await onlooker.result(task)).data == b"done"
+        with pytest.raises(NoNodeError):
+            await onlooker.result("task-0000000009")
