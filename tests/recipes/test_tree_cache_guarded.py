@@ -233,6 +233,22 @@ async def another_one_takes_its_place(stage: Stage) -> None:
 
 
 @scene
+async def it_was_private_for_a_while(stage: Stage) -> None:
+    """What would have told of its children has gone, as they changed meanwhile."""
+    path = f"{TOP}/door"
+    await stage.b.ensure_path(path)
+    await stage.a.sync()
+    async with TreeCache(stage.a, TOP) as cache:
+        await stage.b.set_acl(path, PRIVATE)
+        await stage.b.create(f"{path}/one", acl=PRIVATE)
+        await stage.b.set_acl(path, OPEN)
+        await stage.b.set(path, b"open")
+        await eventually(lambda: is_closed(cache, f"{path}/one"), "its children are read again")
+        await stage.b.create(f"{path}/two", acl=PRIVATE)
+        await eventually(lambda: is_closed(cache, f"{path}/two"), "and watched")
+
+
+@scene
 async def an_open_one_is_replaced_at_once(stage: Stage) -> None:
     """What watched the children of the old one has gone with it."""
     new = f"{TOP}/new"

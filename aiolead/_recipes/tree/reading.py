@@ -243,8 +243,9 @@ class TreeReader:
         elif is_another(known, node) or known.is_readable != node.is_readable:
             # Its children were not told of, or what watched them has gone with another znode.
             self.note(node.path, Todo.LIST)
-        elif not self._keep_data and aversion_of(known) != aversion_of(node):
-            # Whether its children may be listed is the only way to know whether it may be read.
+        elif aversion_of(known) != aversion_of(node):
+            # What watched its children may have gone while it could not be read. And without data,
+            # whether its children may be listed is the only way to know whether it may be read.
             self.note(node.path, Todo.LIST)
         if node.path == self._root:
             self.is_blind = False
