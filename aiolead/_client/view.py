@@ -63,14 +63,16 @@ class View(AsyncIterable[T]):
         self._core = core
         self._scope = scope
         self._path = path
-        self._watch = ClientWatch(core.machine.watches, None)
+        self._changed = anyio.Event()
+        """Set when what was read last may have changed."""
+        self._watch = self._new_watch()
         self._job = anyio.CancelScope()
         self._news = anyio.Event()
         self._count = 0
         """How many values there were; 0 before the view is open."""
         self._value: T
         self._ended: AioleadError | None = None
-        self._entered = self._closed = False
+        self._entered = self._closed = self._was_lost = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._path}, {'live' if self.is_live else 'not live'}>"
@@ -130,6 +132,9 @@ class View(AsyncIterable[T]):
 
     # --- reading -------------------------------------------------------------------------------
 
+    def _new_watch(self) -> ClientWatch:
+        return ClientWatch(self._core.machine.watches, lambda _event: self._changed.set())
+
     @abstractmethod
     async def _read(self) -> T:
         """Reads the value, and has it watched."""
@@ -147,11 +152,16 @@ class View(AsyncIterable[T]):
         return await self._ask(self._scope.exists(self._core, self._path, self._watch)) is not None
 
     async def _follow(self) -> None:
-        """Reads again whenever the watch fires, as it also does when its session is over."""
+        """Reads again whenever the watch fires, as it also does when its session is over.
+
+        And after a lost connection: a server that guards reads does not tell what has happened
+        meanwhile to a znode that we may not read any more.
+        """
         with self._job:
             try:
                 while True:
-                    await self._watch.wait()
+                    await self._changed.wait()
+                    self._changed = anyio.Event()
                     self._publish(await self._read_at_last())
             except AioleadError as error:
                 self._end(error)
@@ -175,6 +185,11 @@ class View(AsyncIterable[T]):
     def _on_state(self, state: SessionState, _session_id: int) -> None:
         if state.is_final:
             self._end(self._core.machine.ended())
+        elif state is SessionState.SUSPENDED:
+            self._was_lost = True
+        elif state is SessionState.CONNECTED and self._was_lost:
+            self._was_lost = False
+            self._changed.set()
 
     def _end(self, error: AioleadError) -> None:
         if self._ended is None:
@@ -242,7 +257,7 @@ class ChildrenView(View[list[str] | None]):
                     return None
                 # Created in between; this watch is for its data, and not for its children.
                 self._watch.close()
-                self._watch = ClientWatch(self._core.machine.watches, None)
+                self._watch = self._new_watch()
 
     def _is_news(self, before: list[str] | None, after: list[str] | None) -> bool:
         return before != after

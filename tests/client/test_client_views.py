@@ -405,3 +405,20 @@ async def test_misuse_is_refused_at_once() -> None:
                 assert repr(view).endswith("of /a, live>")
                 with pytest.raises(UsageError, match="entered already"):
                     await view.__aenter__()
+
+
+@pytest.mark.parametrize("version", ["3.8.0", "3.9.3", "3.9.6"])
+@pytest.mark.parametrize("watch", ["watch_data", "watch_children"])
+async def test_the_permission_is_taken_away(version: str, watch: str) -> None:
+    """Nobody is told of that; but after a lost connection the old value is not shown as live."""
+    me = Auth.digest("me", "secret")
+    async with EmbeddedServer(version=version) as server:
+        async with connect(server) as a, connect(server, auth=[me]) as b:
+            await b.create("/view", b"old")
+            async with getattr(a, watch)("/view") as view:
+                await b.set_acl("/view", [ACL.digest("me", "secret")])
+                server.disconnect(a.session_id)
+                reader = Reader(view)
+                with pytest.raises(NoAuthError):
+                    for _ in range(2):
+                        await reader.read()
