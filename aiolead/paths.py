@@ -120,7 +120,17 @@ def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
     """
     if not isinstance(text, str):
         raise InvalidConnectStringError(f"{name}: must be a str, not {type(text).__name__}")
+    if scheme := _SCHEME.search(text):
+        raise InvalidConnectStringError(
+            f"{name}: a connect string is no URL and has no {scheme.group()!r}: write "
+            f"{EXAMPLE!r}, not {_shown(text)!r}"
+        )
     servers, slash, rest = text.partition("/")
+    if "@" in servers or ("@" in rest and _looks_cut(servers)):
+        raise InvalidConnectStringError(
+            f"{name}: a connect string has no user or password (`auth=` and `sasl=` take them): "
+            f"write {EXAMPLE!r}, not {_shown(text)!r}"
+        )
     if slash and "," in rest:
         raise InvalidConnectStringError(
             f"{name}: the chroot stands once, after the last server: {text!r}"
@@ -128,6 +138,27 @@ def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
     chroot = validate("/" + rest, name=f"{name} (chroot)") if slash else ""
     hosts = tuple(_parse_host(part.strip(), text, name) for part in servers.split(","))
     return ConnectString(hosts, "" if chroot == "/" else chroot)
+
+
+EXAMPLE = "host:2181,host2:2181/chroot"
+"""What error messages show."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def _shown(text: str) -> str:
+    """A connect string for an error message: without what may be a password."""
+    scheme = _SCHEME.search(text)
+    begin = text[: scheme.end()] if scheme else ""
+    rest = text[len(begin) :]
+    return f"{begin}***@{rest.rpartition('@')[2]}" if "@" in rest else text
+
+
+def _looks_cut(servers: str) -> bool:
+    """Whether what is before the first slash may be a user with half of a password."""
+    last = servers.rpartition(",")[2]
+    _, colon, port = last.rpartition(":")
+    return bool(colon) and not port.endswith("]") and not _PORT.fullmatch(port)
 
 
 _HOST = re.compile(
@@ -140,7 +171,11 @@ _PORT = re.compile(r"[0-9]{1,5}")
 def _parse_host(part: str, text: str, name: str) -> tuple[str, int]:
     match = _HOST.fullmatch(part)
     if match is None or (match["v6"] and not _is_ipv6(match["v6"])):
-        hint = "write IPv6 addresses as [::1]:2181" if part.count(":") > 1 else "expected host:port"
+        hint = "expected host:port"
+        if ";" in part or " " in part:
+            hint = f"commas separate servers: {EXAMPLE}"
+        elif part.count(":") > 1:
+            hint = "write IPv6 addresses as [::1]:2181"
         raise InvalidConnectStringError(f"{name}: {part!r} is no server ({hint}): {text!r}")
     port_text = match["port"]
     if port_text is None:

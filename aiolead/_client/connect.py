@@ -77,7 +77,8 @@ def connect(
         hosts: a ZooKeeper connect string, `host[:port][,host[:port]...][/chroot]`, or `Hosts` that
             say where the servers are; by default the environment variable `AIOLEAD_HOSTS`.
         session_timeout: how long the servers keep the session of a client that they do not hear
-            from, in seconds; servers have limits of their own and may grant another one.
+            from, in seconds (Java's client has milliseconds), 3600 at most; servers have limits of
+            their own, 40 seconds by default, and may grant another one.
         connect_timeout: how long entering may take, in seconds; as long as the session timeout
             unless given. With 0, entering does not wait, and whether a server is there or not is
             for the operations to find out: each waits for the session timeout at most. So a service
@@ -143,7 +144,7 @@ def connect(
     else:
         parsed = parse_connect_string(hosts)
         known, chroot, target = parsed.hosts, parsed.chroot, str(parsed)
-    session_timeout = checked_duration("session_timeout", session_timeout, least=0.1, most=86400)
+    session_timeout = _checked_session_timeout(session_timeout)
     if connect_timeout is None:
         connect_timeout = session_timeout
     else:
@@ -212,6 +213,24 @@ def connect(
         connect_timeout,
         read_only=read_only,
     )
+
+
+MAX_SESSION_TIMEOUT = 3600.0
+"""In seconds: far above what servers grant, and far below what milliseconds look like."""
+
+
+def _checked_session_timeout(value: float) -> float:
+    name = "session_timeout"
+    try:
+        return checked_duration(name, value, least=0.1, most=MAX_SESSION_TIMEOUT)
+    except ConfigurationError as error:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not MAX_SESSION_TIMEOUT < value <= MAX_SESSION_TIMEOUT * 1000:
+            raise
+        raise ConfigurationError(
+            f"{error}: servers grant 20 ticks at most, 40 seconds by default. In milliseconds, as "
+            f"Java's client has it? Then write {value / 1000:g}"
+        ) from None
 
 
 def _check_size(name: str, size: object) -> None:

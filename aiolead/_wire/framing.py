@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 
 from ..errors import RemoteWireError
 
-__all__ = ["DEFAULT_MAX_FRAME", "FrameReader", "frame"]
+__all__ = ["DEFAULT_MAX_FRAME", "FrameReader", "frame", "other_protocol"]
 
 _LENGTH = struct.Struct(">i")
 _length_at = _LENGTH.unpack_from
@@ -32,12 +33,13 @@ class FrameReader:
             as its length is read, so that nobody can make us buffer more than this.
     """
 
-    __slots__ = ("_kept", "_max_frame", "_needed")
+    __slots__ = ("_has_begun", "_kept", "_max_frame", "_needed")
 
     def __init__(self, max_frame: int) -> None:
         self._kept = _NOTHING
         self._max_frame = max_frame
         self._needed = 4
+        self._has_begun = False  # whether there was a frame: whoever sends them knows how
 
     @property
     def buffered(self) -> int:
@@ -54,6 +56,7 @@ class FrameReader:
 
         Raises:
             RemoteWireError: a length is negative or above the limit. The stream is beyond repair.
+                Where it is the stream's first one, this says what the stream looks like instead.
         """
         if self._kept:
             # Grows in place and is looked at only when there is enough: else a long frame that
@@ -68,6 +71,8 @@ class FrameReader:
             while size - pos >= 4:
                 (length,) = _length_at(data, pos)
                 if not 0 <= length <= self._max_frame:
+                    if not self._has_begun and (other := other_protocol(data[pos:])):
+                        raise RemoteWireError(f"this is not ZooKeeper's protocol: {other}")
                     raise RemoteWireError(
                         f"a frame of {length} bytes, where 0 to {self._max_frame} are allowed"
                     )
@@ -76,7 +81,33 @@ class FrameReader:
                     needed = end - pos
                     break
                 start, pos = pos + 4, end
+                self._has_begun = True
                 yield data[start:end]
         finally:
             self._kept = bytearray(data[pos:]) if pos < size else _NOTHING
             self._needed = needed
+
+
+_TLS_RECORDS = frozenset(range(0x14, 0x18))
+"""The first byte of a record of TLS; the second one is 3."""
+
+_SHOWN = 40
+
+
+def other_protocol(begin: bytes) -> str | None:
+    """What a stream is that begins with no length of a frame; None where that cannot be told.
+
+    Args:
+        begin: its first bytes, at least four.
+    """
+    if begin[0] in _TLS_RECORDS and begin[1] == 3:
+        return "it is TLS: a port for TLS, spoken to in plain text? Connect with ssl_context="
+    if not all(0x20 <= byte < 0x7F for byte in begin[:4]):
+        return None
+    line = re.split(rb"[^\x20-\x7e]", begin, maxsplit=1)[0].decode("ascii")
+    said = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
+    kind = next((kind for start, kind in _GREETINGS.items() if said.startswith(start)), "a text")
+    return f"it is {kind}, beginning with {said!r}: is this the port of a ZooKeeper server?"
+
+
+_GREETINGS = {"HTTP/": "an answer of an HTTP server", "SSH-": "the greeting of an SSH server"}

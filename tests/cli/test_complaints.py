@@ -18,7 +18,15 @@ NOWHERE = "127.0.0.1:1"
     [
         (
             ["ls", "--session-timeout=-1"],
-            "--session-timeout: must be a number of seconds from 0.1 to 86400, not -1.0",
+            "--session-timeout: must be a number of seconds from 0.1 to 3600, not -1.0",
+        ),
+        (
+            ["ls", "--session-timeout=10000"],
+            (
+                "--session-timeout: must be a number of seconds from 0.1 to 3600, not 10000.0: "
+                "servers grant 20 ticks at most, 40 seconds by default. In milliseconds, as Java's "
+                "client has it? Then write 10"
+            ),
         ),
         (
             ["create", "/x", "--acl", "x"],
@@ -90,3 +98,10 @@ def test_what_to_do_about_it(run: Run, somewhere: str) -> None:
     assert run("create", "--parents", "/a/b", hosts=somewhere) == (0, ["/a/b"], [])
     code, _, err = run("bench", "/none", hosts=somewhere)
     assert (code, err) == (1, ["aiolead: no such znode: /none"])
+
+
+def test_hosts_that_are_a_url(run: Run) -> None:
+    """With a password, which is not shown."""
+    why = "--hosts: a connect string is no URL and has no 'zk://': write "
+    why += "'host:2181,host2:2181/chroot', not 'zk://***@zk1/app'"
+    assert run("ls", "--hosts", "zk://me:hush@zk1/app") == (2, [], [f"aiolead: {why}"])

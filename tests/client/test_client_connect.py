@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import anyio
 import pytest
 import trio.testing
 import uvloop
-from anyio.abc import ByteStream, SocketAttribute
+from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from conftest import ServerUnderTest
 from support.client_fake import FakeServer
 from support.recipes import PATIENCE, Wire, connect, eventually, tasks_living
@@ -172,6 +172,61 @@ async def test_a_server_that_accepts_and_says_nothing(embedded: str, patience: f
     # One attempt has a second: half of the session timeout, where there is one server.
     expected = "no answer to the handshake yet" if patience < 1 else "no answer to the handshake in"
     assert expected in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+            "an answer of an HTTP server, beginning with 'HTTP/1.1 400 Bad Request'",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", "the greeting of an SSH server"),
+        (b"\x15\x03\x03\x00\x02\x02\x0a", "it is TLS: a port for TLS, spoken to in plain text?"),
+        (b"", "hung up"),
+    ],
+    ids=["http", "ssh", "tls", "closed"],
+)
+async def test_what_is_there_is_no_zookeeper(answer: bytes, said: str) -> None:
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            if answer:
+                await stream.send(answer)
+                with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                    await stream.receive()
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, serve)
+        port = listener.extra(SocketAttribute.local_port)
+        with pytest.raises(ConnectFailed) as raised:
+            async with aiolead.connect(f"127.0.0.1:{port}", connect_timeout=0.5):
+                raise AssertionError
+        tasks.cancel_scope.cancel()
+    ((name, reason),) = raised.value.attempts
+    assert name == f"127.0.0.1:{port}"
+    if answer:
+        assert isinstance(reason, aiolead.RemoteWireError)
+        assert said in str(reason)
+    assert str(reason) in str(raised.value)
+
+
+@pytest.mark.parametrize("connect", [aiolead.connect, aiolead.blocking.connect])
+def test_a_session_timeout_in_milliseconds(connect: Callable[..., object]) -> None:
+    with pytest.raises(
+        aiolead.ConfigurationError,
+        match=r"session_timeout: must be a number of seconds from 0\.1 to 3600, not 10000: .*"
+        r"In milliseconds, as Java's client has it\? Then write 10$",
+    ):
+        connect("127.0.0.1:1", session_timeout=10000)
+    for value in (1e300, float("inf"), "10000", True, None):
+        with pytest.raises(aiolead.ConfigurationError) as refused:
+            connect("127.0.0.1:1", session_timeout=value)
+        assert "In milliseconds" not in str(refused.value)
+    connect("127.0.0.1:1", session_timeout=3600)
 
 
 async def test_every_server_that_was_not_reached_is_named() -> None:

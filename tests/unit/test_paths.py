@@ -243,11 +243,14 @@ def test_connect_strings(text: str, hosts: list[tuple[str, int]], chroot: str) -
         (",zk1", "'' is no server (expected host:port): ',zk1'"),
         ("zk1,", "'' is no server (expected host:port): 'zk1,'"),
         ("zk1,,zk2", "'' is no server (expected host:port): 'zk1,,zk2'"),
-        ("zk1;zk2:1:2", "'zk1;zk2:1:2' is no server (write IPv6 addresses as [::1]:2181)"),
+        (
+            "zk1;zk2:1:2",
+            "'zk1;zk2:1:2' is no server (commas separate servers: host:2181,host2:2181/chroot)",
+        ),
         (":2181", "':2181' is no server (expected host:port)"),
-        ("zk 1", "'zk 1' is no server (expected host:port)"),
+        ("zk 1", "'zk 1' is no server (commas separate servers: host:2181,"),
         ("zk\x001", r"'zk\x001' is no server (expected host:port)"),
-        ("user@zk1", "'user@zk1' is no server (expected host:port)"),
+        ("user@zk1", "a connect string has no user or password (`auth=` and `sasl=` take them)"),
         ("::1", "'::1' is no server (write IPv6 addresses as [::1]:2181)"),
         ("2001:db8::1:2181", "is no server (write IPv6 addresses as [::1]:2181)"),
         ("[::1", "is no server (write IPv6 addresses as [::1]:2181)"),
@@ -271,7 +274,17 @@ def test_connect_strings(text: str, hosts: list[tuple[str, int]], chroot: str) -
         ("[::1]:99999", "'99999' is no port (1 to 65535)"),
         ("zk1/app,zk2/app", "the chroot stands once, after the last server: 'zk1/app,zk2/app'"),
         ("zk1/app,zk2", "the chroot stands once, after the last server"),
-        ("zk1://app", "has the component '': '//app'"),
+        ("zk1://app", "a connect string is no URL and has no 'zk1://'"),
+        (
+            "http://zk1:2181",
+            "and has no 'http://': write 'host:2181,host2:2181/chroot', not 'http://zk1:2181'",
+        ),
+        ("zk://zk1:2181,zk2:2181/app", "has no 'zk://': write 'host:2181,host2:2181/chroot'"),
+        ("zookeeper://zk1/", "has no 'zookeeper://'"),
+        (" http://zk1", "has no 'http://'"),
+        ("zk1,http://zk2", "has no 'http://'"),
+        ("zk1/app/", "must not end with '/': '/app/'"),
+        ("zk1:2181 zk2:2181", "(commas separate servers: host:2181,host2:2181/chroot)"),
     ],
     ids=lambda value: ascii(value)[:40],
 )
@@ -280,6 +293,34 @@ def test_refused_connect_strings(text: object, said: str) -> None:
         parse_connect_string(text)
     assert str(caught.value).startswith("hosts")
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://me:hush@zk1:2181/app", "'http://***@zk1:2181/app'"),
+        ("zk://me:hush@zk1,me:hush@zk2/app", "'zk://***@zk2/app'"),
+        ("zk://me:hu/sh@zk1", "'zk://***@zk1'"),
+        ("zk1,zk://me:hush@zk2", "'zk1,zk://***@zk2'"),
+        ("me:hush@zk1:2181", "'***@zk1:2181'"),
+        ("me:hush@zk1", "'***@zk1'"),
+        ("me:hu@sh@zk1", "'***@zk1'"),
+        ("me:hush/hush@zk1", "'***@zk1'"),
+        ("zk1,me:hush@zk2", "'***@zk2'"),
+        ("me:hush@[::1]:2181", "'***@[::1]:2181'"),
+    ],
+)
+def test_no_password_is_shown(text: str, shown: str) -> None:
+    with pytest.raises(InvalidConnectStringError) as caught:
+        parse_connect_string(text)
+    assert shown in str(caught.value)
+    assert "write 'host:2181,host2:2181/chroot'" in str(caught.value)
+    assert "hu" not in str(caught.value)
+
+
+def test_a_chroot_may_have_an_at() -> None:
+    assert parse_connect_string("zk1:2181/me@app").chroot == "/me@app"
+    assert parse_connect_string("[::1]/me@app").chroot == "/me@app"
 
 
 @pytest.mark.parametrize("text", ["zk1/app/", "zk1//", "zk1/a//b", "zk1/..", "zk1/a\n", "zk1/😀"])

@@ -124,6 +124,32 @@ def test_an_impossible_length_is_refused_before_anything_is_buffered(size: int, 
     assert reader.buffered == 4
 
 
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [
+        (
+            b"HTTP/1.1 400 Bad Request\r\nServer: x",
+            "an answer of an HTTP server, beginning with 'HTTP/1.1 400 Bad Request'",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "greeting of an SSH server, beginning with 'SSH-2.0-OpenSSH"),
+        (b"-ERR unknown command", "a text, beginning with '-ERR unknown command'"),
+        (b"220 " + b"x" * 100, "'220 " + "x" * 36 + "...'"),
+        (b"\x15\x03\x03\x00\x02\x02\x0a", "it is TLS: a port for TLS, spoken to in plain text?"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "it is TLS"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", "it is TLS"),
+    ],
+)
+def test_a_stream_of_another_protocol_is_told_by_its_beginning(begin: bytes, said: str) -> None:
+    for cut in range(len(begin)):
+        reader = FrameReader(64 * 2**20)
+        with pytest.raises(RemoteWireError, match="not ZooKeeper's protocol") as told:
+            [*reader.feed(begin[:cut]), *reader.feed(begin[cut:])]
+        assert cut > 3 or said in str(told.value)
+    # One that has begun well is what it says that it is.
+    with pytest.raises(RemoteWireError, match=r"a frame of \d+ bytes"):
+        list(FrameReader(64 * 2**20).feed(frame(b"a") + begin))
+
+
 def test_the_frames_before_an_impossible_length_are_delivered() -> None:
     frames = FrameReader(100).feed(frame(b"a") + frame(b"b") + length(-1) + frame(b"c"))
     assert [next(frames), next(frames)] == [b"a", b"b"]
