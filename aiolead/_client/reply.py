@@ -14,7 +14,7 @@ from ..errors import AioleadError, ClientClosedError
 
 T = TypeVar("T")
 
-logger = logging.getLogger("aiolead.client")
+_logger = logging.getLogger("aiolead.client")
 
 
 class _Unseen:
@@ -30,7 +30,7 @@ class _Unseen:
 
     def __del__(self) -> None:
         if self.what is not None:
-            logger.warning("a request that was never awaited has failed: %s", self.what)
+            _logger.warning("a request that was never awaited has failed: %s", self.what)
 
 
 class PendingReply(Call[T]):
