@@ -7,7 +7,7 @@ what the body raises.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 import anyio
 
@@ -32,6 +32,14 @@ class _Context(Generic[T]):
         self._task: int | None = None  # which one is inside, or on its way
         self._is_given_up = False  # by another task, while that one may still be inside
         self._timeout: AcquireTimeout | None = None  # why the last wait was in vain
+
+    if not TYPE_CHECKING:  # or else type checkers would take it for something to await
+
+        def __await__(self) -> NoReturn:
+            raise UsageError(
+                f"{self._recipe!r}: is held for a block, write `async with` instead of `await`: "
+                f"`{self._recipe._to_hold}`"
+            )
 
     async def _acquire(self, wait: float | None) -> T | None:
         """Gets in front within `wait` seconds (0: without waiting), or leaves the line."""

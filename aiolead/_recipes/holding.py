@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from .._misuse import MissingAttribute
 from .._tasks import current_task_id
 from ..abc import CoordinationClient
 from ..errors import AlreadyHeldError
@@ -23,6 +24,9 @@ from .telling import Telling
 from .tenure import Tenure
 
 T = TypeVar("T", bound=Tenure)
+
+_ELSEWHERE = frozenset({"acquire", "release", "lock", "unlock", "locked"})
+"""What locks of other libraries have for holding them."""
 
 
 class TaskGuard:
@@ -105,6 +109,21 @@ class HoldingRecipe(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._path}>"
+
+    _to_hold: ClassVar[str] = "async with lock.hold(wait=5) as held:"
+    """The line that holds it, for those who look for it elsewhere."""
+
+    if not TYPE_CHECKING:  # or else type checkers would believe that there is any attribute
+
+        def __getattr__(self, name: str) -> object:
+            if name in _ELSEWHERE:
+                raise MissingAttribute(
+                    f"{type(self).__name__!r} object has no attribute {name!r}: it is held for a "
+                    f"block, write `{self._to_hold}`"
+                )
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
 
     @property
     def path(self) -> str:
