@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from inspect import iscoroutinefunction
 from types import TracebackType
-from typing import final
+from typing import TYPE_CHECKING, NoReturn, final
 
 import anyio
 import anyio.lowlevel
 
+from .._misuse import MissingAttribute
 from .._session.backoff import Backoff
 from .._session.depot import MAX_XID
 from .._session.machine import SessionMachine
@@ -316,6 +317,25 @@ class Connection:
         self._connect_timeout = connect_timeout
         self._read_only = read_only
         self._entered = False
+
+    if not TYPE_CHECKING:  # or else type checkers would believe that it has and is all of that
+
+        def __getattr__(self, name: str) -> object:
+            if not name.startswith("_") and hasattr(Client, name):
+                raise MissingAttribute(
+                    f"{type(self).__name__!r} object has no attribute {name!r}: what `connect()` "
+                    "gives has to be entered first, write `async with aiolead.connect(...) as "
+                    f"client:` and then `client.{name}`"
+                )
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
+
+        def __await__(self) -> NoReturn:
+            raise UsageError(
+                "the connection is open for a block, write `async with` instead of `await`: "
+                "`async with aiolead.connect(...) as client:`"
+            )
 
     @property
     def core(self) -> Core:

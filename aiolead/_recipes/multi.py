@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import NoReturn, Protocol, final
+from typing import TYPE_CHECKING, NoReturn, Protocol, final
 
 import anyio
 
@@ -97,6 +97,14 @@ class _MultiContext:
         self._holds: Sequence[Tenure] = ()
         self._task = 0  # that holds them
         self._late: AcquireTimeout | None = None  # what the last wait ended with
+
+    if not TYPE_CHECKING:  # as in `_Context`
+
+        def __await__(self) -> NoReturn:
+            raise UsageError(
+                f"{self._lock!r}: is held for a block, write `async with` instead of `await`: "
+                "`async with lock.hold(wait=5) as held:`"
+            )
 
     async def _acquire(self, wait: float | None) -> MultiHeld | None:
         """Takes one after the other, all of them within `wait` seconds; or none."""

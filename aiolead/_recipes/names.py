@@ -154,6 +154,7 @@ class _Kind(HoldingRecipe[HeldName]):
 
     _tenure = HeldName
     _called = "UniqueNames"
+    _to_hold = "async with names.claim(kind) as held:"
 
     def __init__(
         self,

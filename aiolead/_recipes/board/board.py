@@ -67,6 +67,7 @@ class TaskBoard(ClaimingRecipe[Task]):
     """
 
     _tenure = Task
+    _to_hold = "async with board.work() as task:"
 
     def __init__(
         self,

@@ -102,6 +102,7 @@ class DoubleBarrier(Enterable[BarrierMember]):
     """
 
     _tenure = BarrierMember
+    _to_hold = "async with barrier.enter() as member:"
 
     def __init__(
         self,

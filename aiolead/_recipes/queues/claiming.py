@@ -29,6 +29,8 @@ class _NoGuard(TaskGuard):
 class ClaimingRecipe(HoldingRecipe[C]):
     """A path with things that one consumer at a time holds under a claim."""
 
+    _to_hold = "async with queue.get() as item:"
+
     def __init__(
         self,
         client: CoordinationClient,
