@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import socket
@@ -9,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from ..abc import CoordinationClient
-from ..errors import ConfigurationError, InvalidDataError
+from ..errors import ConfigurationError, InvalidDataError, UsageError
 from ..model import ACL
 from ..paths import validate
 from .revocation import is_request
@@ -84,6 +85,27 @@ def checked_wait(wait: float | None) -> float | None:
     if not number or not wait >= 0:
         raise ConfigurationError(f"wait: must be None or seconds from 0 up, not {wait!r}")
     return float(wait)
+
+
+def checked_pause(pause: float) -> float:
+    """How long to pause: finite seconds that are not negative."""
+    number = isinstance(pause, (int, float)) and not isinstance(pause, bool)
+    if not number or not 0 <= pause < math.inf:
+        raise ConfigurationError(f"pause: must be seconds from 0 up, not {pause!r}")
+    return float(pause)
+
+
+def checked_worker(worker: object) -> None:
+    """Refuses what cannot be called once per term; closes a coroutine, so that nothing warns."""
+    if inspect.iscoroutine(worker):
+        name = worker.__name__
+        worker.close()
+        raise UsageError(
+            f"worker: is called once per term, so it must be the function, not a coroutine: write "
+            f"`run({name})` instead of `run({name}())`"
+        )
+    if not callable(worker):
+        raise ConfigurationError(f"worker: must be a function that takes the term, not {worker!r}")
 
 
 def checked_count(name: str, value: int, *, least: int = 1, most: int) -> int:

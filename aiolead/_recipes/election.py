@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NoReturn, final
+from typing import TYPE_CHECKING, NoReturn, final
+
+import anyio
 
 from ..abc import CoordinationClient
-from ..errors import LeadershipLost
+from ..errors import LeadershipLost, UsageError
 from ..model import ACL, Participant
-from .arguments import OnSuspend, checked_count
+from .arguments import OnSuspend, checked_count, checked_pause, checked_worker
 from .campaign import Campaign
 from .context import TenureContext
 from .layout import Layout, Role
@@ -47,6 +49,18 @@ class Election(QueuedRecipe[Term]):
     _tenure = Term
     _urgent = True
     _is_rare = True
+    _to_hold = "async with election.leadership() as term:"
+
+    if not TYPE_CHECKING:  # or else type checkers would let it be entered
+
+        async def __aenter__(self) -> NoReturn:
+            raise UsageError(
+                f"{self!r} cannot be entered itself: write `{self._to_hold}`, or "
+                "`await election.run(worker)`"
+            )
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
 
     def __init__(
         self,
@@ -82,20 +96,35 @@ class Election(QueuedRecipe[Term]):
         """
         return TenureContext(self, wait)
 
-    async def run(self, worker: Callable[[Term], Awaitable[object]]) -> NoReturn:
+    async def run(
+        self, worker: Callable[[Term], Awaitable[object]], *, pause: float = 1.0
+    ) -> NoReturn:
         """Contends for ever, and calls `worker(term)` once per term.
 
-        A worker that returns resigns, and we go to the end of the line. A term that is lost cancels
-        its worker, and we contend again. What the worker raises otherwise ends this, bare.
+        A worker that returns resigns. After a pause, in which nothing is held and others may lead,
+        we go to the end of the line. A term that is lost cancels its worker, and we contend again
+        at once. What the worker raises otherwise ends this, bare.
 
-        Cancellation: cancels the worker, awaits it, and resigns.
+        Args:
+            worker: a coroutine function, called with each term.
+            pause: how long to pause after a worker has returned, in seconds, so that one that
+                returns at once does not keep the servers busy. 0 contends again at once.
+
+        Raises:
+            ConfigurationError: an argument is malformed; nothing was sent.
+            UsageError: `worker` is a coroutine (`run(worker())`) instead of a function.
+
+        Cancellation: cancels the worker, awaits it, and resigns; or ends the pause.
         """
+        checked_worker(worker)
+        pause = checked_pause(pause)
         while True:
             token = 0
             try:
                 async with self.leadership() as term:
                     token = term.token
                     await worker(term)
+                await anyio.sleep(pause)
             except (LeadershipLost, BaseExceptionGroup) as error:
                 # A group, if tasks of the worker's own task group have called `term.check()`.
                 if not _is_loss_of(token, error):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
 from typing import NoReturn, final
+
+import anyio
 
 import aiolead
 
-from ..errors import LeadershipLost
+from ..errors import ConfigurationError, LeadershipLost
 from ..model import ACL, Participant
 from ._client import Client
 from ._context import HoldContext
@@ -90,19 +94,38 @@ class Election:
             lambda term: Term(loop, term, on_lost),
         )
 
-    def run(self, worker: Callable[[Term], object], *, on_lost: OnLost | None = None) -> NoReturn:
+    def run(
+        self,
+        worker: Callable[[Term], object],
+        *,
+        pause: float = 1.0,
+        on_lost: OnLost | None = None,
+    ) -> NoReturn:
         """Contends for ever, and calls `worker(term)` in this thread once per term.
 
-        A worker that returns resigns, and we go to the end of the line. After a term that is lost
-        we contend again, once its worker has ended: it has to look at `term.check()`. What it
-        raises otherwise ends this; so does closing the client, with `ClientClosedError`.
+        A worker that returns resigns. After a pause, in which nothing is held and others may lead,
+        we go to the end of the line. After a term that is lost we contend again, once its worker
+        has ended: it has to look at `term.check()`. What it raises otherwise ends this; so does
+        closing the client, with `ClientClosedError`.
+
+        Args:
+            worker: called with each term.
+            pause: how long to pause after a worker has returned, in seconds; 0 contends again at
+                once.
+            on_lost: as for `leadership`.
+
+        Raises:
+            ConfigurationError: `pause` is no number of seconds; nothing was sent.
         """
+        if isinstance(pause, bool) or not isinstance(pause, (int, float)) or not 0 <= pause < inf:
+            raise ConfigurationError(f"pause: must be seconds from 0 up, not {pause!r}")
         while True:
             token = 0
             try:
                 with self.leadership(on_lost=on_lost) as term:
                     token = term.token
                     worker(term)
+                self._loop.call(partial(anyio.sleep, pause))
             except LeadershipLost as lost:
                 if lost.token != token:
                     raise

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
@@ -305,6 +307,28 @@ def test_an_election_goes_on_after_a_loss(own: ThreadedServer, backend: Backend)
             blocking.Election(client, "/election").run(worker)
         assert tokens == sorted(set(tokens))
         assert len(tokens) == 3
+
+
+def test_an_election_pauses_after_a_worker_that_returns(
+    own: ThreadedServer, backend: Backend
+) -> None:
+    began: list[float] = []
+
+    def worker(_term: blocking.Term) -> None:
+        began.append(time.monotonic())
+        if len(began) == 3:
+            raise KeyError("enough")
+
+    with connect(own, backend) as client:
+        election = blocking.Election(client, "/election")
+        with pytest.raises(KeyError, match="enough"):
+            election.run(worker, pause=0.05)
+        with pytest.raises(aiolead.ConfigurationError, match="pause: must be seconds"):
+            election.run(worker, pause=-1)
+        with election.leadership(wait=0):
+            pass
+    assert len(began) == 3
+    assert all(later - earlier >= 0.05 for earlier, later in itertools.pairwise(began))
 
 
 def test_an_operator_deletes_the_znode(own: ThreadedServer, backend: Backend) -> None:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
+import warnings
+from functools import partial
+from typing import Any
+
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.recipes import PATIENCE, JumpingClock, connect, eventually, joined, names, raw
+from support.recipes import (
+    PATIENCE,
+    JumpingClock,
+    connect,
+    contenders_left,
+    eventually,
+    joined,
+    names,
+    raw,
+)
+from support.virtual import connect as connect_virtually
+from support.virtual import on_virtual_time, passes
 
 from aiolead import (
     AcquireTimeout,
     AlreadyHeldError,
     ClientClosedError,
+    ConfigurationError,
     Election,
     Fenced,
     LeadershipLost,
@@ -20,6 +37,8 @@ from aiolead import (
     Term,
     UsageError,
 )
+from aiolead.testing import EmbeddedServer
+from aiolead.testing.simulation import Backend
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -177,9 +196,9 @@ async def test_a_worker_runs_once_per_term(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         with pytest.raises(ExceptionGroup) as caught:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(Election(a, PATH, identity="a").run, work)
+                tasks.start_soon(partial(Election(a, PATH, identity="a").run, work, pause=0))
                 await joined(a, PATH, 1)
-                tasks.start_soon(Election(b, PATH, identity="b").run, work)
+                tasks.start_soon(partial(Election(b, PATH, identity="b").run, work, pause=0))
         assert [type(error) for error in caught.value.exceptions] == [Enough]
         await joined(a, PATH, 0)
     # The seventh may have begun before the error has come out of the sixth.
@@ -198,6 +217,86 @@ async def test_what_a_worker_raises_ends_the_run(server: ServerUnderTest, error:
         with pytest.raises(type(error)) as caught:
             await Election(a, PATH).run(work)
         assert caught.value is error
+        assert await names(a, PATH) == []
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("pause", [None, 2.5], ids=["default", "given"])
+def test_who_returns_at_once_pauses_between_its_terms(
+    backend: Backend, pause: float | None
+) -> None:
+    """Nothing is held then, and somebody else may lead."""
+    span = 1.0 if pause is None else pause
+
+    async def play(server: EmbeddedServer) -> None:
+        began: list[float] = []
+
+        async def work(_term: Term) -> None:
+            began.append(anyio.current_time())
+
+        async with connect_virtually(server) as a, connect_virtually(server) as b:
+            run = partial(Election(a, PATH).run, work)
+            if pause is not None:
+                run = partial(run, pause=pause)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run)
+                await passes(span / 2)
+                assert contenders_left(server, PATH) == []
+                async with Election(b, PATH).leadership(wait=0):
+                    pass
+                await passes(20.0)
+                tasks.cancel_scope.cancel()
+            apart = [later - earlier for earlier, later in itertools.pairwise(began)]
+            assert len(apart) >= 7
+            assert all(span <= each < span + 0.01 for each in apart)
+
+    on_virtual_time(backend, play)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_lost_term_is_followed_by_another_without_a_pause(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        began: list[float] = []
+
+        async def work(term: Term) -> None:
+            began.append(anyio.current_time())
+            await passes(0.5)
+            with anyio.CancelScope(shield=True):
+                await b.delete(term.path)
+            await anyio.sleep_forever()
+
+        async with connect_virtually(server) as a, connect_virtually(server) as b:
+            with anyio.move_on_after(3.0):
+                await Election(a, PATH).run(work, pause=100.0)
+            assert len(began) > 3
+
+    on_virtual_time(backend, play)
+
+
+@on_embedded
+@pytest.mark.parametrize("pause", [-1, float("nan"), float("inf"), True, "1", None])
+async def test_a_pause_that_makes_no_sense(server: ServerUnderTest, pause: Any) -> None:
+    async with connect(server) as a:
+        with pytest.raises(ConfigurationError, match="pause: must be seconds"):
+            await Election(a, PATH).run(_nothing, pause=pause)
+
+
+async def _nothing(_term: Term) -> None:
+    pass
+
+
+@on_embedded
+async def test_a_worker_that_was_called_already(server: ServerUnderTest) -> None:
+    async def worker() -> None:
+        pass
+
+    async with connect(server) as a:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(UsageError, match=r"write `run\(worker\)` instead of"):
+                await Election(a, PATH).run(worker())  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="worker: must be a function"):
+            await Election(a, PATH).run(None)  # type: ignore[arg-type]
         assert await names(a, PATH) == []
 
 

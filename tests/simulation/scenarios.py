@@ -260,7 +260,7 @@ class _OneTurn:
         with anyio.CancelScope() as scope:
             history.joined(line, who)
             try:
-                await election.run(worker)
+                await election.run(worker, pause=0)
             except anyio.get_cancelled_exc_class():
                 history.withdrew(line, who, "cancelled")
                 raise
