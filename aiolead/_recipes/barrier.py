@@ -91,8 +91,9 @@ class Barrier:
         """Waits until it is open; returns at once if it is.
 
         Whoever was told that it is closed does not find it open because of a server that is behind:
-        the server catches up first. An opening counts even if it was closed again at once. One that
-        happens while there is no link, or no session, is found out about afterwards.
+        the quorum is asked first, by a write that changes nothing. An opening counts even if it was
+        closed again at once. One that happens while there is no link, or no session, is found out
+        about afterwards.
 
         Raises:
             SessionError: the client was closed, or its credentials were refused.
@@ -102,10 +103,10 @@ class Barrier:
         while True:
             watch = client.make_watch()
             try:
-                caught_up = client.sync(self._path)
-                look = client.get(self._path, watch=watch)
-                await caught_up
-                _, stat = await look
+                # Behind a write of our own a read shows all that others may have told us. Behind a
+                # sync it may not: a leader answers that of its own client as a read.
+                await client.check(self._path)
+                _, stat = await client.get(self._path, watch=watch)
                 if seen is not None and stat.czxid != seen:
                     return  # it was opened meanwhile, and closed again
                 seen = stat.czxid

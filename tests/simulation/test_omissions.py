@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from support.ensemble_model import STEP, Client, Stage, create
 from support.schedules import scenario
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.requests import Delete, Exists, GetData, SetData, Sync
-from aiolead.testing.simulation import Backend, Schedule, simulate
+from aiolead.testing.simulation import Backend, Fault, Schedule, simulate
 from aiolead.testing.simulation.ensemble import Omission, Server
+from aiolead.testing.simulation.run import load_scenario
+
+RECIPES = Path(__file__).parent / "recipes"
 
 
 def _omit(stage: Stage, *, is_applied: bool, is_swallowed: bool, **which: object) -> Omission:
@@ -168,6 +174,28 @@ def test_what_a_leader_had_not_applied_survives_it() -> None:
     leader.start()
     stage.settle()
     assert [sorted(server.znodes()) for server in stage.ensemble.servers] == [["/a"]] * 3
+
+
+LATE = Fault(
+    number=0, kind="leader-applies-late", start=0.1, duration=1.0, target="leader", amount=0.5
+)
+"""The leader applies what is committed 4 % of a session timeout later."""
+
+
+def _late_all_the_time(seed: int) -> Schedule:
+    schedule = Schedule.of(seed)
+    return replace(schedule, faults=(replace(LATE, duration=schedule.healing - 0.2),))
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_nobody_gets_through_a_closed_barrier_because_the_leader_is_behind(
+    backend: Backend,
+) -> None:
+    gate = load_scenario(f"{RECIPES / 'barriers.py'}:gate")
+    for seed in range(12):
+        outcome = simulate(gate, schedule=_late_all_the_time(seed), backend=backend)
+        outcome.check()
+        assert outcome.done == {"leader-applies-late": 1}
 
 
 # --- in schedules ------------------------------------------------------------------------------

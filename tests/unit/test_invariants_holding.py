@@ -722,6 +722,20 @@ def test_nor_if_it_was_gone_before_the_call(tale: Tale) -> None:
     assert tale.broken() == ["I2", "I4"]
 
 
+def test_or_that_an_operator_deleted_before_the_turn_was_reported(tale: Tale) -> None:
+    """The answer to the create came before the deletion, and the report after it."""
+    for by, broken in ((0, False), (session_of("a"), True)):
+        told = Tale()
+        told.at(1).node_created(path_of(1), 1, session_of("a"))
+        told.at(2).revoked(L, "a")
+        told.at(2).gone("a", 1, by=by)
+        told.at(3).joined(L, "a")
+        told.at(3).revoked(L, "a")
+        told.at(3).holds("a", 1)
+        told.at(4).left(L, "a", 1, was_lost=True)
+        assert ("I4" in told.broken()) == broken
+
+
 def test_nor_without_a_znode(tale: Tale) -> None:
     tale.node_created(f"{PARENT}/another", 5, 7)
     tale.joined(L, "a")

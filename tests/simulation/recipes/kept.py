@@ -244,9 +244,11 @@ class _Block:
             self._wrong("kept-twice", f"has {there}")
         with suppress(ConnectionLossError, NoNodeError):
             await client.sync(node.path)
-            data, _ = await client.get(node.path)
+            data, stat = await client.get(node.path)
             # Others may have written there: the operator, or a process before us, which was killed.
+            # Where the name is shared, the znode may be another's by now.
             is_own = not data or data.startswith(f"{self._process.name} ".encode())
+            is_own = is_own and stat.ephemeral_owner in (0, client.session_id)
             if is_own and data != self._wanted:
                 self._wrong("kept-set", f"has set {self._wanted!r}, and {data!r} is there")
 
