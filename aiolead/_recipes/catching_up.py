@@ -1,8 +1,13 @@
-"""Reading what others were told: a barrier that holds on every server.
+"""Has the connected server show what others, and we over an earlier connection, have had applied.
 
-A `sync` makes a follower apply all that was committed before. A leader answers the `sync` of its
-own clients as a read (`matchSyncs` of its CommitProcessor), maybe before it has applied what it has
-just had committed. A write is answered behind all that was committed before it, on every server.
+A `sync` does that at a follower. A leader answers the `sync` of its own clients as a plain read
+(`matchSyncs` of ZooKeeper's `CommitProcessor`): it waits neither for what is proposed and not yet
+committed, nor for what is committed and not yet applied. So a read behind it may miss a write of
+ours whose answer was lost, and show a znode of ours that is gone already and whose name belongs to
+somebody else by now. Behind a write of our own a read shows all of that, on every server.
+
+A write has a second effect: the leader refuses what our session still has on its way over another
+server (`SessionMovedException`). Nothing that we have sent before is applied after it.
 """
 
 from __future__ import annotations
@@ -14,19 +19,18 @@ from ..errors import NoAuthError, NoNodeError
 
 
 async def catch_up(client: CoordinationClient, path: str) -> None:
-    """Waits until the connected server has applied all that anybody was told before this call.
+    """Waits for a write that changes nothing.
 
-    It is a transaction that changes nothing; that it may fail is of no interest. It costs a write:
-    where only the time of a read counts, or what follows is a write under a condition, `sync` does.
+    It costs a write: where only the time of a read counts, or what follows is a write under a
+    condition, `sync` does.
 
     Args:
         client: the session.
         path: any znode; it need not exist, nor be readable.
 
     Raises:
-        ConnectionLossError: ask again.
-        SessionExpiredError: the session is over.
-        NotReadOnlyError: the server is a read-only one, and knows nothing of the others.
+        ConnectionLossError, SessionError: nothing is known.
+        AioleadError: the server has not put it to the quorum: it is overloaded, or read-only.
     """
-    with suppress(NoNodeError, NoAuthError):
+    with suppress(NoNodeError, NoAuthError):  # it is the quorum that has refused it
         await client.check(path)

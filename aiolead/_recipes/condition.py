@@ -23,6 +23,7 @@ from ..model import ACL, Participant
 from ..paths import join
 from .arguments import OnSuspend, checked_count, checked_path, checked_wait
 from .candidate import Candidate
+from .catching_up import catch_up
 from .context import TenureContext, TryContext, _Context
 from .deletion import Departure
 from .layout import Layout, Role
@@ -184,7 +185,7 @@ class ConditionHeld(Held):
             try:
                 if is_unknown:
                     # This server may not have seen yet what the last one applied.
-                    await self._client.sync(self._condition.path)
+                    await catch_up(self._client, self._condition.path)
                 seen = await self._look()
                 # All of them at once, or none. Who has a signal and is gone has passed it on, and
                 # nobody comes back to take one while we hold the lock.

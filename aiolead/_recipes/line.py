@@ -17,6 +17,7 @@ from ..abc import CoordinationClient, Reply
 from ..errors import NoNodeError
 from ..model import Created, SessionState
 from ..paths import basename, join, sequence_of
+from .catching_up import catch_up
 from .error_policy import until_done
 from .layout import Layout, Role
 
@@ -125,11 +126,10 @@ class Line:
         Raises:
             ConnectionLossError, SessionExpiredError: nothing is known yet.
         """
-        caught_up = client.sync(path)  # this server may not have seen what the last one applied
-        names = client.get_children(path)
+        await catch_up(client, path)
         try:
-            await caught_up
-            found = [join(path, name) for name in await names if name.startswith(prefix)]
+            names = await client.get_children(path)
+            found = [join(path, name) for name in names if name.startswith(prefix)]
             stat = await client.exists(found[0]) if found else None
         except NoNodeError:
             return None

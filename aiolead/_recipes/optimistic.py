@@ -20,6 +20,7 @@ from ..errors import (
 )
 from ..model import ACL, Stat
 from ..paths import parent
+from .catching_up import catch_up
 from .error_policy import Step, before_next_try
 
 TRIES = 10
@@ -169,10 +170,8 @@ async def _look(
     while True:
         try:
             await client.ready()
-            caught_up = client.sync(path)
-            look = client.get(path)
-            await caught_up
-            now, stat = await look
+            await catch_up(client, path)
+            now, stat = await client.get(path)
             break
         except NoNodeError:
             # What was deleted since may have had it.

@@ -17,6 +17,7 @@ from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import AioleadError, LossReason, NoNodeError
 from ..model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
 from ..paths import basename, join, parent, sequence_of
+from .catching_up import catch_up
 from .deletion import Deletion, Departure
 from .error_policy import (
     Action,
@@ -213,19 +214,16 @@ class OwnZnode:
     async def _find_lost(self) -> Created | None:
         client = self._client
         above = parent(self._path)
-        caught_up = client.sync(above)  # this server may not have seen what the last one applied
+        await catch_up(client, above)
         paths = [self._path]
         if self._marker is not None:
-            children = client.get_children(above)
             prefix = basename(self._path)
             try:
-                await caught_up
-                names = [n for n in await children if n.startswith(prefix)]
+                children = await client.get_children(above)
+                names = [n for n in children if n.startswith(prefix)]
             except NoNodeError:
                 return None
             paths = [join(above, name) for name in sorted(names) if sequence_of(name) is not None]
-        else:
-            await caught_up
         for start in range(0, len(paths), AT_ONCE):
             looks = [(path, client.get(path)) for path in paths[start : start + AT_ONCE]]
             for path, look in looks:
@@ -391,10 +389,8 @@ async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
     """
 
     async def delete() -> None:
-        caught_up = client.sync(node.path)
-        look = client.get(node.path)
-        await caught_up
-        data, stat = await look
+        await catch_up(client, node.path)
+        data, stat = await client.get(node.path)
         if stat.czxid != node.token:
             return
         # A delete that was held back may come between, and a create of our own. A delete goes by

@@ -26,6 +26,7 @@ from ..abc import CoordinationClient, Reply, Watch
 from ..errors import AioleadError, NoNodeError, SessionError, TransactionError
 from ..model import ACL, CreateMode, WatchEvent
 from ..paths import join
+from .catching_up import catch_up
 from .contention import in_order
 from .deletion import Departure
 from .error_policy import Action, Step, action_for, before_next_try, in_background, until_done
@@ -271,7 +272,7 @@ class Waiter(Place):
 
         async def take_away() -> None:
             while True:
-                await client.sync(node.path)
+                await catch_up(client, node.path)
                 stat = await client.exists(node.path)
                 if stat is None or stat.czxid != node.token:
                     return

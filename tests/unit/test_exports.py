@@ -26,7 +26,6 @@ from aiolead import _names
 
 # What these modules have beside what users hold, make or catch.
 NOT_EXPORTED = {
-    "_client.connect": {"DEFAULT_MAX_REPLY"},
     "_client.connect": {"DEFAULT_MAX_REPLY", "MAX_SESSION_TIMEOUT"},
     "_client.features": {"Bound", "bound_read", "read_with", "require"},
     "_client.reads": {"ReadResult"},

@@ -263,8 +263,7 @@ class Config(Generic[T]):
             try:
                 if doubt is not None:
                     await client.ready()
-                    # It need not be a barrier: what is sent again has the same condition.
-                    await client.sync(self._path)
+                    await catch_up(client, self._path)
                 listing = client.get_children(join(self._path, HISTORY))
                 snapshot = await read_snapshot(client, self._path)
                 if doubt is not None and snapshot.version >= attempted:

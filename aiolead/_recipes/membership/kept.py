@@ -11,6 +11,7 @@ from ...abc import CoordinationClient
 from ...errors import NoNodeError
 from ...model import Stat
 from ...paths import join, parent
+from ..catching_up import catch_up
 from ..error_policy import until_done
 from ..ownership import LostCreates, is_shared
 
@@ -95,18 +96,15 @@ async def find_unclaimed(
     Raises:
         ConnectionLossError, SessionExpiredError: nothing is known yet.
     """
-    caught_up = client.sync(path)  # this server may not have seen what the last one applied
+    await catch_up(client, path)
     if is_sequential:
         folder = parent(path)
-        names = client.get_children(folder)
-        await caught_up
         try:
-            every = [join(folder, name) for name in sorted(await names)]
+            every = [join(folder, name) for name in sorted(await client.get_children(folder))]
         except NoNodeError:
             return None
         paths = [each for each in every if each.startswith(path) and len(each) == len(path) + 10]
     else:
-        await caught_up
         paths = [path]
     unclaimed = [each for each in paths if each not in claims.kept]
     for start in range(0, len(unclaimed), AT_ONCE):

@@ -31,6 +31,7 @@ from ...errors import (
 )
 from ...model import CreateMode, EventType, SessionState, Stat, WatchEvent
 from ...paths import basename, join
+from ..catching_up import catch_up
 from ..deletion import Deletion, Departure
 from ..error_policy import (
     Action,
@@ -263,9 +264,8 @@ class Claim:
     async def _resolve(self) -> None:
         """Finds out what became of a create whose answer was lost."""
         client = self._client
-        caught_up = client.sync(self.backlog.items)
+        await catch_up(client, self.backlog.items)
         look = client.exists(self._path)
-        await caught_up
         self._is_ours = self._is_owned(await look)
         self._creating = None
 
@@ -488,9 +488,9 @@ async def _delete_if_ours(
 
     async def delete() -> None:
         nonlocal was_there
-        caught_up, look = client.sync(backlog.items), client.exists(path)
-        await caught_up
-        stat = await look
+        # The name says nothing: once ours is gone, the claim at this path is somebody else's.
+        await catch_up(client, backlog.items)
+        stat = await client.exists(path)
         if stat is not None and stat.ephemeral_owner == session_id and stat.czxid > since:
             was_there = True
             await client.delete(path)

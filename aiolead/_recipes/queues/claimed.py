@@ -22,6 +22,7 @@ from ...errors import (
     TransactionError,
     UsageError,
 )
+from ..catching_up import catch_up
 from ..error_policy import Action, Step, action_for, before_next_try, may_be_applied
 from ..tenure import Tenure
 from .claim import Claim
@@ -133,9 +134,8 @@ class Claimed(Tenure):
                 await client.ready()
                 if client.session_id != self.session_id:
                     return False
-                caught_up = client.sync(self._claim.backlog.items)
+                await catch_up(client, self._claim.backlog.items)
                 thing, claim = client.exists(self._claim.item), client.exists(self.path)
-                await caught_up
                 there, claimed = await thing, await claim
             except SessionError:
                 return False

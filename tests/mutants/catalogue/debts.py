@@ -33,8 +33,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/line.py",
-                "found = [join(path, name) for name in await names if name.startswith(prefix)]",
-                "found = [join(path, name) for name in await names]",
+                "found = [join(path, name) for name in names if name.startswith(prefix)]",
+                "found = [join(path, name) for name in names]",
             ),
         ),
     ),
@@ -245,9 +245,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/line.py",
-                "caught_up = client.sync(path)  "
-                "# this server may not have seen what the last one applied",
-                "caught_up = client.exists(path)",
+                "await catch_up(client, path)",
+                "await client.exists(path)",
             ),
         ),
         tests=("tests/simulation/test_servers_that_lag.py",),

@@ -23,6 +23,12 @@ LOST_LINKS = (
 SILENCE = ("link-silent-up", "link-silent-down", "link-stalled", "link-half-open")
 """Connections over which nothing comes any more."""
 
+SKIPS = ("request-skipped", "create-skipped", "delete-skipped", "renewal-skipped")
+"""A request is not answered, and the one behind it is."""
+
+SWALLOWS = ("request-swallowed", "create-swallowed", "delete-swallowed", "list-swallowed")
+"""A request is not answered, and nothing behind it but pings is."""
+
 DELETIONS = ("znode-deleted", "line-deleted")
 """An operator deletes znodes under their owners."""
 

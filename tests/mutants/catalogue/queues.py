@@ -193,4 +193,33 @@ MUTANTS = (
         tests=(REACHED, "-k", "delay and trio"),
         simulated=False,
     ),
+    Mutant(
+        number="167",
+        name="a-leaders-sync-is-trusted",
+        wrong="Before it looks for a znode of its own, after an answer was lost, a recipe has the "
+        "server catch up by a sync: a leader answers that as a read.",
+        seen_in="aiolead, until the model of the leader did the same as the real one",
+        changes=(
+            Change(
+                "_recipes/catching_up.py", "await client.check(path)", "await client.sync(path)"
+            ),
+        ),
+        tests=("tests/simulation/test_found.py", "-k", "leader"),
+        simulated=False,
+        note="It shows where claims and kept znodes are: the schedules of those are the test.",
+    ),
+    Mutant(
+        number="167b",
+        name="barrier-trusts-a-leaders-sync",
+        wrong="Who waits at a barrier has the server catch up by a sync.",
+        changes=(
+            Change(
+                "_recipes/barrier.py",
+                "await client.check(self._path)",
+                "await client.sync(self._path)",
+            ),
+        ),
+        tests=("tests/simulation/test_omissions.py", "-k", "barrier"),
+        simulated=False,
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Aim, Change, Mutant
-from .kinds import ASYNCIO, CUTS, LINKS, LOST_LINKS, READ_ONLY, SILENCE
+from .kinds import ASYNCIO, CUTS, LINKS, LOST_LINKS, READ_ONLY, SILENCE, SKIPS, SWALLOWS
 
 SILENT_EXPIRY = Change(
     "_session/machine.py",
@@ -129,8 +129,8 @@ MUTANTS = (
                 """,
             ),
         ),
+        aim=Aim((SKIPS,), least=0.3),
         tests=("tests/client/test_client_faults.py", *ASYNCIO),
-        simulated=False,
     ),
     Mutant(
         number="22",
@@ -373,8 +373,8 @@ MUTANTS = (
                 "return self.last_answer",
             ),
         ),
+        aim=Aim((SWALLOWS,), least=1.5, groups=3),
         tests=("tests/unit/test_session_silence.py",),
-        simulated=False,
     ),
     Mutant(
         number="66",
