@@ -11,6 +11,7 @@ from ..errors import AioleadError, NodeExistsError, NoNodeError
 from ..model import ACL, CreateMode, EventType
 from ..paths import parent
 from .arguments import checked_acl, checked_client, checked_path
+from .catching_up import catch_up
 from .error_policy import Step, before_next_try
 
 
@@ -103,9 +104,7 @@ class Barrier:
         while True:
             watch = client.make_watch()
             try:
-                # Behind a write of our own a read shows all that others may have told us. Behind a
-                # sync it may not: a leader answers that of its own client as a read.
-                await client.check(self._path)
+                await catch_up(client, self._path)
                 _, stat = await client.get(self._path, watch=watch)
                 if seen is not None and stat.czxid != seen:
                     return  # it was opened meanwhile, and closed again

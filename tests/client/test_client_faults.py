@@ -12,7 +12,6 @@ from conftest import ServerUnderTest
 from support.client_fake import STAT, FakeServer, usual
 from support.raw import RawClient
 from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_link
-from support.swallow import Swallower
 from support.versions import told_zxid
 
 import aiolead
@@ -39,12 +38,11 @@ S = SessionState
 
 @asynccontextmanager
 async def through_proxy(
-    server: ServerUnderTest, swallower: Swallower | None = None, **options: Any
+    server: ServerUnderTest, **options: Any
 ) -> AsyncIterator[tuple[FaultProxy, aiolead.Client]]:
     """A client of the first server, and what is between them."""
     host, _, port = server.hosts.split(",")[0].rpartition(":")
-    tap = None if swallower is None else swallower.tap
-    async with FaultProxy(host, int(port), tap=tap) as proxy:
+    async with FaultProxy(host, int(port)) as proxy:
         target = proxy.connect_string + server.chroot
         async with aiolead.connect(target, **{"session_timeout": SESSION, **options}) as client:
             yield proxy, client
@@ -287,13 +285,12 @@ async def test_a_request_that_is_swallowed_costs_its_connection(
     server: ServerUnderTest, op: OpCode, is_followed: bool
 ) -> None:
     """Also where nothing follows, and the server answers pings: then it is the request's age."""
-    swallower = Swallower()
-    options = {"session_timeout": SESSION if is_followed else 2.0}
-    async with through_proxy(server, swallower, **options) as (proxy, client):
+    timeout = SESSION if is_followed else 2.0
+    async with through_proxy(server, session_timeout=timeout) as (proxy, client):
         session_id = client.session_id
         await client.create("/a", b"data")
         watch = client.make_watch()
-        swallower.swallow(op)
+        proxy.drop_request(op, how="skip")
         lost = client.delete("/a") if op is OpCode.DELETE else client.get("/a", watch=watch)
         with anyio.fail_after(PATIENCE):
             if is_followed:
@@ -307,7 +304,7 @@ async def test_a_request_that_is_swallowed_costs_its_connection(
                 assert (await lost)[0] == b"data"
                 await client.delete("/a")
                 assert (await watch.wait()).type is EventType.DELETED
-        assert (swallower.swallowed, proxy.connections) == (1, 2)
+        assert proxy.connections == 2
         assert client.session_id == session_id
 
 
@@ -316,14 +313,13 @@ async def test_a_renewal_that_is_swallowed_costs_no_hold(
     server: ServerUnderTest, step: OpCode
 ) -> None:
     """With one server, which answers everything else."""
-    swallower = Swallower()
-    async with through_proxy(server, swallower, session_timeout=2.0) as (proxy, client):
+    async with through_proxy(server, session_timeout=2.0) as (proxy, client):
         lost: list[LossReason] = []
         await client.create("/held", mode=CreateMode.EPHEMERAL)
         hold = client.lease.hold("/held", lost.append, urgent=True)
         await eventually(lambda: client.statistics().renewals >= 2, "it is renewed")
-        swallower.swallow(step)
-        await eventually(lambda: swallower.swallowed == 1, "a step of a renewal was swallowed")
+        proxy.drop_request(step, how="skip")
+        await proxy.wait_for_request(step, count=proxy.requests[step.name] + 1)
         before = client.statistics().renewals
         await eventually(lambda: client.statistics().renewals >= before + 2, "it goes on")
         assert (lost, proxy.connections) == ([], 2)
