@@ -134,6 +134,8 @@ def test_the_connection_is_lost_meanwhile(backend: Backend, name: str) -> None:
             if name.startswith(("Queue", "PriorityQueue", "DelayQueue")):
                 await Queue(other, PATH).put(b"x")
             link.hold()  # it asks, and hears nothing
+            refused_at: list[float] = []
+            lost_at = 0.0
             async with anyio.create_task_group() as tasks:
 
                 async def ask() -> None:
@@ -143,7 +145,6 @@ def test_the_connection_is_lost_meanwhile(backend: Backend, name: str) -> None:
                     assert refused.value.outcome is Outcome.NOT_APPLIED
                     refused_at.append(anyio.current_time())
 
-                refused_at: list[float] = []
                 tasks.start_soon(ask)
                 await passes(0.5)
                 assert refused_at == []
