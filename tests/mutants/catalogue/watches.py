@@ -257,12 +257,12 @@ MUTANTS = (
             Change(
                 "_recipes/observer.py",
                 """
-                except (ConnectionLossError, SessionExpiredError):
-                    await self._client.ready()
+                except AioleadError as error:
+                    await before_next_try(self._client, error, Step.FOLLOW)
                     continue
                 """,
                 """
-                except (ConnectionLossError, SessionExpiredError):
+                except AioleadError:
                     return
                 """,
             ),
