@@ -34,12 +34,12 @@ MUTANTS = (
                 "_recipes/semaphore/permits.py",
                 """
                 if await contender.try_front():
-                    return question or self._ask(watches=self._turn is not None)
+                    return question or self._ask(watches=False)
                 self._withdraw()
                 """,
                 """
                 if await contender.try_front():
-                    return question or self._ask(watches=self._turn is not None)
+                    return question or self._ask(watches=False)
                 """,
             ),
         ),
