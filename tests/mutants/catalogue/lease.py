@@ -125,6 +125,7 @@ MUTANTS = (
                 ledger = self._ledger
                 if ledger._entries:
                     ledger._collected = max(ledger._collected, ledger._entries[-1][0])
+                    ledger._settle()
                 self.watches.fire(type_, event.path, zxid)
                 """,
             ),
