@@ -27,7 +27,7 @@ from ..paths import parse_connect_string
 from .client import Client
 from .clock import lease_clock
 from .config import follow_config as follow_ensemble
-from .core import Core
+from .core import MAX_SERIAL, Core
 from .discovery import Discovery
 from .guard import Guard
 from .hosts import HostList
@@ -120,8 +120,8 @@ def connect(
             not use the client. What it raises is logged, once.
         clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
             A watchdog calls it in a thread of its own.
-        rng: the randomness of host order and back-off, and of request numbers in a session that is
-            resumed.
+        rng: the randomness of host order and back-off, and of the numbers of requests and of
+            contenders in a session that is resumed.
         dial: opens a byte stream to an address and port: for tunnels and tests.
 
     Raises (at the call):
@@ -174,6 +174,8 @@ def connect(
     # what is still under way for it must not be taken for an answer to us. How far it got, its
     # credentials cannot say: they may be older than its last request.
     first_xid = 1 if resume is None else rng.randint(1, MAX_XID)
+    # The same is true of the numbers that make names of contenders unique.
+    first_serial = 1 if resume is None else rng.randint(1, MAX_SERIAL)
 
     def make_machine(core: Core) -> SessionMachine:
         return SessionMachine(
@@ -194,7 +196,7 @@ def connect(
             on_challenge=None if logins is None else logins.challenged,
         )
 
-    core = Core(make_machine, clock or lease_clock, sinks)
+    core = Core(make_machine, clock or lease_clock, sinks, first_serial)
     core.server_version = version
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
     servers = HostList(known, rng)

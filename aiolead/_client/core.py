@@ -36,6 +36,9 @@ logger = logging.getLogger("aiolead.client")
 KEPT = 1_000
 """How many of the objects that were shared last are kept, although nobody has them any more."""
 
+MAX_SERIAL = 1 << 62
+"""Where the serials of a client begin at most: names have 64 bits for them."""
+
 
 class Core:
     """The machine, its clock, and whoever listens to it.
@@ -44,6 +47,7 @@ class Core:
         make_machine: makes the session machine for this core.
         clock: seconds on the lease's clock.
         sinks: who is told what happens, beside the log.
+        first_serial: the first number that `serial` gives.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Core:
         make_machine: Callable[[Core], SessionMachine],
         clock: Callable[[], float],
         sinks: Sequence[EventSink] = (),
+        first_serial: int = 1,
     ) -> None:
         self.clock = clock
         self.tasks: TaskGroup | None = None
@@ -76,7 +81,7 @@ class Core:
         self._next_subscriber = 0
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
         self._shared_lately: deque[object] = deque(maxlen=KEPT)
-        self._serials = count(1)
+        self._serials = count(first_serial)
         self._holders_gone = anyio.Event()
         self._jobs: set[anyio.CancelScope] = set()
         self.spawned: int = 0

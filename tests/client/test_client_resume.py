@@ -45,6 +45,21 @@ async def test_requests_in_a_resumed_session_have_numbers_of_their_own() -> None
             used |= numbers
 
 
+async def test_contenders_in_a_resumed_session_have_numbers_of_their_own() -> None:
+    """With the session, they make names unique, and prove whose a znode is."""
+    async with FakeServer() as fake:
+        async with fake.connect() as first:
+            used = {first.serial()}
+            credentials = first.detach()
+        for seed in range(3):
+            async with fake.connect(resume=credentials, rng=random.Random(seed)) as client:
+                number = client.serial()
+                assert client.serial() == number + 1
+                client.detach()
+            assert min(abs(number - other) for other in used) > 1000
+            used.add(number)
+
+
 async def test_a_session_goes_on_over_another_client(server: ServerUnderTest) -> None:
     async with connect(server) as first:
         await first.create("/e", b"1", mode=CreateMode.EPHEMERAL)

@@ -20,10 +20,16 @@ async def grow(client: Client, top: str) -> None:
     """A tree of two levels, or as much of it as is not lost."""
     paths = [top, *(f"{top}/{i}" for i in range(WIDTH))]
     paths += [f"{top}/{i}/{j}" for i in range(WIDTH) for j in range(WIDTH)]
+    lost: list[aiolead.ConnectionLossError] = []
     for reply in [client.create(path) for path in paths]:
-        # Of an attempt before, or since the parent was lost with the link.
-        with suppress(NodeExistsError, NoNodeError):
+        try:
             await reply
+        except aiolead.ConnectionLossError as error:
+            lost.append(error)
+        except (NodeExistsError, NoNodeError):
+            pass  # of an attempt before, or since the parent was lost with the link
+    if lost:
+        raise lost[0]
 
 
 async def work(client: Client, top: str, world: simulation.World) -> None:
