@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, final
 import anyio
 
 from ..abc import CoordinationClient
-from ..errors import LeadershipLost, UsageError
+from ..errors import LeadershipLost, LossReason, UsageError
 from ..model import ACL, Participant
 from .arguments import OnSuspend, checked_count, checked_pause, checked_worker
 from .campaign import Campaign
@@ -103,7 +103,8 @@ class Election(QueuedRecipe[Term]):
 
         A worker that returns resigns. After a pause, in which nothing is held and others may lead,
         we go to the end of the line. A term that is lost cancels its worker, and we contend again
-        at once. What the worker raises otherwise ends this, bare.
+        at once; after a pause, if the servers refuse to confirm our znode (`LossReason.REFUSED`),
+        since they will again. What the worker raises otherwise ends this, bare.
 
         Args:
             worker: a coroutine function, called with each term.
@@ -119,16 +120,16 @@ class Election(QueuedRecipe[Term]):
         checked_worker(worker)
         pause = checked_pause(pause)
         while True:
-            token = 0
+            term: Term | None = None
             try:
                 async with self.leadership() as term:
-                    token = term.token
                     await worker(term)
-                await anyio.sleep(pause)
             except (LeadershipLost, BaseExceptionGroup) as error:
                 # A group, if tasks of the worker's own task group have called `term.check()`.
-                if not _is_loss_of(token, error):
+                if term is None or not _is_loss_of(term.token, error):
                     raise
+            if term is not None and term.loss in (None, LossReason.REFUSED):
+                await anyio.sleep(pause)
 
     def campaign(self) -> Campaign:
         """Contends in the background, and tells what becomes of it, as an async iterator.

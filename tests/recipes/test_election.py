@@ -24,6 +24,7 @@ from support.virtual import connect as connect_virtually
 from support.virtual import on_virtual_time, passes
 
 from aiolead import (
+    ACL,
     AcquireTimeout,
     AlreadyHeldError,
     ClientClosedError,
@@ -34,6 +35,7 @@ from aiolead import (
     Lock,
     LossReason,
     MixedLayoutError,
+    Permission,
     Term,
     UsageError,
 )
@@ -269,6 +271,34 @@ def test_a_lost_term_is_followed_by_another_without_a_pause(backend: Backend) ->
             with anyio.move_on_after(3.0):
                 await Election(a, PATH).run(work, pause=100.0)
             assert len(began) > 3
+
+    on_virtual_time(backend, play)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_term_that_the_servers_do_not_confirm_is_followed_by_a_pause(backend: Backend) -> None:
+    """They would refuse to confirm the next one at once, too."""
+    unreadable = [ACL(Permission.ALL & ~Permission.READ, "world", "anyone")]
+
+    async def play(server: EmbeddedServer) -> None:
+        began: list[float] = []
+        losses: list[LossReason | None] = []
+
+        async def work(term: Term) -> None:
+            began.append(anyio.current_time())
+            try:
+                await anyio.sleep_forever()
+            finally:
+                losses.append(term.loss)
+
+        async with connect_virtually(server) as a:
+            await a.ensure_path(PATH)  # else it would be unreadable, too
+            with anyio.move_on_after(10.5):
+                await Election(a, PATH, acl=unreadable).run(work)
+        assert set(losses[:-1]) == {LossReason.REFUSED}
+        apart = [later - earlier for earlier, later in itertools.pairwise(began)]
+        assert len(apart) >= 7
+        assert all(1.0 <= each < 1.1 for each in apart)
 
     on_virtual_time(backend, play)
 
