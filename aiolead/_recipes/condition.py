@@ -16,6 +16,7 @@ from ..errors import (
     NodeExistsError,
     NoNodeError,
     Outcome,
+    ReleaseError,
     TransactionError,
     UsageError,
 )
@@ -65,6 +66,8 @@ class ConditionHeld(Held):
 
         Raises:
             LockLost: the lock was lost before it began to wait.
+            ReleaseError: the servers refuse to delete our znode, so nobody else gets the lock, nor
+                do we: the whole block is cancelled.
             UsageError: it does not hold the lock, or another task entered.
 
         Cancellation: leaves without the lock, so the whole block is cancelled with it; if it was
@@ -78,31 +81,48 @@ class ConditionHeld(Held):
             raise UsageError(f"{self!r}: only the task that has entered it can wait")
         self.check()
         waiter = self._condition._waiter()
+        release: Departure | None = None
         try:
             await waiter.join()
             self.check()
-            self._let_go()
-            with anyio.move_on_after(limit) as scope:
-                await waiter.signalled()
-            await self._take_again()
+            with anyio.CancelScope() as refused:
+                release = self._let_go(refused)
+                with anyio.move_on_after(limit) as scope:
+                    await waiter.signalled()
+                await self._take_again()
+            if refused.cancelled_caught and release is not None and (error := release.error()):
+                raise error
         except BaseException:
             waiter.discard()
             if self._waits:
                 self._abandon()
             raise
+        finally:
+            if release is not None:
+                release.await_report(False)
         waiter.consume()
         return not scope.cancelled_caught
 
-    def _let_go(self) -> None:
-        """Releases the lock, by what is left of this step."""
-        self._waits = self._released = True
-        gone = self._candidate.discard()
-        self._hold.release()
-        if gone is not None:
-            gone.add_done_callback(lambda: self._released_it(gone))
+    def _let_go(self, refused: anyio.CancelScope) -> Departure | None:
+        """Releases the lock, by what is left of this step.
 
-    def _released_it(self, gone: Departure) -> None:
-        if isinstance(gone.error(), NoNodeError) and self._loss is None:
+        Args:
+            refused: cancelled if the servers refuse that.
+        """
+        self._waits = self._released = True
+        release = self._candidate.discard()
+        self._hold.release()
+        if release is not None:
+            release.await_report(True)
+            release.add_done_callback(lambda: self._released_it(release, refused))
+        return release
+
+    def _released_it(self, release: Departure, refused: anyio.CancelScope) -> None:
+        error = release.error()
+        if isinstance(error, ReleaseError):
+            # The lock would wait for our own znode.
+            refused.cancel()
+        elif isinstance(error, NoNodeError) and self._loss is None:
             # It had been lost before.
             self._loss = LossReason.DELETED
             self._on_lost()

@@ -240,6 +240,26 @@ def test_a_refused_release_is_raised(
     on_virtual_time(backend, play)
 
 
+@both_loops
+def test_a_wait_that_cannot_let_go_of_its_lock_raises_that(
+    backend: Backend, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody gets the lock then: not who would notify, nor who waits for itself to be gone."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as operator, connect(server) as client:
+            with pytest.raises(ReleaseError) as refused:
+                async with aiolead.Condition(client, PATH) as held:
+                    znodes = await ours(client)
+                    await refuse_deletes(operator, znodes)
+                    with anyio.fail_after(PATIENCE):
+                        await held.wait()
+            assert [refused.value.path] == znodes == await ours(client)
+            assert refusals(caplog) == []
+
+    on_virtual_time(backend, play)
+
+
 def _notes(error: BaseException) -> list[str]:
     return getattr(error, "__notes__", [])
 
