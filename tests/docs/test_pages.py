@@ -79,10 +79,20 @@ def test_programs_run(block: Block, embedded: str, chroot: str, tmp_path: Path) 
     Program(str(script), hosts=embedded + chroot).run()
 
 
-@pytest.mark.parametrize("block", _of_kind("tests"), ids=str)
+def _starts_a_real_server(block: Block) -> bool:
+    return "ZooKeeperServer" in block.source or "zookeeper_ensemble" in block.source
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(b, id=str(b), marks=[pytest.mark.real] if _starts_a_real_server(b) else [])
+        for b in _of_kind("tests")
+    ],
+)
 def test_tests_pass(block: Block, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    if "ZooKeeperServer" in block.source or "zookeeper_ensemble" in block.source:
-        request.getfixturevalue("zookeeper")  # skips, or fails, where there is none
+    if _starts_a_real_server(block):
+        request.getfixturevalue("zookeeper_installed")  # skips, or fails, where there is none
     (tmp_path / "test_page.py").write_text(block.source)
     # pytest-asyncio warns, whatever the tests, unless it is told this.
     ours = "mark.asyncio" in block.source
