@@ -101,11 +101,13 @@ class _Jobs(logging.Handler):
 
 
 class _Run:
-    def __init__(self, ensemble: BlockingEnsemble, seconds: float, seed: int) -> None:
+    def __init__(
+        self, ensemble: BlockingEnsemble, seconds: float, seed: int, report: Report
+    ) -> None:
         self._ensemble = ensemble
         self._seconds = seconds
         self._random = random.Random(seed)
-        self.report = Report()
+        self.report = report
         self._healed_at: float | None = None
         self._unserved: set[str] = set()
         self._all_served = anyio.Event()
@@ -254,19 +256,14 @@ def play(ensemble: BlockingEnsemble, *, seconds: float, seed: int, backend: str)
         seed: of the pauses.
         backend: `"asyncio"` or `"trio"`.
     """
-    handler: _Jobs | None = None
-
-    async def main() -> Report:
-        nonlocal handler
-        run = _Run(ensemble, seconds, seed)
-        handler = _Jobs(run.report)
-        logging.getLogger("aiolead").addHandler(handler)
-        logging.getLogger("aiolead").setLevel(logging.DEBUG)
-        await run.play()
-        return run.report
-
+    report = Report()
+    handler, logger = _Jobs(report), logging.getLogger("aiolead")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)  # it tells of connections that are lost, and why
     try:
-        return anyio.run(main, backend=backend)
+        anyio.run(_Run(ensemble, seconds, seed, report).play, backend=backend)
     finally:
-        if handler is not None:
-            logging.getLogger("aiolead").removeHandler(handler)
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    return report

@@ -301,12 +301,14 @@ MUTANTS = (
                 """
                 await waiter.join()
                 self.check()
-                self._let_go()
+                with anyio.CancelScope() as refused:
+                    release = self._let_go(refused)
                 """,
                 """
-                self._let_go()
-                await anyio.sleep(0.05)
-                await waiter.join()
+                with anyio.CancelScope() as refused:
+                    release = self._let_go(refused)
+                    await anyio.sleep(0.05)
+                    await waiter.join()
                 """,
             ),
         ),

@@ -215,7 +215,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/barrier.py",
-                "await catch_up(client, self._path)",
+                "await client.check(self._path)",
                 "await client.sync(self._path)",
             ),
         ),
