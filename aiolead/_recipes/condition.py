@@ -82,6 +82,7 @@ class ConditionHeld(Held):
         self.check()
         waiter = self._condition._waiter()
         release: Departure | None = None
+        in_time = True
         try:
             await waiter.join()
             self.check()
@@ -89,6 +90,7 @@ class ConditionHeld(Held):
                 release = self._let_go(refused)
                 with anyio.move_on_after(limit) as scope:
                     await waiter.signalled()
+                in_time = not scope.cancelled_caught
                 await self._take_again()
             if refused.cancelled_caught and release is not None and (error := release.error()):
                 raise error
@@ -101,7 +103,7 @@ class ConditionHeld(Held):
             if release is not None:
                 release.await_report(False)
         waiter.consume()
-        return not scope.cancelled_caught
+        return in_time
 
     def _let_go(self, refused: anyio.CancelScope) -> Departure | None:
         """Releases the lock, by what is left of this step.
