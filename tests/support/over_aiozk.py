@@ -20,6 +20,8 @@ REAL = frozenset({"zookeeper_installed", "real_server", "real_ensemble"})
 
 IN_MEMORY = "holds back, or counts, the bytes of a client in memory, which no adapted one is"
 
+SHARED = "its session is shared: a znode at a fixed path that no create of ours explains is aiozk's"
+
 DIFFERENT = {
     "test_counts": IN_MEMORY,
     "test_campaign::test_campaigns_of_one_election_object_contend_with_each_other": IN_MEMORY,
@@ -30,6 +32,7 @@ DIFFERENT = {
     "test_group::test_what_has_happened_without_a_link": IN_MEMORY,
     "test_leaders_n::test_a_departure_wakes_as_many_as_may_lead_at_most": IN_MEMORY,
     "test_observe::test_observers_are_not_disturbed_by_who_joins_and_leaves_behind": IN_MEMORY,
+    "test_persistent_node::test_a_create_that_is_applied_long_after_it_was_given_up": SHARED,
     "test_persistent_node::test_left_while_there_is_no_link": IN_MEMORY,
     "test_semaphore::test_alone_it_takes_one_round_trip": IN_MEMORY,
     "test_tree_cache::test_an_overflow_is_a_gap_like_any_other": IN_MEMORY,
