@@ -423,7 +423,7 @@ class Contender(Place):
         Others may have znodes in our session (see `docs/aiozk.md`), with names of the same form:
         but none that begins with our session and a number that its client gives once.
         """
-        return not self._line.is_claimed(name) and self._layout.is_of(
+        return not self._line.is_wanted(name) and self._layout.is_of(
             self._role, self._client.session_id, name
         )
 

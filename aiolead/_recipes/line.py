@@ -3,7 +3,8 @@
 A create whose answer was lost may have been applied. Its znode, if there is one, is found again by
 its name, which begins with what no other one's does. Names are claimed synchronously, as the answer
 to a create comes in; and one connection answers in order; so a znode of our session that is seen
-and unclaimed belongs to a create whose answer was lost.
+and unclaimed belongs to a create whose answer was lost. Its contender may be about to look for it:
+so only one that nobody expects either is an orphan.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from ..paths import basename, join, sequence_of
 from .catching_up import catch_up
 from .error_policy import until_done
 from .layout import Layout, Role
+
+SEQUENCE_DIGITS = 10
+"""What servers append to the name of a sequential znode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,9 @@ class Line:
     """The znodes of this client's contenders on a path."""
 
     def __init__(self) -> None:
-        self.joining = 0
-        """How many creates are on their way."""
+        self._expected: set[str] = set()
+        """How the names begin of creates that are wanted, and neither known to be done nor to have
+        failed: their znodes may be there."""
         self.was_contended = False
         """Whether the last listing of the line showed others before us: it may be so again."""
         self.are_readable = True
@@ -96,7 +101,15 @@ class Line:
     @property
     def is_empty(self) -> bool:
         """Whether nobody of ours is in the line, or on the way there."""
-        return not self._claimed and not self.joining
+        return not self._claimed and not self._expected
+
+    def expect(self, prefix: str) -> None:
+        """Takes note that a znode is created whose name begins so, until `settle`."""
+        self._expected.add(prefix)
+
+    def settle(self, prefix: str) -> None:
+        """It is claimed by now, or was not created, or is not wanted any more."""
+        self._expected.discard(prefix)
 
     def claim(self, name: str, sequence: int) -> None:
         """Takes note that a znode is wanted by somebody here, and of its number."""
@@ -111,12 +124,19 @@ class Line:
     def is_claimed(self, name: str) -> bool:
         return name in self._claimed
 
+    def is_wanted(self, name: str) -> bool:
+        """Whether it is claimed, or may be of a create whose answer is still to be found out."""
+        return name in self._claimed or name[:-SEQUENCE_DIGITS] in self._expected
+
     def ours_at(self, sequence: int) -> str | None:
         """The name of our contender with that number, if it is one of ours."""
         return self._at.get(sequence)
 
     async def find_lost(self, client: CoordinationClient, path: str, prefix: str) -> Node | None:
         """Finds, and claims, the znode of a create whose answer was lost.
+
+        One that is claimed already is none: another contender of ours, which would have had to wait
+        for it, has found that nobody wanted it, and deletes it.
 
         Args:
             client: whose session it was.
@@ -133,7 +153,7 @@ class Line:
             stat = await client.exists(found[0]) if found else None
         except NoNodeError:
             return None
-        if stat is None:
+        if stat is None or self.is_claimed(basename(found[0])):
             return None
         node = Node.of(Created(found[0], stat), stat.ephemeral_owner)
         self.claim(node.name, node.sequence)

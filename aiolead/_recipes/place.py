@@ -135,8 +135,8 @@ class Place:
         client, line = self._client, self._line
         session_id = client.session_id
         line.are_readable = line.are_readable and self._is_readable
-        line.joining += 1
         prefix = self._prefix = self._layout.prefix(self._role, session_id, client.serial())
+        line.expect(prefix)
         self._create_session = session_id
         create = self._creating = client.create(
             join(self._path, prefix),
@@ -162,7 +162,6 @@ class Place:
 
     def _created(self) -> None:
         """The answer to our create is there: in the client's task, before anything after it."""
-        self._line.joining -= 1
         create, self._creating = self._creating, None
         if create is None:
             return
@@ -170,7 +169,7 @@ class Place:
         if error is None:
             node = Node.of(create.result(), self._client.session_id)
             self._line.claim(node.name, node.sequence)
-            self._prefix = ""  # nothing is to be searched for any more
+            self._settle()
             self._node = node
             if self._discarded:
                 self._drop_node()
@@ -178,6 +177,13 @@ class Place:
             self._creating = create  # not settled yet
             if self._discarded:
                 self._owe_lost_create()
+        else:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Nothing is to be searched for any more, or others do."""
+        self._line.settle(self._prefix)
+        self._prefix = ""
 
     async def _resolve(self) -> None:
         """Finds out what became of a create whose answer was lost."""
@@ -187,10 +193,13 @@ class Place:
             node = await self._line.find_lost(self._client, self._path, self._prefix)
             if node is not None:
                 self._creating = None
+                self._settle()
                 self._node = node
                 return
             # It may still be on its way: whatever turns up later is not wanted any more.
             self._owe_lost_create(already_looked=True)
+        else:
+            self._settle()
         self._creating = None
 
     # --- our own znode -------------------------------------------------------------------------
@@ -325,6 +334,7 @@ class Place:
             already_looked=already_looked,
         )
         self._client.spawn(partial(in_background, join(self._path, self._prefix), job))
+        self._settle()
 
 
 def _lets_read(entry: ACL) -> bool:

@@ -90,11 +90,32 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "return not self._line.is_claimed(name) and self._layout.is_of(",
+                "return not self._line.is_wanted(name) and self._layout.is_of(",
                 "return self._layout.is_of(",
             ),
         ),
         tests=("tests/recipes/test_lock.py", *ASYNCIO),
+    ),
+    Mutant(
+        number="19g",
+        name="who-looks-for-its-znode-has-none",
+        wrong="A znode whose contender is about to look for it, since the answer to its create was "
+        "lost, is deleted as a ghost by another contender of the client; and taken all the same.",
+        seen_in="aiolead, until the simulation found it",
+        changes=(
+            Change(
+                "_recipes/contender.py",
+                "return not self._line.is_wanted(name) and self._layout.is_of(",
+                "return not self._line.is_claimed(name) and self._layout.is_of(",
+            ),
+            Change(
+                "_recipes/line.py",
+                "if stat is None or self.is_claimed(basename(found[0])):",
+                "if stat is None:",
+            ),
+        ),
+        tests=("tests/simulation/test_found.py",),
+        simulated=False,
     ),
     Mutant(
         number="20",
