@@ -104,9 +104,14 @@ MUTANTS = (
         seen_in="aiolead, until the simulation found it",
         changes=(
             Change(
-                "_recipes/contender.py",
-                "return not self._line.is_wanted(name) and self._layout.is_of(",
-                "return not self._line.is_claimed(name) and self._layout.is_of(",
+                "_recipes/place.py",
+                """
+                    self._creating = create  # not settled yet
+                """,
+                """
+                    self._creating = create  # not settled yet
+                    self._line.settle(self._prefix)
+                """,
             ),
             Change(
                 "_recipes/line.py",
