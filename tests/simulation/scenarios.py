@@ -294,7 +294,8 @@ class _OneTurn:
                         history.joined(line, who)
                         waits = True
                     is_new = state.phase is aiolead.Phase.LEADING and leading is None
-                    if is_new and term is not None and term.loss is None:
+                    # A state may be read late, by a process that was stopped: the clock decides.
+                    if is_new and term is not None and term.is_held:
                         waits = False
                         leading = term
                         told(history, line, who, term, stubborn=True)
