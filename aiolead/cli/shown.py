@@ -9,6 +9,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+from .._escaping import escaped
 from ..model import Stat
 
 __all__ = [
@@ -30,28 +31,6 @@ __all__ = [
 ]
 
 _UNSIGNED = (1 << 64) - 1
-
-
-def escaped(text: str, *, keep: str = "") -> str:
-    r"""Text with everything escaped that is not to be seen as it is.
-
-    Controls move the cursor, or make a terminal say things; characters that change the direction of
-    writing make names look like other names. They are shown as `\x1b`, `\u202e`.
-
-    Args:
-        text: whatever somebody has written somewhere.
-        keep: what is left as it is, such as newlines.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() or character in keep else _escape(character)
-        for character in text
-    )
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def text_of(data: bytes) -> str | None:

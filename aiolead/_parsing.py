@@ -1,0 +1,194 @@
+"""Parsing what other processes wrote: a znode, a server's answer, a file. One error for all of it.
+
+Every function takes data that nobody has checked, and returns a value within documented bounds or
+raises `MalformedError`: never `OverflowError`, `RecursionError`, `UnicodeError` or a plain
+`ValueError`. A caller turns it into its own documented error: `InvalidDataError` for a znode,
+`RemoteWireError` for the protocol. `int`, `float`, `bytes.decode` and `json.loads` are not called
+on such data anywhere else (tests/unit/test_parsers.py).
+
+All of it takes time proportional to the size of the data.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from email.utils import parsedate_to_datetime
+from typing import Any, NoReturn
+
+MAX_DEPTH = 64
+"""How deeply JSON may be nested. Far below Python's limit on recursion, so that whoever shows,
+compares or copies the value stays below it as well."""
+
+MAX_DIGITS = 300
+"""How many digits a whole number in JSON may have: each such number is finite as a `float`."""
+
+_SHOWN = 80
+"""How many characters of the data an error shows."""
+
+_INT64 = 1 << 63
+
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_HEXADECIMAL = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})", re.ASCII)
+_FRACTION = re.compile(r"[+-]?[0-9]{1,300}(?:\.[0-9]{0,300})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+
+
+class MalformedError(ValueError):
+    """Data are not what was expected. The message says what is wrong, on one short line."""
+
+
+def text(data: bytes) -> str:
+    """The text that some bytes are in UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"is no UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def whole(said: str | bytes, *, least: int = -_INT64, most: int = _INT64 - 1) -> int:
+    """A whole number in decimal digits, with or without a sign.
+
+    Args:
+        said: the digits; white space around them is skipped.
+        least: the least number that is allowed.
+        most: the greatest number that is allowed; neither needs more than 20 digits.
+    """
+    digits = _ascii(said)
+    if _DECIMAL.fullmatch(digits) is None:
+        raise MalformedError(f"must be a whole number, not {shown(said)}")
+    number = int(digits)
+    if not least <= number <= most:
+        raise MalformedError(f"must be from {least} to {most}, not {number}")
+    return number
+
+
+def hexadecimal(said: str | bytes) -> int:
+    """A number of 64 bits without a sign, in hexadecimal digits, with or without `0x`."""
+    match = _HEXADECIMAL.fullmatch(_ascii(said))
+    if match is None:
+        raise MalformedError(f"must be a hexadecimal number, not {shown(said)}")
+    return int(match[1], 16)
+
+
+def fraction(said: str) -> float:
+    """A finite number in decimal digits, with a point or an exponent perhaps."""
+    digits = _ascii(said)
+    number = float(digits) if _FRACTION.fullmatch(digits) else math.nan
+    if not math.isfinite(number):
+        raise MalformedError(f"must be a number, not {shown(said)}")
+    return number
+
+
+def real(value: object) -> float:
+    """A finite number that JSON has, as a `float`. A bool is none."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise MalformedError(f"must be a finite number, not {shown(value)}")
+
+
+def json_value(data: bytes) -> Any:
+    """A value in JSON: UTF-8, finite numbers, text without lone surrogates, `MAX_DEPTH` deep."""
+    try:
+        value = _DECODER.decode(text(data))
+    except MalformedError:
+        raise
+    except RecursionError:
+        raise MalformedError("is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise MalformedError(f"is no JSON: {error}") from None
+    check_json(value)
+    return value
+
+
+def json_object(data: bytes) -> dict[str, Any]:
+    """An object in JSON: see `json_value`."""
+    value = json_value(data)
+    if not isinstance(value, dict):
+        raise MalformedError(f"must be a JSON object, not {type(value).__name__}")
+    return value
+
+
+def check_json(value: object) -> None:
+    """Refuses what `json_value` would refuse of a value that is made of JSON's types.
+
+    Raises:
+        MalformedError: it is nested too deeply, or has text that UTF-8 cannot write.
+    """
+    level, depth = [value], 0
+    while level:
+        if depth > MAX_DEPTH:
+            raise MalformedError(f"is nested too deeply: at most {MAX_DEPTH} levels are allowed")
+        below: list[object] = []
+        for each in level:
+            if isinstance(each, str):
+                _check_unicode(each)
+            elif isinstance(each, dict):
+                below += each.keys()
+                below += each.values()
+            elif isinstance(each, (list, tuple)):
+                below += each
+        level, depth = below, depth + 1
+
+
+def http_date(said: str) -> float:
+    """A moment as HTTP has it, in seconds since 1970."""
+    try:
+        return parsedate_to_datetime(said).timestamp()
+    except (ValueError, TypeError, OverflowError, OSError):
+        raise MalformedError(f"must be a date, not {shown(said)}") from None
+
+
+def shown(value: object) -> str:
+    """The beginning of some data for an error's message: printable, on one line."""
+    if isinstance(value, (str, bytes, bytearray)):
+        rest = "..." if len(value) > _SHOWN else ""
+        return repr(value[:_SHOWN]) + rest
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 256:
+        return "a number of more than 77 digits"
+    if value is None or isinstance(value, (bool, int, float)):
+        return repr(value)
+    return f"a {type(value).__name__}"
+
+
+def _ascii(said: str | bytes) -> str:
+    """Text without the white space around it; bytes beyond ASCII become what matches nothing."""
+    return (said.decode("latin-1") if isinstance(said, bytes) else said).strip(" \t\r\n")
+
+
+def _check_unicode(said: str) -> None:
+    if not said.isascii():
+        try:
+            said.encode()
+        except UnicodeEncodeError:
+            raise MalformedError(f"has text that is no Unicode: {shown(said)}") from None
+
+
+# --- what the JSON decoder calls -------------------------------------------------------------
+
+
+def _json_int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise MalformedError(f"has a number of {len(digits)} digits: at most {MAX_DIGITS}")
+    return int(digits)
+
+
+def _json_float(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise MalformedError(f"has a number that is too great: {shown(digits)}")
+    return number
+
+
+def _json_constant(name: str) -> NoReturn:
+    raise MalformedError(f"has {name}, which is no JSON")
+
+
+_DECODER = json.JSONDecoder(
+    parse_int=_json_int, parse_float=_json_float, parse_constant=_json_constant
+)
