@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from ._escaping import escaped
+
 
 class Blame(enum.Enum):
     """Whose fault an error is."""
@@ -29,6 +31,9 @@ class Outcome(enum.Enum):
 class AioleadError(Exception):
     """The root of the tree.
 
+    `str(error)` is one printable line: it may quote names that other processes wrote, and ends up
+    in logs and on terminals. Attributes such as `path` have them as they are.
+
     Attributes:
         blame: whose fault it is.
         outcome: whether the write that failed may have been applied.
@@ -38,6 +43,9 @@ class AioleadError(Exception):
     blame: Blame = Blame.SERVER
     outcome: Outcome = Outcome.NOT_APPLIED
     session_over: bool = False
+
+    def __str__(self) -> str:
+        return escaped(super().__str__())
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default passes the finished message to `__init__`, which wants what it is made from.

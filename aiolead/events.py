@@ -12,22 +12,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ._escaping import escaped
+from ._logging import get_logger
+
 __all__ = ["Event", "EventName"]
 
 Field = str | int | float
 
 LOGGERS = {
-    "session": logging.getLogger("aiolead.client"),
-    "lease": logging.getLogger("aiolead.client"),
-    "connection": logging.getLogger("aiolead.connection"),
-    "contention": logging.getLogger("aiolead.recipes"),
-    "tenure": logging.getLogger("aiolead.recipes"),
-    "election": logging.getLogger("aiolead.recipes"),
+    "session": get_logger("aiolead.client"),
+    "lease": get_logger("aiolead.client"),
+    "connection": get_logger("aiolead.connection"),
+    "contention": get_logger("aiolead.recipes"),
+    "tenure": get_logger("aiolead.recipes"),
+    "election": get_logger("aiolead.recipes"),
 }
 """Where events are logged, by the first part of their names."""
 
 # Whether what a library logs is shown is for the program to say; until it does, nothing is.
-logging.getLogger("aiolead").addHandler(logging.NullHandler())
+get_logger("aiolead").addHandler(logging.NullHandler())
 
 
 class EventName(enum.StrEnum):
@@ -54,7 +57,11 @@ class EventName(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that has happened. `str` gives the line that is logged.
+    r"""Something that has happened. `str` gives the line that is logged.
+
+    Paths, identities and reasons were written by other processes. The attributes have them as they
+    are; `str` and `as_dict` escape control characters, line separators and changes of direction, as
+    `\x1b`, `\u2028`, `\u202e`.
 
     Attributes:
         name: what.
@@ -73,18 +80,20 @@ class Event:
     fields: Mapping[str, Field] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
-        return _LINES[self.name].format(
+        line = _LINES[self.name].format(
             self=self, session=f"session {_hex(self.session_id)}", **self.fields
         )
+        return escaped(line)
 
     def as_dict(self) -> dict[str, Field]:
-        """All of it, flat, but for the level: for structured logs."""
+        """All of it, flat, but for the level: for structured logs. Texts are escaped."""
         whole: dict[str, Field] = {"event": str(self.name)}
         if self.session_id:
             whole["session_id"] = _hex(self.session_id)
         if self.path:
-            whole["path"] = self.path
-        whole.update(self.fields)
+            whole["path"] = escaped(self.path)
+        for name, value in self.fields.items():
+            whole[name] = escaped(value) if isinstance(value, str) else value
         return whole
 
 
@@ -184,9 +193,7 @@ def _log(event: Event) -> None:
 
 
 def _complain(event: Event) -> None:
-    logging.getLogger("aiolead").exception(
-        "an event sink failed at %s; this is told once", event.name
-    )
+    get_logger("aiolead").exception("an event sink failed at %s; this is told once", event.name)
 
 
 class ViewHook:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 import anyio
 
+from .._logging import get_logger
 from .._wire.codes import OpCode
 from .._wire.config import CONFIG_PATH, parse_config, parse_server
 from .._wire.jute import Reader
@@ -29,7 +29,7 @@ from .rebalance import Server
 from .reply import PendingReply
 from .watch import ClientWatch
 
-logger = logging.getLogger("aiolead.connection")
+logger = get_logger("aiolead.connection")
 
 MAX_VERSION = (1 << 63) - 1
 

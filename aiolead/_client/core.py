@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
@@ -13,6 +12,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
+from .._logging import get_logger
 from .._session.depot import Call
 from .._session.machine import SessionMachine
 from .._wire.srvr import Version
@@ -31,7 +31,7 @@ from .telling import Telling
 
 T = TypeVar("T")
 
-logger = logging.getLogger("aiolead.client")
+logger = get_logger("aiolead.client")
 
 KEPT = 1_000
 """How many of the objects that were shared last are kept, although nobody has them any more."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 import anyio
 
+from .._logging import get_logger
 from ..errors import ConfigurationError, InvalidConnectStringError
 from ..paths import format_host, parse_connect_string
 from .rebalance import Server
 from .sources import PATIENCE, Answer, Hosts
 
-logger = logging.getLogger("aiolead.connection")
+logger = get_logger("aiolead.connection")
 
 LEAST_PAUSE = 1.0
 """The least time between two questions, in seconds, however many attempts to connect fail."""

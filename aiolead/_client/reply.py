@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator
 from typing import Any, TypeVar, cast
 
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
+from .._logging import get_logger
 from .._session.depot import Call
 from .._tasks import Wakeup
 from ..errors import AioleadError, ClientClosedError
 
 T = TypeVar("T")
 
-_logger = logging.getLogger("aiolead.client")
+_logger = get_logger("aiolead.client")
 
 
 class _Unseen:

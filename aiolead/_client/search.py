@@ -6,17 +6,17 @@ answer it unless told otherwise; it takes a connection of its own.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterator
 
 import anyio
 from anyio.abc import ByteStream
 
+from .._logging import get_logger
 from ..errors import TransportError
 from .hosts import HostList
 from .rebalance import Server
 
-logger = logging.getLogger("aiolead.connection")
+logger = get_logger("aiolead.connection")
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 60.0

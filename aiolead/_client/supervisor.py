@@ -4,7 +4,6 @@ one that keeps time.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
@@ -12,6 +11,7 @@ from math import inf
 import anyio
 from anyio.abc import ByteStream
 
+from .._logging import get_logger
 from .._session.backoff import Backoff
 from .._session.states import SERVED
 from ..errors import AioleadError, AuthFailedError
@@ -26,7 +26,7 @@ from .rebalance import Server
 from .sasl import Login, Logins
 from .search import find_full_server, says
 
-logger = logging.getLogger("aiolead.connection")
+logger = get_logger("aiolead.connection")
 
 LONGEST_SLEEP = 1.0
 """How long the timekeeper sleeps at a time while anything is held, in seconds.

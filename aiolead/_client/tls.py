@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import ssl
 from dataclasses import dataclass, field
@@ -12,11 +11,12 @@ from typing import final
 import anyio
 import anyio.to_thread
 
+from .._logging import get_logger
 from ..errors import ConfigurationError
 
 __all__ = ["TLS"]
 
-logger = logging.getLogger("aiolead.connection")
+logger = get_logger("aiolead.connection")
 
 FilePath = str | os.PathLike[str]
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn, final
 
+from .._escaping import escaped
 from ..errors import ConfigurationError, LossReason
 
 EXIT_CODE = 70
@@ -150,7 +151,7 @@ def within(seconds: float, job: Callable[[], object]) -> str | None:
 
 def _report(line: str) -> None:
     """Writes a line and all stacks to standard error. May never return, if nobody reads that."""
-    text = f"aiolead: {line}; this process ends with exit code {EXIT_CODE}\n".encode()
+    text = f"aiolead: {escaped(line)}; this process ends with exit code {EXIT_CODE}\n".encode()
     # `sys.stderr` may be locked, by the very thread that is stuck.
     with os.fdopen(os.dup(2), "wb", buffering=0) as stderr:
         stderr.write(text)

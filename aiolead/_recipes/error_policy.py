@@ -40,11 +40,11 @@ its own means that it begins with another one.
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Awaitable, Callable
 
 import anyio
 
+from .._logging import get_logger
 from ..abc import CoordinationClient
 from ..errors import (
     AioleadError,
@@ -63,7 +63,7 @@ from ..errors import (
     TransactionError,
 )
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class Step(enum.Enum):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import aiolead
 
+from .._logging import get_logger
 from ..errors import LossReason, TenureLost
 from ._answer import Flag
 from ._fence import Fence
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=aiolead.Tenure)
 
 OnLost = Callable[[TenureLost], object]
 
-logger = logging.getLogger("aiolead.blocking")
+logger = get_logger("aiolead.blocking")
 
 
 class Tenure(Generic[T]):

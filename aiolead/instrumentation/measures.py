@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from .._escaping import escaped
 from ..events import Event, EventName
 
 __all__ = ["MEASURES", "Kind", "Measure", "Measures", "PathLabel"]
@@ -160,4 +161,4 @@ class Measures:
 
 
 def _path(event: Event) -> str:
-    return event.path
+    return escaped(event.path)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from .._logging import get_logger
 from ._link import Gate, Link, Transport
 from ._server.acl import Identity
 from ._server.connection import Connection
@@ -16,7 +16,7 @@ from ._server.core import Core
 from ._sockets import Listener
 from ._tls import HANDSHAKE_TIMEOUT, TLSTransport
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = get_logger(__name__)
 
 ACCEPT_PAUSE = 0.1
 """Seconds to wait when no connection can be accepted, for want of descriptors."""

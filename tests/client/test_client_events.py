@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +13,8 @@ from support.recipes import PATIENCE, SESSION, eventually
 from support.told import Told
 
 import aiolead
-from aiolead import CreateMode, Election, EventName, Lock, Queue
-from aiolead.errors import ConfigurationError, LossReason, NoAuthError
+from aiolead import CreateMode, Election, EventName, Lock, Queue, ServiceRegistry
+from aiolead.errors import ConfigurationError, LossReason, NoAuthError, NoNodeError
 from aiolead.testing import EmbeddedServer
 
 RECIPES = ("contention.", "tenure.", "election.")
@@ -318,3 +319,37 @@ class _Asynchronous:
 def test_nor_is_what_would_have_to_be_awaited(sink: Any) -> None:
     with pytest.raises(ConfigurationError, match="on_event"):
         aiolead.connect("zk", on_event=sink)
+
+
+# --- what other processes have written -----------------------------------------------------------
+
+
+async def test_hostile_names_are_one_printable_line_each(
+    told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, mallory = "/locks/\u202e\u2028x", "\x1b[2J\r\nall is well\u2029"
+    with caplog.at_level(logging.DEBUG, logger="aiolead"):
+        async with EmbeddedServer() as server, connect(server, told) as client:
+            async with Lock(client, path, identity=mallory) as held:
+                assert held.path.startswith(path)
+            with pytest.raises(NoNodeError) as missing:
+                await client.get(f"{path}/none")
+            # A service that anybody may write, with what is no instance of it.
+            await client.ensure_path("/services/web")
+            await client.create("/services/web/\u2066y", b"\x1b")
+            client.delete(f"{path}/neither")  # fails, and nobody ever asks
+            assert await ServiceRegistry(client, "/services").instances("web") == []
+            await client.sync("/")
+            gc.collect()
+    lines = [record.getMessage() for record in caplog.records if record.name[:7] == "aiolead"]
+    assert all(line.isprintable() for line in lines)
+    assert any(
+        r"\u202e\u2028x" in line and r"\x1b[2J\r\nall is well\u2029" in line for line in lines
+    )
+    assert any("is no instance of a service" in line for line in lines)
+    assert any("never awaited" in line for line in lines)
+    # What programs read has it as it is.
+    (begun,) = told.of(EventName.TENURE_BEGUN)
+    assert (begun.path, begun.fields["identity"]) == (path, mallory)
+    assert missing.value.path == f"{path}/none"
+    assert str(missing.value).isprintable()

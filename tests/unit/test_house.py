@@ -12,6 +12,8 @@ import aiolead
 ROOT = Path(aiolead.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 MOST_LINES = 600
+GETS_LOGGERS = (ROOT / "_logging.py",)
+ATTACHES_HANDLERS = (ROOT / "testing" / "simulation" / "run.py",)  # and logs nothing
 OUTLIVE_SCOPES = (ROOT / "_client" / "core.py", ROOT / "blocking" / "_deputy.py")
 
 
@@ -44,3 +46,28 @@ def test_no_shield_is_without_a_bound(file: Path) -> None:
 )
 def test_the_rule_about_shields_bites(code: str, is_bad: bool) -> None:
     assert bool(_SHIELD.search(code)) == is_bad
+
+
+_LOGGER = re.compile(r"\bgetLogger\b|\bLoggerAdapter\b|\blogging\.Logger\(|\blogging\.root\b")
+_LOG_CALL = re.compile(r"\blogging\.(?:debug|info|warning|error|exception|critical|log)\(")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_loggers_are_those_that_escape(file: Path) -> None:
+    text = file.read_text("utf-8")
+    assert not _LOG_CALL.search(text), "use a logger of aiolead._logging.get_logger"
+    if file not in (*GETS_LOGGERS, *ATTACHES_HANDLERS):
+        assert not _LOGGER.search(text), "use aiolead._logging.get_logger"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'logger = logging.getLogger("aiolead")',
+        "from logging import getLogger",
+        "logging.LoggerAdapter(logger)",
+        'logging.warning("%s", path)',
+    ],
+)
+def test_the_rule_about_loggers_bites(code: str) -> None:
+    assert _LOGGER.search(code) or _LOG_CALL.search(code)

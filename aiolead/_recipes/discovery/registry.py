@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
@@ -11,6 +10,7 @@ from typing import final
 import anyio
 import anyio.lowlevel
 
+from ..._logging import get_logger
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError, NoNodeError
 from ...model import ACL, Stat
@@ -20,7 +20,7 @@ from ..membership.entries import AT_ONCE, Entries
 from ..membership.node import KeptNode
 from .instance import ServiceInstance, ServiceType
 
-logger = logging.getLogger("aiolead.discovery")
+logger = get_logger("aiolead.discovery")
 
 
 @final

@@ -16,11 +16,11 @@ Everything but `look` and `wait` is synchronous.
 from __future__ import annotations
 
 import heapq
-import logging
 from collections.abc import Callable, Sequence
 
 import anyio
 
+from ..._logging import get_logger
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import (
     AioleadError,
@@ -34,7 +34,7 @@ from ...paths import join
 from ..arguments import OnInvalid
 from .naming import Key, Naming
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 PATH_TRIES = 10
 """How often a path is created anew for one look: servers reap empty containers (CURATOR-724)."""

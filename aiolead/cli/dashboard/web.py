@@ -18,9 +18,11 @@ import anyio
 import h11
 from anyio.abc import SocketAttribute, SocketStream
 
+from ..._logging import get_logger
+
 __all__ = ["Answer", "Push", "Request", "Send", "Web"]
 
-logger: logging.Logger = logging.getLogger("aiolead.dashboard")
+logger: logging.Logger = get_logger("aiolead.dashboard")
 
 PATIENCE = 10.0
 """How long a client has to ask, and to take each piece of an answer, in seconds."""

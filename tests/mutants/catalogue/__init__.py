@@ -13,6 +13,7 @@ from . import (
     queues,
     recipes,
     resources,
+    secrets,
     session,
     shared,
     simulator,
@@ -39,6 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *queues.MUTANTS,
     *membership.MUTANTS,
     *threads.MUTANTS,
+    *secrets.MUTANTS,
 )
 
 ABSENT: tuple[Absent, ...] = (
