@@ -23,6 +23,7 @@ from .demo import demo
 from .doctor import doctor
 from .elect import elect
 from .ensemble import ensemble
+from .environment import variable
 from .lock import lock
 from .observe import observe
 from .options import BASIC_OPTIONS, COMMON_OPTIONS
@@ -145,6 +146,6 @@ def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:
 def _reporter(arguments: Sequence[str]) -> Reporter:
     """For what goes wrong, also before the command line is understood."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    wanted = os.environ.get("AIOLEAD_DEBUG", "").lower()
+    wanted = os.environ.get(variable("AIOLEAD_DEBUG"), "").lower()
     debug = "--debug" in ours or wanted in ("1", "true", "yes", "on")
     return Reporter(as_json="--json" in ours, debug=debug)

@@ -94,10 +94,15 @@ class Child:
     """A command that a keeper holds ready, and runs once at most. A context manager.
 
     The keeper is a process that is started here, so that the child itself starts without delay.
+
+    Args:
+        command: the command and its arguments.
+        environ: what it inherits. The keeper has no other environment, either.
     """
 
-    def __init__(self, command: tuple[str, ...]) -> None:
+    def __init__(self, command: tuple[str, ...], environ: Mapping[str, str]) -> None:
         self._command = command
+        self._environ = environ
         self._pid = 0
         self._kill_by = 0.0
         self._unread = b""
@@ -112,6 +117,7 @@ class Child:
             # From the main thread, in a process group that no terminal sends its signals to.
             self._keeper = subprocess.Popen(  # noqa: S603 - the arguments are not for a shell
                 [*script, str(theirs.fileno()), *self._command],
+                env=self._environ,
                 pass_fds=[theirs.fileno()],
                 process_group=0,
             )
@@ -159,7 +165,7 @@ class Child:
 
         Args:
             tenancy: under what it runs; the keeper is told how long that lasts.
-            env: set over our own environment.
+            env: set over what it inherits.
             patience: how it is stopped.
             renew_every: how often the keeper is told, in seconds.
             warn: called with what went wrong on the way.

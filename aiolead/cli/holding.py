@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from signal import SIGHUP, SIGINT, SIGTERM
@@ -13,6 +14,7 @@ from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLos
 from ..paths import validate
 from . import exits, shown
 from .child import Child, CommandError, Ended, Patience, find_command
+from .environment import without_credentials
 from .keeper import clock
 from .options import Common
 from .signals import Signals
@@ -37,6 +39,7 @@ class Job:
         hold: makes what waits for our turn and holds it.
         command: the command and its arguments.
         shell: whether it is one argument, for a shell.
+        pass_credentials: whether it finds our credentials in its environment.
         grace: how long after SIGTERM the command is killed if what was held is lost, in seconds.
         forever: whether to contend again after that, and after the command has ended.
         not_acquired: what to exit with when it cannot be had in time.
@@ -49,6 +52,7 @@ class Job:
     hold: Callable[[Client], TenureContext[Term] | TenureContext[Held] | TenureContext[WriteHeld]]
     command: tuple[str, ...]
     shell: bool = False
+    pass_credentials: bool = False
     grace: float | None = None
     forever: bool = False
     not_acquired: int = exits.NOT_ACQUIRED
@@ -96,6 +100,9 @@ class Holding:
         self._signals = signals
         self._reporter = common.reporter
         self._scope = anyio.CancelScope()  # ended by a signal, unless the command runs
+        self._environ = (
+            dict(os.environ) if job.pass_credentials else without_credentials(os.environ)
+        )
         self._wind_down: float | None = None
         if job.grace is not None:
             self._wind_down = min(job.grace + DYING, common.wanted_session_timeout / 4)
@@ -145,7 +152,7 @@ class Holding:
     async def _one_tenure(self, client: Client) -> None:
         """Waits for our turn and runs the command; sets the exit code, if it came to that."""
         job = self._job
-        with Child(job.command) as child:
+        with Child(job.command, self._environ) as child:
             self._reporter.state(f"waits for {job.noun} {job.path}", event="waiting", path=job.path)
             try:
                 async with job.hold(client) as held:

@@ -26,6 +26,7 @@ def lock(
     exclusive: Annotated[Flag, Parameter(alias=("-x", "-e"))] = False,
     slots: int | None = None,
     shell: Annotated[Flag, Parameter(alias="-c")] = False,
+    pass_credentials: Flag = False,
     id: str | None = None,  # noqa: A002 - the name of the option
     grace: Seconds | None = None,
     lost_exit_code: int = exits.LOST,
@@ -38,7 +39,9 @@ def lock(
     anybody else have the lock.
 
     The command finds in its environment: AIOLEAD_PATH, AIOLEAD_NODE, AIOLEAD_ID, AIOLEAD_TOKEN (the
-    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT.
+    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT. It does not find the variables that hold
+    credentials (AIOLEAD_AUTH, AIOLEAD_SASL, AIOLEAD_TLS_KEY_PASSWORD, AIOLEAD_DASHBOARD_TOKEN),
+    but for --pass-credentials.
 
     Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 lock lost,
     75 not had in time, 77 not allowed, 126 and 127 if there is no such command.
@@ -53,6 +56,7 @@ def lock(
         exclusive: Have a read/write lock alone, as opposed to those with --shared.
         slots: How many may hold it at once: one of so many permits of a semaphore.
         shell: The command is one argument, for /bin/sh.
+        pass_credentials: The command finds the credentials in its environment, as we have them.
         id: What others see as the holder. Default: host name and process id.
         grace: How long the command has after SIGTERM when the lock is lost, in seconds: a quarter
             of the session timeout at most. Default: a tenth.
@@ -85,6 +89,7 @@ def lock(
         hold=hold,
         command=command,
         shell=shell,
+        pass_credentials=pass_credentials,
         grace=grace,
         not_acquired=conflict_exit_code,
         lost=lost_exit_code,

@@ -18,6 +18,7 @@ from .. import SASL, TLS
 from ..errors import ConfigurationError
 from ..model import Auth
 from . import exits
+from .environment import variable
 from .output import Reporter, show_log
 from .signals import Signals, until_signal
 
@@ -61,15 +62,17 @@ class Basics:
     verbose: Annotated[Flag, Parameter(alias="-v", group=_RUNNING)] = False
     """Show the log of the library."""
 
-    debug: Annotated[Flag, Parameter(env_var="AIOLEAD_DEBUG", group=_RUNNING)] = False
+    debug: Annotated[Flag, Parameter(env_var=variable("AIOLEAD_DEBUG"), group=_RUNNING)] = False
     """Show where errors come from."""
 
     backend: Annotated[
-        Literal["asyncio", "trio"], Parameter(env_var="AIOLEAD_BACKEND", group=_RUNNING)
+        Literal["asyncio", "trio"], Parameter(env_var=variable("AIOLEAD_BACKEND"), group=_RUNNING)
     ] = "asyncio"
     """The event loop."""
 
-    config: Annotated[Path | None, Parameter(env_var="AIOLEAD_CONFIG", group=_RUNNING)] = None
+    config: Annotated[
+        Path | None, Parameter(env_var=variable("AIOLEAD_CONFIG"), group=_RUNNING)
+    ] = None
     """The configuration file, in TOML. Default: ~/.config/aiolead/config.toml, else
     /etc/aiolead/config.toml, if there is one."""
 
@@ -93,39 +96,45 @@ class Basics:
 class Common(Basics):
     """Where to connect, how to run, and how much to say."""
 
-    hosts: Annotated[str | None, Parameter(env_var="AIOLEAD_HOSTS")] = None
+    hosts: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_HOSTS"))] = None
     """The servers: host[:port][,host[:port]...][/chroot]."""
 
-    session_timeout: Annotated[Seconds | None, Parameter(env_var="AIOLEAD_SESSION_TIMEOUT")] = None
+    session_timeout: Annotated[
+        Seconds | None, Parameter(env_var=variable("AIOLEAD_SESSION_TIMEOUT"))
+    ] = None
     """How long the servers wait for one that they do not hear from, in seconds. Default: 10."""
 
-    connect_timeout: Annotated[Seconds | None, Parameter(env_var="AIOLEAD_CONNECT_TIMEOUT")] = None
+    connect_timeout: Annotated[
+        Seconds | None, Parameter(env_var=variable("AIOLEAD_CONNECT_TIMEOUT"))
+    ] = None
     """How long to try to reach a server at first, in seconds. Default: the session timeout."""
 
-    auth: Annotated[str | None, Parameter(env_var="AIOLEAD_AUTH")] = None
+    auth: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_AUTH"))] = None
     """Credentials, such as digest:USER:PASSWORD. Everybody on this machine can read a command line:
     better use the environment variable."""
 
-    sasl: Annotated[str | None, Parameter(env_var="AIOLEAD_SASL")] = None
+    sasl: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_SASL"))] = None
     """A login by SASL: digest-md5:USER:PASSWORD (as --auth, better in the environment), gssapi."""
 
-    tls: Annotated[Flag, Parameter(env_var="AIOLEAD_TLS")] = False
+    tls: Annotated[Flag, Parameter(env_var=variable("AIOLEAD_TLS"))] = False
     """Use TLS, and trust the authorities that this machine trusts. The others below imply it."""
 
-    tls_ca: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_CA")] = None
+    tls_ca: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_TLS_CA"))] = None
     """Trust the authorities in this PEM file."""
 
-    tls_cert: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_CERT")] = None
+    tls_cert: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_TLS_CERT"))] = None
     """The PEM file with our certificate."""
 
-    tls_key: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_KEY")] = None
+    tls_key: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_TLS_KEY"))] = None
     """The PEM file with its private key; if that is encrypted, the password is in the environment
     variable AIOLEAD_TLS_KEY_PASSWORD."""
 
-    tls_hostname: Annotated[str | None, Parameter(env_var="AIOLEAD_TLS_HOSTNAME")] = None
+    tls_hostname: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_TLS_HOSTNAME"))] = None
     """The name in the servers' certificates, where it is not the one in --hosts."""
 
-    server_version: Annotated[str | None, Parameter(env_var="AIOLEAD_SERVER_VERSION")] = None
+    server_version: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_SERVER_VERSION"))] = (
+        None
+    )
     """The version of ZooKeeper that all servers have at least, if they do not tell it."""
 
     @property
@@ -205,11 +214,12 @@ class Common(Basics):
         given = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_hostname)
         if not self.tls and all(value is None for value in given):
             return None
+        password = os.environ.get(variable("AIOLEAD_TLS_KEY_PASSWORD"))
         return TLS(
             ca=self.tls_ca,
             cert=self.tls_cert,
             key=self.tls_key,
-            password=os.environ.get("AIOLEAD_TLS_KEY_PASSWORD") if self.tls_cert else None,
+            password=password if self.tls_cert else None,
             server_hostname=self.tls_hostname,
         )
 

@@ -17,6 +17,7 @@ def run(
     id: str | None = None,  # noqa: A002 - the name of the option
     forever: Flag = False,
     shell: Flag = False,
+    pass_credentials: Flag = False,
     grace: Seconds | None = None,
     lost_exit_code: int = exits.LOST,
     common: Common = COMMON,
@@ -28,7 +29,9 @@ def run(
     group SIGKILL before the servers can let anybody else lead.
 
     The command finds in its environment: AIOLEAD_PATH, AIOLEAD_NODE, AIOLEAD_ID, AIOLEAD_TOKEN (the
-    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT.
+    fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT. It does not find the variables that hold
+    credentials (AIOLEAD_AUTH, AIOLEAD_SASL, AIOLEAD_TLS_KEY_PASSWORD, AIOLEAD_DASHBOARD_TOKEN),
+    but for --pass-credentials.
 
     Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 leadership
     lost, 77 not allowed, 126 and 127 if there is no such command.
@@ -39,6 +42,7 @@ def run(
         id: What others see as the leader. Default: host name and process id.
         forever: Contend again when leadership was lost, or the command has ended.
         shell: The command is one argument, for /bin/sh.
+        pass_credentials: The command finds the credentials in its environment, as we have them.
         grace: How long the command has after SIGTERM when leadership is lost, in seconds: a quarter
             of the session timeout at most. Default: a tenth.
         lost_exit_code: What to exit with when leadership was lost while the command ran.
@@ -51,6 +55,7 @@ def run(
         hold=lambda client: Election(client, path, identity=id).leadership(),
         command=command,
         shell=shell,
+        pass_credentials=pass_credentials,
         grace=grace,
         forever=forever,
         lost=lost_exit_code,

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from ..errors import ConfigurationError
 from . import exits
+from .environment import variable
 from .options import BASICS, Basics
 from .output import Reporter, write_json, write_line
 from .signals import Signals, until_signal
@@ -110,7 +111,7 @@ def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSLContext
             _read(path, option)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     # Left alone, OpenSSL would ask for the password on the terminal.
-    password = os.environ.get("AIOLEAD_TLS_KEY_PASSWORD", "")
+    password = os.environ.get(variable("AIOLEAD_TLS_KEY_PASSWORD"), "")
     try:
         context.load_cert_chain(cert, key, lambda: password)
     except ssl.SSLError as error:

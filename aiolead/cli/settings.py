@@ -24,11 +24,10 @@ from cyclopts.argument import ArgumentCollection
 from cyclopts.config import Dict
 
 from ..errors import ConfigurationError
+from .environment import SECRET_OPTIONS
 from .output import Reporter
 
 __all__ = ["ConfigurationFile", "default_files"]
-
-_SECRET = ("auth", "sasl", "token")
 
 
 def default_files() -> tuple[Path, ...]:
@@ -81,10 +80,10 @@ class ConfigurationFile:
         _check(path, own, options, f"[{commands[-1]}] ")
         meant = options if "hosts" in options else options & self._basic
         merged = {name: value for name, value in common.items() if name in meant} | own
-        if any(name in merged for name in _SECRET) and path.stat().st_mode & stat.S_IROTH:
+        if not SECRET_OPTIONS.isdisjoint(merged) and (readers := _other_readers(path)):
             as_json, _, _ = arguments.match("--json")
             Reporter(as_json=as_json.has_tokens).error(
-                f"{path} has credentials in it, and everybody can read it: chmod o-r"
+                f"{path} has credentials in it, and {readers}"
             )
         Dict(data=merged, source=str(path), use_commands_as_keys=False)(app, commands, arguments)
 
@@ -95,6 +94,16 @@ def _chosen(arguments: ArgumentCollection) -> Path | None:
     if argument.tokens:
         return Path(argument.tokens[-1].value)
     return next((path for path in default_files() if path.is_file()), None)
+
+
+def _other_readers(path: Path) -> str:
+    """Who but its owner may read a file, and what to do about that; empty if nobody may."""
+    mode = path.stat().st_mode
+    if mode & stat.S_IROTH:
+        return "everybody can read it: chmod go-r"
+    if mode & stat.S_IRGRP:
+        return "its group can read it: chmod g-r"
+    return ""
 
 
 def _read(path: Path) -> dict[str, Any]:

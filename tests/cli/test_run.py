@@ -110,6 +110,33 @@ def test_the_environment_tells_the_command_what_it_holds(somewhere: str) -> None
     assert env["AIOLEAD_SESSION"].startswith("0x")
 
 
+CREDENTIALS = {
+    "AIOLEAD_AUTH": "digest:ann:open-sesame-1",
+    "AIOLEAD_DASHBOARD_TOKEN": "open-sesame-2-open-sesame",
+    "AIOLEAD_TLS_KEY_PASSWORD": "open-sesame-3",
+}
+
+
+@pytest.mark.parametrize("how", [("run",), ("lock", "-n")], ids=["run", "lock"])
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_the_command_finds_no_credentials_unless_asked(
+    somewhere: str, how: tuple[str, ...], is_asked: bool
+) -> None:
+    script = "env; cat /proc/$PPID/environ | tr '\\0' '\\n'"  # and those of who looks after it
+    with Command(
+        *(*how, *["--pass-credentials"] * is_asked, "-q", "/app", "--", "sh", "-c", script),
+        hosts=somewhere,
+        env={**CREDENTIALS, "AIOLEAD_BACKEND": "trio"},
+    ) as command:
+        assert command.finish() == 0
+        lines = command.out.rest()
+    assert lines.count("AIOLEAD_BACKEND=trio") == 2
+    for name, value in CREDENTIALS.items():
+        assert lines.count(f"{name}={value}") == 2 * is_asked
+    assert any("open-sesame" in line for line in lines) == is_asked
+    assert any(line.startswith("AIOLEAD_TOKEN=") for line in lines)  # that of the hold
+
+
 def test_a_run_in_a_run(somewhere: str) -> None:
     """Each tells its command what that one holds; exit codes come through."""
     inner = [sys.executable, "-m", "aiolead", "run", "-q", "/inner", "--", "sh", "-c"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from cyclopts import App
 from support.cli import Run
 
 from aiolead.cli import settings
+from aiolead.cli.app import app
+from aiolead.cli.environment import PLAIN, SECRET, variable, without_credentials
 from aiolead.cli.options import COMMON_OPTIONS
 
 
@@ -80,14 +84,90 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
         assert f"--config: cannot read {path}: " in err[0]
 
 
-def test_credentials_that_everybody_can_read(configured: Run, file: Path, somewhere: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        (0o644, "everybody can read it: chmod go-r"),
+        (0o604, "everybody can read it: chmod go-r"),
+        (0o640, "its group can read it: chmod g-r"),
+        (0o660, "its group can read it: chmod g-r"),
+        (0o622, ""),
+        (0o600, ""),
+    ],
+)
+def test_credentials_that_others_can_read(
+    configured: Run, file: Path, somewhere: str, mode: int, why: str
+) -> None:
     file.write_text('auth = "digest:ann:open sesame"')
-    file.chmod(0o644)
+    file.chmod(mode)
     code, _, err = configured("create", "/a", "-p", hosts=somewhere)
-    assert (code, len(err)) == (0, 1)
-    assert "everybody can read it" in err[0]
-    file.chmod(0o600)
-    assert configured("ls", "/a", hosts=somewhere) == (0, [], [])
+    assert code == 0
+    assert err == ([f"aiolead: {file} has credentials in it, and {why}"] if why else [])
+
+
+@pytest.mark.parametrize(
+    ("content", "warns"),
+    [
+        ('sasl = "nonsense"', True),
+        ('[dashboard]\ntoken = "short"', True),
+        ('tls_key = "/some/where"', False),
+        ("session_timeout = 5", False),
+    ],
+)
+def test_which_options_are_credentials(
+    configured: Run, file: Path, content: str, warns: bool
+) -> None:
+    file.write_text(content)
+    file.chmod(0o640)
+    _, _, err = configured("dashboard", "--listen", "nonsense", hosts="127.0.0.1:1")
+    assert any("has credentials in it" in line for line in err) == warns
+
+
+def _variables(of: App) -> dict[str, set[str]]:
+    """Every variable that an option of any command is read from, and the names of the option."""
+    found: dict[str, set[str]] = {}
+    for name in of:
+        if name.startswith("-"):
+            continue
+        for argument in of[name].assemble_argument_collection():
+            for each in argument.parameter.env_var or ():
+                found.setdefault(each, set()).update(argument.names)
+    return found
+
+
+def test_every_variable_is_said_to_be_secret_or_not() -> None:
+    variables = _variables(app)
+    assert len(variables) > 10
+    read_alone = {"AIOLEAD_TLS_KEY_PASSWORD"}  # by no option
+    assert variables.keys() | read_alone == SECRET.keys() | PLAIN
+    assert not SECRET.keys() & PLAIN
+    for name, option in SECRET.items():
+        assert option is None or f"--{option}" in variables[name]
+    # What sounds like a secret is one; a file with a key is named by its path.
+    sounds = re.compile("AUTH|SASL|TOKEN|PASSWORD|SECRET|CREDENTIAL|KEY")
+    assert {name for name in SECRET.keys() | PLAIN if sounds.search(name)} == (
+        SECRET.keys() | {"AIOLEAD_TLS_KEY"}
+    )
+    with pytest.raises(KeyError, match="whether it is secret"):
+        variable("AIOLEAD_NEW_PASSWORD")
+
+
+def test_variables_are_read_by_listed_names_alone() -> None:
+    folder = Path(settings.__file__).parent
+    direct = re.compile(
+        r"""(?:env_var\s*=\s*|environ\.get\(\s*|getenv\(\s*|environ\[)["']AIOLEAD"""
+    )
+    assert direct.search('Parameter(env_var="AIOLEAD_X")')
+    assert direct.search('os.environ.get("AIOLEAD_X")')
+    files = list(folder.rglob("*.py"))
+    assert len(files) > 40
+    for file in files:
+        assert not direct.search(file.read_text("utf-8")), f"{file.name}: use variable(...)"
+
+
+def test_an_environment_without_credentials() -> None:
+    plain = {"AIOLEAD_TOKEN": "7", "AIOLEAD_HOSTS": "zk1", "PATH": "/bin", "AUTH": "theirs"}
+    assert without_credentials({**plain, **dict.fromkeys(SECRET, "x")}) == plain
 
 
 def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from ... import Client
 from ...errors import ConfigurationError
 from ...paths import parse_connect_string, validate
 from .. import exits
+from ..environment import variable
 from ..options import COMMON, Common, Seconds
 from ..roster import ADMIN_PORT, PATIENCE, inquirer_for
 from ..words import Server
@@ -25,7 +26,7 @@ SHORTEST_TOKEN = 16
 def dashboard(
     *paths: str,
     listen: str = "127.0.0.1:8764",
-    token: Annotated[str | None, Parameter(env_var="AIOLEAD_DASHBOARD_TOKEN")] = None,
+    token: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_DASHBOARD_TOKEN"))] = None,
     allow_host: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     leaders: int = 1,
     max_znodes: int = 100_000,
