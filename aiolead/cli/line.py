@@ -78,7 +78,8 @@ class Place:
 class Unreadable:
     """Somebody in a line of whom only the name of its znode is known.
 
-    Servers that have `Feature.EXISTS_NEEDS_READ` say nothing else to those who may not read it.
+    Servers that have `Feature.EXISTS_NEEDS_READ` say nothing else to those who may not read it. And
+    those that are none of ZooKeeper's may list names that ZooKeeper does not allow to ask for.
 
     Attributes:
         place: where.

@@ -6,7 +6,7 @@ import json
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from http.client import HTTPConnection
 from typing import Any, Self
@@ -18,10 +18,11 @@ from support.raw import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
 from aiolead import ACL, Permission, SessionState, Stat
+from aiolead.cli.dashboard.connections import MOST_ADMITTED, MOST_UNAUTHENTICATED
 from aiolead.cli.dashboard.doors import Doors, host_of, is_loopback
 from aiolead.cli.dashboard.state import MOST_LINES, MOST_TERMS, MOST_WAITING, as_state
-from aiolead.cli.dashboard.web import MOST_CONNECTIONS
 from aiolead.cli.scene import Scene
+from aiolead.errors import NodeExistsError
 
 TOKEN = "a-token-of-some-length+/="
 ELECTED = "/jobs/one/_c_x-latch-"
@@ -244,18 +245,6 @@ def test_what_is_no_request_is_no_harm(open_one: Served, nonsense: bytes) -> Non
     assert open_one.status("/state") == 200
 
 
-def test_so_many_connections_at_once(open_one: Served) -> None:
-    where = "127.0.0.1", open_one.port
-    with ExitStack() as links:
-        for _ in range(MOST_CONNECTIONS):
-            links.enter_context(socket.create_connection(where, WITHIN))
-        assert open_one.say(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").startswith(
-            b"HTTP/1.1 503 "
-        )
-    while open_one.status("/icon.svg") == 503:
-        pass  # until it has noticed that they are gone
-
-
 # --- what it says --------------------------------------------------------------------------------
 
 
@@ -359,6 +348,113 @@ def test_a_link_that_is_lost_is_told_and_it_ends_well_all_the_same() -> None:
         one.command.signal(signal.SIGTERM)
         assert one.command.finish() == 0
         assert one.command.err.rest() == []
+
+
+# --- too many connections ------------------------------------------------------------------------
+
+KNOWN = {"Authorization": f"Bearer {TOKEN}"}
+FLOOD = MOST_UNAUTHENTICATED + MOST_ADMITTED + 50
+BEGINNINGS = (b"", b"GET /sta", b"GET /state HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+
+
+def head_of(target: str, **headers: str) -> bytes:
+    """Asks for an answer without a body, which comes in one piece."""
+    lines = [f"HEAD {target} HTTP/1.1", "Host: localhost"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def until_closed(link: socket.socket) -> bytes:
+    """What comes until the other end has closed it; a reset is an end as well."""
+    data = b""
+    with suppress(ConnectionResetError):
+        while more := link.recv(65536):
+            data += more
+    return data
+
+
+@pytest.mark.parametrize("name", ["open_one", "locked"])
+def test_half_open_connections_lock_nobody_out(request: pytest.FixtureRequest, name: str) -> None:
+    one: Served = request.getfixturevalue(name)
+    path = f"/jobs/flood-{name}"
+    with (
+        Listener(one.port, **KNOWN) as before,
+        RawClient(one.zookeeper.connect_string) as raw,
+        ExitStack() as links,
+    ):
+        before.state("/jobs")
+        for n in range(FLOOD):
+            link = links.enter_context(socket.create_connection(("127.0.0.1", one.port), WITHIN))
+            with suppress(ConnectionError):  # it may have been dropped by now
+                link.sendall(BEGINNINGS[n % len(BEGINNINGS)])
+        for _ in range(20):
+            assert one.status("/state", **KNOWN) == 200
+        with Listener(one.port, **KNOWN) as after:
+            for each in ("/jobs", path):
+                with suppress(NodeExistsError):
+                    raw.create(each)
+            raw.create(f"{path}/_c_x-latch-", b"anna", flags=EPHEMERAL_SEQUENTIAL)
+            # Neither who came later nor who was there before has lost anything.
+            after.until(path, "anna")
+            before.until(path, "anna")
+
+
+def test_a_flood_that_goes_on_locks_nobody_out(locked: Served) -> None:
+    where = "127.0.0.1", locked.port
+    with ExitStack() as links:
+        asked = links.enter_context(socket.create_connection(where, WITHIN))
+        asked.sendall(head_of("/icon.svg", **KNOWN))
+        assert asked.recv(65536).startswith(b"HTTP/1.1 200 ")
+        for _ in range(FLOOD // MOST_UNAUTHENTICATED + 1):
+            for _ in range(MOST_UNAUTHENTICATED + 1):
+                links.enter_context(socket.create_connection(where, WITHIN))
+            # On a connection that is kept since before, and on a new one.
+            asked.sendall(head_of("/state", **KNOWN))
+            assert asked.recv(65536).startswith(b"HTTP/1.1 200 ")
+            assert locked.status("/state", **KNOWN) == 200
+
+
+def test_a_token_that_is_wrong_earns_no_place(locked: Served) -> None:
+    where = "127.0.0.1", locked.port
+    with ExitStack() as links:
+        guessed, shared, kept = (
+            links.enter_context(socket.create_connection(where, WITHIN)) for _ in range(3)
+        )
+        guessed.sendall(head_of("/state", Authorization="Bearer wrong"))
+        assert guessed.recv(65536).startswith(b"HTTP/1.1 401 ")
+        # A proxy sends what different people ask on one connection: the last one counts.
+        for each in (shared, kept):
+            each.sendall(head_of("/icon.svg", **KNOWN))
+            assert each.recv(65536).startswith(b"HTTP/1.1 200 ")
+        shared.sendall(head_of("/icon.svg"))
+        assert shared.recv(65536).startswith(b"HTTP/1.1 200 ")
+        for _ in range(MOST_UNAUTHENTICATED):
+            links.enter_context(socket.create_connection(where, WITHIN))
+        until_closed(guessed)
+        until_closed(shared)
+        kept.sendall(head_of("/state", **KNOWN))
+        assert kept.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_who_is_idle_makes_room_and_who_is_answered_does_not(locked: Served) -> None:
+    where = "127.0.0.1", locked.port
+    with ExitStack() as links:
+        idle = links.enter_context(socket.create_connection(where, WITHIN))
+        idle.sendall(head_of("/icon.svg", **KNOWN))
+        assert idle.recv(65536).startswith(b"HTTP/1.1 200 ")
+        listeners = [
+            links.enter_context(Listener(locked.port, **KNOWN)) for _ in range(MOST_ADMITTED)
+        ]
+        assert all(each.response.status == 200 for each in listeners)
+        until_closed(idle)
+        response, body = locked.ask("/state", **KNOWN)
+        assert (response.status, response.headers["Retry-After"]) == (503, "10")
+        assert body == b"There are too many connections.\n"
+        assert locked.status("/state") == 401  # without the token that is not even told
+        assert listeners[0].event() == ("", "")
+        listeners[0].whole()
+    while locked.status("/state", **KNOWN) == 503:
+        pass  # until it has noticed that they are gone
 
 
 # --- the state -----------------------------------------------------------------------------------

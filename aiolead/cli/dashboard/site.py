@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from importlib.resources import files
 from typing import final
@@ -58,10 +59,13 @@ class Site:
         path = request.path
         if doors.is_locked and path == "/" and "token" in request.query:
             return self._unlock(request.query["token"])
-        if path not in _FOR_ALL and not doors.admits(
-            headers.get("authorization", ""), headers.get("cookie", "")
-        ):
+        is_admitted = doors.admits(headers.get("authorization", ""), headers.get("cookie", ""))
+        if path not in _FOR_ALL and not is_admitted:
             return self._ask(path)
+        return replace(self._serve(path), is_admitted=is_admitted)
+
+    def _serve(self, path: str) -> Answer:
+        """What to answer to whoever may ask for it."""
         if path == STATE:
             return Answer(HTTPStatus.OK, self._state(), "application/json")
         if path == EVENTS:
@@ -76,7 +80,8 @@ class Site:
         if not doors.opens_to(token):
             return self._ask("/")
         cookie = f"{doors.cookie_name}={doors.cookie_value}; HttpOnly; SameSite=Lax"
-        return Answer(HTTPStatus.SEE_OTHER, headers=(("Location", "./"), ("Set-Cookie", cookie)))
+        headers = (("Location", "./"), ("Set-Cookie", cookie))
+        return Answer(HTTPStatus.SEE_OTHER, headers=headers, is_admitted=True)
 
     def _ask(self, path: str) -> Answer:
         how = ("WWW-Authenticate", 'Bearer realm="aiolead"')

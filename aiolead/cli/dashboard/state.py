@@ -29,6 +29,7 @@ MOST_TERMS = 50
 MOST_HAPPENINGS = 50
 MOST_UNREADABLE = 20
 LONGEST_PATH = 200
+LONGEST_TEXT = 200
 
 
 @final
@@ -151,10 +152,10 @@ def _ensemble(ensemble: Ensemble) -> dict[str, Any]:
 def _server(answers: Answers, everybody: Sequence[Answers]) -> dict[str, Any]:
     lag = behind(answers, everybody)
     return {
-        "server": shown.escaped(str(answers.server)),
-        "role": shown.escaped(answers.mode) or None,
-        "problem": shown.escaped(answers.problem) or None,
-        "version": answers.version or None,
+        "server": _text(str(answers.server)),
+        "role": _text(answers.mode) or None,
+        "problem": _text(answers.problem) or None,
+        "version": _text(answers.version) or None,
         "behind": None if lag is None else str(lag),
         "connections": answers.connections,
     }
@@ -169,6 +170,11 @@ def _key(*parts: object) -> str:
 
 def _path(path: str) -> str:
     return shown.shortened(path, LONGEST_PATH)
+
+
+def _text(text: str) -> str:
+    """What a server says of itself, which is as long as it likes."""
+    return shown.shortened(text, LONGEST_TEXT)
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -1,7 +1,7 @@
 """HTTP/1.1 for a few pages that are only read: h11 on anyio's sockets, so on every event loop.
 
-It takes GET and HEAD, without bodies. It never waits for anybody without a bound, and has so many
-connections at most.
+It takes GET and HEAD, without bodies. It never waits for anybody without a bound. How many
+connections there may be, and which ones go where there are too many, is in `connections.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import h11
 from anyio.abc import SocketAttribute, SocketStream
 
 from ..._logging import get_logger
+from .connections import Connection, Connections
 
 __all__ = ["Answer", "Push", "Request", "Send", "Web"]
 
@@ -27,8 +28,8 @@ logger: logging.Logger = get_logger("aiolead.dashboard")
 PATIENCE = 10.0
 """How long a client has to ask, and to take each piece of an answer, in seconds."""
 IDLE = 60.0
-"""How long a connection is kept on which nothing is asked, in seconds."""
-MOST_CONNECTIONS = 200
+"""How long a connection is kept on which nothing is asked any more, in seconds, if what was asked
+last was admitted."""
 LONGEST_REQUEST = 16 * 1024
 """The longest request, with its headers, in bytes."""
 
@@ -79,12 +80,22 @@ class Answer:
         content: the body; or what sends it, piece by piece.
         content_type: of the body.
         headers: besides those that every answer has.
+        is_admitted: whether the request has shown that it may be answered. Its connection goes
+            before those that have not.
     """
 
     status: HTTPStatus
     content: bytes | Push = b""
     content_type: str = "text/plain; charset=utf-8"
     headers: tuple[tuple[str, str], ...] = field(default=())
+    is_admitted: bool = False
+
+
+_BUSY = Answer(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    b"There are too many connections.\n",
+    headers=(("Retry-After", "10"),),
+)
 
 
 @final
@@ -97,32 +108,40 @@ class Web:
 
     def __init__(self, answer: Callable[[Request], Answer]) -> None:
         self._answer = answer
-        self._connections = 0
+        self._connections = Connections()
 
     async def serve(self, stream: SocketStream) -> None:
-        """Serves one connection, to its end."""
-        self._connections += 1
+        """Serves one connection, to its end, or until it has to make room for another one."""
+        scope = anyio.CancelScope()
+        address = stream.extra(SocketAttribute.remote_address, ("",))  # noqa: S610 - of anyio
+        connection = self._connections.open(str(address[0]), scope.cancel)
         try:
             async with stream:
-                if self._connections > MOST_CONNECTIONS:
-                    await stream.send(b"HTTP/1.1 503 Busy\r\nConnection: close\r\n\r\n")
-                else:
-                    await _Conversation(stream, self._answer).run()
+                with scope:
+                    await _Conversation(stream, self._answer, self._connections, connection).run()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
             return  # clients come and go, and some take their time
         except Exception:
             logger.exception("a connection was given up")
         finally:
-            self._connections -= 1
+            self._connections.close(connection)
 
 
 @final
 class _Conversation:
-    """One connection."""
+    """What is said on one connection."""
 
-    def __init__(self, stream: SocketStream, answer: Callable[[Request], Answer]) -> None:
+    def __init__(
+        self,
+        stream: SocketStream,
+        answer: Callable[[Request], Answer],
+        connections: Connections,
+        connection: Connection,
+    ) -> None:
         self._stream = stream
         self._answer = answer
+        self._connections = connections
+        self._connection = connection
         self._address = stream.extra(SocketAttribute.local_address)  # noqa: S610 - of anyio
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_REQUEST)
 
@@ -131,7 +150,7 @@ class _Conversation:
         try:
             while await self._one_request(patience):
                 http.start_next_cycle()
-                patience = IDLE
+                patience = IDLE if self._connection.is_admitted else PATIENCE
         except h11.RemoteProtocolError as error:
             if http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                 why = HTTPStatus(error.error_status_hint)
@@ -156,7 +175,12 @@ class _Conversation:
             )
         else:
             answer = self._ask(request)
+        if not answer.is_admitted:
+            self._connections.reject(self._connection)
+        elif not self._connections.admit(self._connection):
+            answer, whole = _BUSY, False
         await self._respond(answer, is_head=method == b"HEAD", is_last=not whole)
+        self._connections.rest(self._connection)
         return whole and http.our_state is h11.DONE and http.their_state is h11.DONE
 
     def _ask(self, request: h11.Request) -> Answer:

@@ -20,6 +20,7 @@ from ...errors import (
     SessionExpiredError,
 )
 from ...paths import basename, sequence_of, validate
+from ..contenders import look
 from ..survey import connected_sessions
 from ..words import Inquirer, Server
 from .scene import Scene
@@ -237,11 +238,11 @@ class Feed:
         """Reads who the contenders are that have come, or have something else to say."""
         while self._unread:
             some = list(islice(self._unread.items(), AT_ONCE))
-            asked = [(path, node, self._client.get(path)) for path, node in some]
+            asked = [(path, node, look(self._client, path)) for path, node in some]
             for path, node, reply in asked:
                 data: bytes | None
                 try:
-                    data, stat = await reply
+                    data, stat = (None, node.stat) if reply is None else await reply
                 except NoNodeError:
                     data, stat = None, None  # the cache tells that it is gone
                 except ServerError:

@@ -1,10 +1,11 @@
-"""Bugs by which a process shows what it must not: raw text of others in its log, credentials."""
+"""Bugs by which a process shows what it must not, or is kept busy by those it does not know."""
 
 from __future__ import annotations
 
 from ..model import Change, Mutant
 
 CHILD = "tests/cli/test_run.py::test_the_command_finds_no_credentials_unless_asked"
+CONNECTIONS = "tests/cli/test_dashboard_connections.py"
 LOGGING = "tests/unit/test_logging.py"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -50,6 +51,44 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="The command inherits the environment of what looks after it, which is all of ours.",
         changes=(Change("cli/child.py", "env=self._environ,\n", ""),),
         tests=(CHILD,),
+        simulated=False,
+    ),
+    Mutant(
+        number="332",
+        name="everybody-loses-the-oldest",
+        wrong="Where it has too many connections, a dashboard drops the oldest, whosever it is.",
+        changes=(
+            Change(
+                "cli/dashboard/connections.py",
+                "each for each in waiting if counts[each.group] == most",
+                "each for each in waiting if counts",
+            ),
+        ),
+        tests=(f"{CONNECTIONS}::test_one_address_pushes_out_its_own",),
+        simulated=False,
+    ),
+    Mutant(
+        number="332b",
+        name="answers-are-dropped-for-others",
+        wrong="A dashboard drops an answer that is under way where another request is admitted.",
+        changes=(
+            Change("cli/dashboard/connections.py", "if each.state is State.IDLE", "if each.state"),
+        ),
+        tests=(CONNECTIONS,),
+        simulated=False,
+    ),
+    Mutant(
+        number="332c",
+        name="once-admitted-always-admitted",
+        wrong="A connection of a proxy keeps its place for those who do not know the token.",
+        changes=(
+            Change(
+                "cli/dashboard/web.py",
+                "self._connections.reject(self._connection)",
+                "pass",
+            ),
+        ),
+        tests=("tests/cli/test_dashboard.py::test_a_token_that_is_wrong_earns_no_place",),
         simulated=False,
     ),
 )

@@ -1,0 +1,151 @@
+"""Which connections a dashboard keeps, as a pure decision."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from aiolead.cli.dashboard.connections import Connection, Connections, State, _group
+
+ADDRESSES = ("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "2001:db8::1", "2001:db8::2", "proxy")
+
+
+class Kept(RuleBasedStateMachine):
+    """Whatever comes: there are never too many, and nobody is dropped without a reason."""
+
+    connections = Bundle("connections")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.policy = Connections(most_unauthenticated=4, most_admitted=3)
+        self.all: list[Connection] = []
+        self.dropped: list[Connection] = []
+
+    def opened(self, address: str) -> Connection:
+        def drop() -> None:
+            assert connection not in self.dropped
+            self.dropped.append(connection)
+
+        connection = self.policy.open(address, drop)
+        self.all.append(connection)
+        return connection
+
+    def in_state(self, *states: State) -> list[Connection]:
+        return [each for each in self.all if each.state in states]
+
+    @rule(target=connections, address=st.sampled_from(ADDRESSES))
+    def open(self, address: str) -> Connection:
+        before = self.in_state(State.UNAUTHENTICATED)
+        active = self.in_state(State.ACTIVE, State.IDLE)
+        already = len(self.dropped)
+        connection = self.opened(address)
+        assert connection.state is State.UNAUTHENTICATED
+        assert self.in_state(State.ACTIVE, State.IDLE) == active
+        gone = self.dropped[already:]
+        if len(before) < 4:
+            assert gone == []
+            return connection
+        # One of the address that has the most; of those the oldest.
+        (victim,) = gone
+        counts = Counter(each.group for each in [*before, connection])
+        assert counts[victim.group] == max(counts.values())
+        assert victim is not connection
+        return connection
+
+    @rule(connection=connections)
+    def admit(self, connection: Connection) -> None:
+        state, active = connection.state, self.in_state(State.ACTIVE)
+        others = [each for each in active if each is not connection]
+        admitted = self.policy.admit(connection)
+        assert admitted == (
+            state is not State.CLOSED and (state is not State.UNAUTHENTICATED or len(others) < 3)
+        )
+        assert (connection.state is State.ACTIVE) == admitted
+        assert all(each.state is State.ACTIVE for each in others)
+
+    @rule(connection=connections)
+    def reject(self, connection: Connection) -> None:
+        is_open = connection.state is not State.CLOSED
+        self.policy.reject(connection)
+        assert connection.state is (State.UNAUTHENTICATED if is_open else State.CLOSED)
+
+    @rule(connection=connections)
+    def rest(self, connection: Connection) -> None:
+        state = connection.state
+        self.policy.rest(connection)
+        assert connection.state is (State.IDLE if state is State.ACTIVE else state)
+
+    @rule(connection=connections)
+    def close(self, connection: Connection) -> None:
+        self.policy.close(connection)
+        assert connection.state is State.CLOSED
+
+    @invariant()
+    def there_are_never_too_many(self) -> None:
+        assert len(self.in_state(State.UNAUTHENTICATED)) <= 4
+        assert len(self.in_state(State.ACTIVE, State.IDLE)) <= 3
+        assert all(each.state is State.CLOSED for each in self.dropped)
+
+
+TestKept = Kept.TestCase
+
+
+def opened(policy: Connections, *addresses: str) -> list[Connection]:
+    return [policy.open(address, lambda: None) for address in addresses]
+
+
+def test_one_address_pushes_out_its_own() -> None:
+    policy = Connections(most_unauthenticated=4)
+    first, *flood = opened(policy, "192.0.2.9", *["192.0.2.1"] * 100)
+    assert first.state is State.UNAUTHENTICATED
+    assert [each.state for each in flood[-3:]] == [State.UNAUTHENTICATED] * 3
+    assert {each.state for each in flood[:-3]} == {State.CLOSED}
+
+
+def test_behind_a_proxy_the_oldest_goes() -> None:
+    policy = Connections(most_unauthenticated=2)
+    first, second, third = opened(policy, *["127.0.0.1"] * 3)
+    assert [each.state for each in (first, second, third)] == [
+        State.CLOSED,
+        State.UNAUTHENTICATED,
+        State.UNAUTHENTICATED,
+    ]
+
+
+def test_the_one_that_is_idle_for_longest_makes_room() -> None:
+    policy = Connections(most_admitted=2)
+    first, second, third = opened(policy, *["127.0.0.1"] * 3)
+    for each in (first, second):
+        assert policy.admit(each)
+    assert not policy.admit(third)
+    assert third.state is State.UNAUTHENTICATED  # it is told so, and may ask again
+    policy.rest(second)
+    policy.rest(first)
+    assert policy.admit(third)
+    assert (first.state, second.state) == (State.IDLE, State.CLOSED)
+    assert not policy.admit(second)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("192.0.2.1", "::ffff:192.0.2.1", True),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("::1", "127.0.0.1", False),
+    ],
+)
+def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
+    assert (_group(one) == _group(other)) == same
+
+
+@given(st.text())
+def test_any_text_is_an_address_of_some_group(address: str) -> None:
+    assert isinstance(_group(address), str)

@@ -1,0 +1,148 @@
+"""What contenders, top and the dashboard show of names that others have written.
+
+A foreign server may also list names that ZooKeeper allows nobody to create.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support.cli import Run, objects
+from support.raw import RawClient
+from support.serving import EPHEMERAL_SEQUENTIAL
+
+import aiolead
+from aiolead import SessionState, Stat, TreeEvent, TreeEventType, TreeNode
+from aiolead.cli import shown
+from aiolead.cli.contenders import _row
+from aiolead.cli.dashboard.live import Live
+from aiolead.cli.dashboard.state import Ensemble, as_state
+from aiolead.cli.line import Contender, Unreadable, in_line
+from aiolead.cli.scene import Feed, Scene, said
+from aiolead.cli.survey import Answers, Quorum
+from aiolead.cli.top.picture import Picture
+from aiolead.cli.words import Server
+from aiolead.testing import EmbeddedServer
+from aiolead.testing._server.transaction import Transaction
+
+BAD = "\x1b[2J\x1b]0;x\x07\r\n\u2028\u2029\x85\u202e\u2066\x00\x9b31m<img src=x>"
+TEXTS = st.text(max_size=300) | st.text(
+    st.sampled_from("a/<&\x00\n\r\t\x1b\x7f\x85\x9b\u200b\u2028\u2029\u202e\u2066\ud800\\"),
+    max_size=300,
+)
+NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All that a value for JSON has of text, keys as well."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+
+
+def hostile_scene(name: str, data: bytes, number: int) -> Scene:
+    """An election, one who waits, and a znode that may not be read, all called like that."""
+    scene = Scene()
+    scene.set_link(SessionState.CONNECTED, 1, 0.0)
+    stat = Stat(**dict.fromkeys(Stat.__slots__, number))
+    for n in (1, 2):
+        scene.put(f"/jobs/{name}/{name}_c_x-latch-{n:010d}", stat, data)
+    scene.may_read(f"/closed/{name}", False)
+    scene.settle(1.0)
+    scene.remove(f"/jobs/{name}/{name}_c_x-latch-0000000001")
+    scene.settle(2.0)
+    return scene
+
+
+@given(name=TEXTS, data=TEXTS.map(lambda text: text.encode(errors="replace")), number=NUMBERS)
+@example(name=BAD, data=BAD.encode() * 1000, number=(1 << 63) - 1)
+@example(name=BAD, data=b"__REVOKE__\xff" + BAD.encode(), number=-(1 << 63))
+def test_all_that_is_shown_is_printable(name: str, data: bytes, number: int) -> None:
+    scene = hostile_scene(name, data, number)
+    server = Server(name, 2181)
+    answers = Answers(server, problem=name * 100, mode=name, version=name * 100)
+    state = as_state(scene, Ensemble(1.0, [answers], Quorum(1, 1, 1, True, "hosts", True)), 3.0)
+    for text in texts(state):
+        assert text.isprintable()
+        assert len(text) < 3000
+    live = Live(lambda: state, lambda: 3.0)
+    assert json.loads(live.state().decode("ascii")) == state
+    assert b"\n" not in live.state()  # which would end an event
+
+    for width in (20, 80, 400):
+        for row in Picture(scene=scene, title=name).draw(3.0, width, 40):
+            assert row.plain.isprintable()
+    for one in scene.since(0):
+        assert said.happening_as_text(one, "").isprintable()
+        assert shown.as_json(said.happening_as_json(one)).isprintable()
+    assert said.unreadable(scene.unreadable, 3).isprintable()
+    assert shown.as_json(said.scene_as_json(scene, 3.0)).isascii()
+
+    stat = Stat(**dict.fromkeys(Stat.__slots__, number))
+    for place in in_line([f"{name}-latch-0000000001", name]):
+        path = f"/{place.name}"
+        for one in (Contender(place, path, stat, data), Unreadable(place, path)):
+            assert all(cell.isprintable() for cell in _row(one))
+
+
+# --- names that ZooKeeper does not allow ---------------------------------------------------------
+
+FOREIGN = "\x1b[2J\x7f_c_x-latch-"
+
+
+@pytest.fixture
+def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The embedded server takes any name."""
+    monkeypatch.setattr(Transaction, "_validate", lambda *_: None)
+
+
+@pytest.mark.usefixtures("foreign")
+def test_contenders_with_names_that_cannot_be_asked_for(run: Run) -> None:
+    with (
+        EmbeddedServer.in_thread() as server,
+        RawClient(hosts := server.connect_string) as raw,
+    ):
+        raw.create("/foreign")
+        raw.create(f"/foreign/{FOREIGN}", b"mallory", flags=EPHEMERAL_SEQUENTIAL)
+        raw.create("/foreign/_c_x-latch-", b"anna", flags=EPHEMERAL_SEQUENTIAL)
+        code, out, err = run("contenders", "/foreign", hosts=hosts)
+        assert (code, err) == (0, [])
+        assert all(line.isprintable() for line in out)
+        assert "(not allowed to read)" in out[1]
+        assert out[1].endswith(r"\x1b[2J\x7f_c_x-latch-0000000000")
+        assert out[2].split()[:3] == ["2", "waits", "anna"]
+        code, out, _ = run("contenders", "/foreign", "--json", hosts=hosts)
+        first, second = objects(out)
+        assert (code, first["identity"], second["identity"]) == (0, None, "anna")
+        assert first["path"] == f"/foreign/{FOREIGN}0000000000"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_feed_with_a_name_that_cannot_be_asked_for(backend: str) -> None:
+    async def story() -> None:
+        async with (
+            EmbeddedServer() as server,
+            aiolead.connect(server.connect_string) as client,
+        ):
+            feed = Feed(client, ["/"])
+            stat = Stat(**{**dict.fromkeys(Stat.__slots__, 0), "ephemeral_owner": 7})
+            node = TreeNode(f"/foreign/{FOREIGN}0000000000", b"", stat)
+            feed._note(TreeEvent(TreeEventType.CREATED, node.path, None, node))
+            await feed._read()
+            feed.scene.settle(1.0)
+            (line,) = feed.scene.lines
+            assert [(term.identity, term.node) for term in line.terms] == [(None, node.path)]
+
+    anyio.run(story, backend=backend)
