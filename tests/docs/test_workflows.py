@@ -67,8 +67,117 @@ def test_a_job_is_bounded_and_may_not_do_more_than_it_must(workflow: Path) -> No
         assert job["timeout-minutes"] <= 60, name
         assert set(job.get("needs", "").split()) <= jobs(workflow).keys(), name
         for step in job["steps"]:
-            # An action without a version is another one tomorrow.
-            assert re.fullmatch(r"[\w/-]+@[\w./]+", step.get("uses", "a/b@v1")), (name, step)
+            action = step.get("uses", "")
+            if action.startswith("actions/checkout@"):
+                # Else what runs afterwards finds the token in the checkout.
+                assert step["with"]["persist-credentials"] is False, name
+
+
+PINNED = re.compile(r"[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_an_action_is_pinned_by_its_commit(workflow: Path) -> None:
+    # Whoever owns an action can move its tags and branches to any code.
+    text = workflow.read_text()
+    used = re.findall(r"^\s*(?:- )?uses:\s*(.*)$", text, re.MULTILINE)
+    steps = [step for job in jobs(workflow).values() for step in job["steps"]]
+    assert len(used) == sum("uses" in step for step in steps) > 0
+    for action in used:
+        assert PINNED.fullmatch(action), action
+
+
+def test_an_action_is_the_same_everywhere() -> None:
+    used = {
+        action
+        for workflow in WORKFLOWS
+        for action in re.findall(r"uses:\s*(.*)$", workflow.read_text(), re.MULTILINE)
+    }
+    names = [action.partition("@")[0] for action in used]
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_nothing_runs_that_others_can_write(workflow: Path) -> None:
+    text = workflow.read_text()
+    assert "secrets." not in text
+    # Of pull requests only those whose code has no token: not pull_request_target.
+    assert not {"pull_request_target", "workflow_run", "issue_comment"} & set(triggers(workflow))
+    for job in jobs(workflow).values():
+        for step in job["steps"]:
+            # What an expression says would become code of the shell.
+            assert "${{" not in step.get("run", ""), step
+
+
+def triggers(workflow: Path) -> list[str]:
+    # To YAML 1.1, `on` is a word for true.
+    return list(yaml.safe_load(workflow.read_text())[True])
+
+
+def test_who_may_write_is_a_job_that_runs_no_code_of_ours() -> None:
+    found = {
+        (workflow.stem, name): job
+        for workflow in WORKFLOWS
+        for name, job in jobs(workflow).items()
+        if any(right != "read" for right in job.get("permissions", {}).values())
+    }
+    assert set(found) == {("docs", "publish"), ("release", "publish")}
+    for job in found.values():
+        assert job["environment"]["name"] in ("github-pages", "pypi")
+        assert all("uses" in step and "run" not in step for step in job["steps"])
+        assert not any("checkout" in step["uses"] for step in job["steps"])
+    release = found["release", "publish"]
+    assert release["permissions"] == {"id-token": "write"}
+    assert release["steps"][-1]["uses"].startswith("pypa/gh-action-pypi-publish@")
+    # A trusted publisher, with attestations: neither a password nor a token.
+    assert release["steps"][-1]["with"] == {"attestations": True}
+
+
+def test_what_builds_a_release_is_pinned() -> None:
+    (build,) = (
+        step["run"]
+        for step in jobs(ROOT / ".github" / "workflows" / "release.yml")["build"]["steps"]
+        if "-m build" in step.get("run", "")
+    )
+    install, make = build.splitlines()
+    assert "--require-hashes --only-binary :all:" in install
+    assert make == "python -m build --no-isolation"
+    file = ROOT / install.split()[-1]
+    text = re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE).replace("\\\n", "")
+    pins = dict(
+        re.fullmatch(r"([\w-]+)==(\S+)\s+--hash=sha256:[0-9a-f]{64}", line).groups()  # type: ignore[union-attr]
+        for line in text.splitlines()
+    )
+    assert {"build", "hatchling"} <= pins.keys()
+    # What builds it elsewhere is at least of the same major version.
+    (needed,) = PROJECT["build-system"]["requires"]
+    least, most = re.fullmatch(r"hatchling>=([\d.]+),<(\d+)", needed).groups()  # type: ignore[union-attr]
+    assert int(least.split(".")[0]) <= int(pins["hatchling"].split(".")[0]) < int(most)
+
+
+def test_pins_are_renewed() -> None:
+    updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
+    found = {(each["package-ecosystem"], each["directory"]) for each in updates}
+    assert found == {("github-actions", "/"), ("pip", "/.github")}
+
+
+def test_the_project_says_where_it_is_and_how_to_report() -> None:
+    urls = PROJECT["project"]["urls"]
+    assert set(urls) == {
+        "Homepage",
+        "Documentation",
+        "Source",
+        "Issues",
+        "Changelog",
+        "Security",
+    }
+    source = urls["Source"]
+    for name in ("Homepage", "Issues", "Changelog", "Security"):
+        assert urls[name].startswith(source), name
+    assert (ROOT / urls["Changelog"].rpartition("/")[2]).is_file()
+    policy = (ROOT / "SECURITY.md").read_text()
+    assert f"{source}/security/advisories/new" in policy
+    assert f"--repository {source}" in policy
 
 
 def test_every_python_that_is_supported_is_tried() -> None:
