@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import warnings
 
+from .._escaping import escaped
+
 LAST_SEQUENCE = 0x7FFF_FFFF
 """The number that servers hand out more than once. Whoever has it holds nothing."""
 
@@ -37,8 +39,8 @@ class SequenceWarning(UserWarning):
         used = _percent(sequence) // _STEP * _STEP
         # The same text for the same path and twentieth: whoever filters warnings goes by it.
         super().__init__(
-            f"{path} has used up {used} % of its sequence numbers: before they end, let all "
-            "contenders stop, delete the path and start again, or use a new path"
+            f"{escaped(path)} has used up {used} % of its sequence numbers: before they end, let "
+            "all contenders stop, delete the path and start again, or use a new path"
         )
         self.path = path
         self.sequence = sequence

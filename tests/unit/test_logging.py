@@ -21,6 +21,7 @@ import aiolead.events
 from aiolead import ConnectFailed, Event, EventName, NoNodeError
 from aiolead._client.watchdog import _report
 from aiolead._logging import get_logger
+from aiolead._recipes.sequence_range import SequenceWarning
 from aiolead.errors import AioleadError, ReleaseError
 from aiolead.events import _LINES, LOGGERS, EventHub
 from aiolead.instrumentation.measures import Measures
@@ -244,6 +245,9 @@ def test_an_error_is_one_printable_line(text: str) -> None:
         aiolead.LockLost(f"/{text}", aiolead.LossReason.DELETED, 7),
         AioleadError(text),
     ]
+    warning = SequenceWarning(f"/{text}", 1 << 30)
+    assert str(warning).isprintable()
+    assert warning.path == f"/{text}"
     for error in errors:
         assert str(error).isprintable(), repr(error)
     assert inner.path == f"/{text}"
