@@ -330,7 +330,10 @@ class CoordinationClient(Protocol):
 
     @property
     def session_timeout(self) -> float:
-        """What the server granted, in seconds; before the first session, what was asked for."""
+        """What was asked for or what the servers granted, whichever is less, in seconds.
+
+        Recipes wait with it, so no server can make it longer than the user has asked for.
+        """
         ...
 
     @property

@@ -18,6 +18,7 @@ from .._misuse import MissingAttribute
 from .._session.backoff import Backoff
 from .._session.depot import MAX_XID
 from .._session.machine import SessionMachine
+from .._session.timing import SHORTEST
 from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.srvr import Version, parse_version
 from ..errors import ConfigurationError, ConnectFailed, UsageError
@@ -78,8 +79,10 @@ def connect(
         hosts: a ZooKeeper connect string, `host[:port][,host[:port]...][/chroot]`, or `Hosts` that
             say where the servers are; by default the environment variable `AIOLEAD_HOSTS`.
         session_timeout: how long the servers keep the session of a client that they do not hear
-            from, in seconds (Java's client has milliseconds), 3600 at most; servers have limits of
-            their own, 40 seconds by default, and may grant another one.
+            from, in seconds (Java's client has milliseconds), 0.1 to 3600; servers have limits of
+            their own, 40 seconds by default, and may grant another one. The lease counts with that
+            (`docs/client.md` has the bounds), but no wait of the client is longer than was asked
+            for. A server that grants less than 0.1 seconds is not used.
         connect_timeout: how long entering may take, in seconds; as long as the session timeout
             unless given. With 0, entering does not wait, and whether a server is there or not is
             for the operations to find out: each waits for the session timeout at most. So a service
@@ -225,7 +228,7 @@ MAX_SESSION_TIMEOUT = 3600.0
 def _checked_session_timeout(value: float) -> float:
     name = "session_timeout"
     try:
-        return checked_duration(name, value, least=0.1, most=MAX_SESSION_TIMEOUT)
+        return checked_duration(name, value, least=SHORTEST, most=MAX_SESSION_TIMEOUT)
     except ConfigurationError as error:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not MAX_SESSION_TIMEOUT < value <= MAX_SESSION_TIMEOUT * 1000:
@@ -405,11 +408,11 @@ class Connection:
         """Ends what is held, then the session; leaves the client's tasks to the exit."""
         core, machine = self._core, self._core.machine
         machine.leases.close()
-        with anyio.move_on_after(machine.timing.wind_down, shield=True):
+        with anyio.move_on_after(machine.timing.leaving, shield=True):
             await core.holders_gone()
         core.telling.is_closing = True
         if machine.state is SessionState.CONNECTED:
-            with anyio.move_on_after(machine.timing.session_timeout / 3, shield=True):
+            with anyio.move_on_after(machine.timing.goodbye, shield=True):
                 goodbye = anyio.Event()
                 if machine.session_id == core.detached:
                     # Its answer comes behind those to everything that was sent before.

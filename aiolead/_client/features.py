@@ -96,7 +96,7 @@ def bound_read(
 
 
 async def _connected(core: Core, session_id: int) -> Peer:
-    with anyio.move_on_after(core.machine.timing.session_timeout):
+    with anyio.move_on_after(core.machine.timing.patience):
         while core.peer is None:
             core.check_open()
             _check_session(core, session_id)
@@ -104,7 +104,7 @@ async def _connected(core: Core, session_id: int) -> Peer:
     _check_session(core, session_id)
     if core.peer is None:
         raise ConnectionLossError(
-            f"no server was reached for {core.machine.timing.session_timeout:g} seconds",
+            f"no server was reached for {core.machine.timing.patience:g} seconds",
             outcome=Outcome.NOT_APPLIED,
         )
     return core.peer
@@ -118,7 +118,7 @@ def _check_session(core: Core, session_id: int) -> None:
 
 
 async def _version_of(core: Core, peer: Peer) -> Version | None:
-    patience = core.machine.timing.session_timeout / 3
+    patience = core.machine.timing.patience / 3
     try:
         return await peer.version(patience)
     except OSError as error:

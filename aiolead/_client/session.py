@@ -52,8 +52,13 @@ class SessionSide:
 
     @property
     def session_timeout(self) -> float:
-        """What the server granted, in seconds: the least so far, where servers differ in that."""
-        return self._core.machine.timing.session_timeout
+        """What was asked for or what the servers granted, whichever is less, in seconds.
+
+        No wait of the client or of its recipes is longer, whatever a server grants. What they
+        granted, which is how long they keep the session of a client that is gone, is in
+        `statistics()`.
+        """
+        return self._core.machine.timing.patience
 
     @property
     def state(self) -> SessionState:

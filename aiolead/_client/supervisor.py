@@ -174,7 +174,7 @@ class Supervisor:
         self._core.start(partial(self._leave, link, why))
 
     async def _leave(self, link: Link, why: str) -> None:
-        with anyio.move_on_after(self._machine.timing.session_timeout * MOVING):
+        with anyio.move_on_after(self._machine.timing.patience * MOVING):
             while link.ended is None and self._machine.awaits_answers:
                 self._answered = anyio.Event()
                 await self._answered.wait()
@@ -222,7 +222,7 @@ class Supervisor:
         """Connects, again and again, until the client is closed or its credentials are refused."""
         refusals = 0  # rounds, in a row, in which every server hung up on our handshake
         while not self._machine.state.is_final and not self._core.is_forked:
-            delay = self._backoff.delay(self._machine.timing.session_timeout)
+            delay = self._backoff.delay(self._machine.timing.patience)
             if delay:
                 await anyio.sleep(delay)
             refused, outcome = True, ""
@@ -280,10 +280,10 @@ class Supervisor:
         """
         timing, leases = self._machine.timing, self._machine.leases
         share = 1 / (1 + len(self._hosts))
-        patience = timing.session_timeout * share
+        patience = timing.patience * share
         if leases.is_held:
             left = (leases.deadline - self._core.clock()) * share
-            patience = min(patience, max(left, timing.session_timeout * LEAST_PATIENCE))
+            patience = min(patience, max(left, timing.patience * LEAST_PATIENCE))
         return patience
 
     async def _try_host(self, server: Server) -> str:
@@ -367,7 +367,7 @@ class Supervisor:
             return "refused" if isinstance(why, ServerHungUp) else "failed"
         self._core.telling.connection_lost(name, why)
         self._failures.clear()
-        if clock() - opened_at >= min(LASTING, self._machine.timing.session_timeout / 20):
+        if clock() - opened_at >= min(LASTING, self._machine.timing.patience / 20):
             self._backoff.succeeded()
         return "served"
 

@@ -5,6 +5,7 @@ See `docs/observability.md` for what each event means.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
@@ -13,6 +14,8 @@ from typing import final
 from .._session.machine import SessionMachine
 from ..events import EventHub, EventName, EventSink
 from ..model import SessionState
+
+_logger = logging.getLogger("aiolead.client")
 
 _SESSION: dict[SessionState, tuple[EventName, int]] = {
     SessionState.CONNECTING: (EventName.SESSION_CONNECTING, DEBUG),
@@ -33,7 +36,8 @@ class ClientStatistics:
     Attributes:
         state: where its session stands.
         session_id: the session; 0 while there is none.
-        session_timeout: what the servers have granted.
+        session_timeout: what the servers have granted: the least to this session, where they
+            differ in that.
         server: the server that it is connected to; None while it is not.
         last_zxid: the newest transaction that an answer has shown.
         connections: how many connections have served it so far.
@@ -89,6 +93,7 @@ class Telling:
         self._clock = clock
         self._before = machine.state
         self._suspended_at: float | None = None
+        self._has_reported_timeout = False
         self._connections = self._suspensions = self._expirations = 0
         self._renewals = self._late_renewals = 0
         self._slowest_renewal = 0.0
@@ -105,7 +110,8 @@ class Telling:
             case SessionState.CONNECTED:
                 since, self._suspended_at = self._suspended_at, None
                 fields["away"] = 0.0 if since is None else self._clock() - since
-                fields["timeout"] = self._machine.timing.session_timeout
+                fields["timeout"] = self._machine.timing.granted
+                self._look_at_the_timeout(session_id)
             case SessionState.SUSPENDED:
                 self._suspensions += 1
                 self._suspended_at = self._clock()
@@ -115,6 +121,18 @@ class Telling:
             case _:
                 pass
         self.hub.tell(name, level, session_id=session_id, fields=fields)
+
+    def _look_at_the_timeout(self, session_id: int) -> None:
+        timing = self._machine.timing
+        if timing.is_remarkable and not self._has_reported_timeout:
+            self._has_reported_timeout = True
+            _logger.warning(
+                "session 0x%x: the servers grant a session timeout of %g s, where %g s were asked "
+                "for: see their minSessionTimeout and maxSessionTimeout",
+                session_id,
+                timing.granted,
+                timing.asked,
+            )
 
     def connection_opened(self, server: str) -> None:
         """A server serves us."""
@@ -155,7 +173,7 @@ class Telling:
         return ClientStatistics(
             state=machine.state,
             session_id=machine.session_id,
-            session_timeout=machine.timing.session_timeout,
+            session_timeout=machine.timing.granted,
             server=server,
             last_zxid=machine.last_zxid,
             connections=self._connections,

@@ -4,6 +4,7 @@
 
     states    the table of session states
     timing    every interval, derived from the session timeout
+    grant     what a server grants, judged before it counts
     depot     requests queued and in flight, and what becomes of them when the link dies
     watches   one-shot watches, over reconnects
     ledger    what acknowledged requests prove about the session's life

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from typing import TypeVar
 
@@ -48,6 +49,7 @@ from ..errors import (
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .depot import Call, Depot, unreached
+from .grant import granted_timeout
 from .lease import LeaseBook
 from .ledger import Ledger
 from .login import Login
@@ -118,8 +120,9 @@ class SessionMachine:
         self.login: Login = Login(auth, on_challenge, self._send, self._introduce, self.ended)
         self._max_request = max_request
         self._max_reply = max_reply
-        self._tick_time = tick_time
-        self._wind_down = wind_down
+        self._derive = partial(
+            Timing.derive, asked=session_timeout, tick_time=tick_time, wind_down=wind_down
+        )
         self._on_state = on_state
         self._on_output = on_output
         self._on_due = on_due
@@ -130,9 +133,7 @@ class SessionMachine:
             self.last_zxid = resume.last_zxid
             # What it was granted before counts for as long as it lives: see `ledger`.
             session_timeout = min(session_timeout, resume.timeout)
-        self.timing: Timing = Timing.derive(
-            session_timeout, tick_time=tick_time, wind_down=wind_down
-        )
+        self.timing: Timing = self._derive(session_timeout)
         self._ledger = Ledger(self.timing)
         self.leases: LeaseBook = LeaseBook(self._ledger, self.timing, on_due)
         self.watches: WatchRegistry = WatchRegistry(self._ask, lambda: self.last_zxid)
@@ -391,6 +392,7 @@ class SessionMachine:
             raise SessionExpiredError("the server says that the session expired")
         if response.read_only and not (self._read_only and self.session_id == 0):
             raise RemoteWireError("a read-only server, which was not asked for")
+        granted = granted_timeout(response)
         created = self.session_id != response.session_id
         if created and self.session_id != 0:
             # A server that cannot resume must say so. One that quietly hands out another session
@@ -402,10 +404,9 @@ class SessionMachine:
         self.is_read_only = response.read_only
         self.session_id = response.session_id
         self._password = response.password
-        granted = response.timeout_ms / 1000
         if not created:
-            granted = min(granted, self.timing.session_timeout)  # see `ledger`
-        self.timing = Timing.derive(granted, tick_time=self._tick_time, wind_down=self._wind_down)
+            granted = min(granted, self.timing.granted)  # see `ledger`
+        self.timing = self._derive(granted)
         if self.is_read_only:
             self._handshake_sent = -inf  # that such a server has heard it proves nothing
         self._ledger.opened(self.timing, self._handshake_sent, created=created)
@@ -540,7 +541,7 @@ class SessionMachine:
         depot = self._depot
         for since in (depot.waiting_since, depot.early_since, self.login.waiting_since):
             if since is not None:
-                due = min(due, since + self.timing.session_timeout)
+                due = min(due, since + self.timing.patience)
         return due
 
     def _ping_due(self) -> float:
@@ -565,9 +566,9 @@ class SessionMachine:
         self.watches.sweep()
         if not self._established:
             self._fail_overdue(now)
-            self.login.fail_overdue(now, self.timing.session_timeout)
+            self.login.fail_overdue(now, self.timing.patience)
             early = self._depot.early_since
-            if early is not None and early + self.timing.session_timeout <= now:
+            if early is not None and early + self.timing.patience <= now:
                 return "the server does not answer the handshake, and a request has waited for long"
             return None
         if now >= self._silent_due():
@@ -584,7 +585,7 @@ class SessionMachine:
         return None
 
     def _fail_overdue(self, now: float) -> None:
-        patience = self.timing.session_timeout
+        patience = self.timing.patience
         self._depot.fail_overdue(now, patience, lambda: unreached(patience))
 
 

@@ -1,4 +1,15 @@
-"""Every interval that a session uses, derived from the timeout that the server granted."""
+"""Every interval that a session uses, derived from the timeout that the server granted.
+
+A server grants what it likes. The lease follows from the granted timeout, since the servers count
+with it; how long the client waits for anything follows from the asked timeout as well, and is
+never longer than a client would wait that had been granted what it asked for.
+
+    granted                                   the lease counts with     waits count with
+    less than `SHORTEST`                      refused: the next server is tried
+    less than was asked for                   granted                   granted
+    more than was asked for, up to a minute   granted                   asked
+    more than that                            asked, or a minute        asked
+"""
 
 from __future__ import annotations
 
@@ -8,12 +19,27 @@ DRIFT = 0.001
 """How much faster the servers' clocks may run than ours, as a fraction: 500 ppm on each side."""
 
 
+SHORTEST = 0.1
+"""The shortest session timeout that is asked for or accepted, in seconds. Pings and renewals follow
+from it: with a much shorter one the client would do nothing else."""
+
+LONGEST_UNASKED = 60.0
+"""How much of a granted timeout counts that is longer than was asked for, in seconds. Servers grant
+more than they were asked for up to their `minSessionTimeout`, which is two ticks by default."""
+
+REMARKABLE = 10.0
+"""How many times what was asked for, or what part of it, a server grants before it is reported."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Intervals in seconds.
 
     Attributes:
-        session_timeout: what the server granted.
+        session_timeout: how long the servers keep the session at least: what they granted, where
+            that is not absurd. The lease counts with it.
+        granted: what the servers granted.
+        asked: what they were asked for.
         half_tick: half the servers' tick time: how often a ZooKeeper leader collects from its
             followers which sessions they heard of. The protocol does not tell it; servers refuse
             session timeouts under two ticks unless configured otherwise, so a quarter of the
@@ -22,37 +48,60 @@ class Timing:
     """
 
     session_timeout: float
+    granted: float
+    asked: float
     half_tick: float
     wind_down: float
 
     @classmethod
     def derive(
-        cls, session_timeout: float, *, tick_time: float | None, wind_down: float | None
+        cls,
+        granted: float,
+        *,
+        asked: float | None = None,
+        tick_time: float | None,
+        wind_down: float | None,
     ) -> Timing:
         """The intervals for a granted timeout.
 
         Args:
-            session_timeout: what the server granted.
+            granted: what the server granted.
+            asked: what it was asked for; as much as it granted by default.
             tick_time: the servers' `tickTime`, where the user knows it.
             wind_down: what the user asked for; a tenth of the timeout by default. A server that
                 grants less time than was asked for also shortens this, to a quarter at most.
         """
-        quarter = session_timeout / 4
+        if asked is None:
+            asked = granted
+        session_timeout = min(granted, max(asked, LONGEST_UNASKED))
         return cls(
             session_timeout,
-            quarter if tick_time is None else tick_time / 2,
-            min(session_timeout / 10 if wind_down is None else wind_down, quarter),
+            granted,
+            asked,
+            # What was granted tells of the tick, however little of it counts.
+            granted / 4 if tick_time is None else tick_time / 2,
+            min(session_timeout / 10 if wind_down is None else wind_down, session_timeout / 4),
         )
+
+    @property
+    def patience(self) -> float:
+        """The granted timeout or the asked one, whichever is shorter. Every wait counts with it."""
+        return min(self.granted, self.asked)
+
+    @property
+    def is_remarkable(self) -> bool:
+        """Whether the granted timeout is more than was asked for by far, or less."""
+        return not 1 / REMARKABLE <= self.granted / self.asked <= REMARKABLE
 
     @property
     def ping_after(self) -> float:
         """Silence of ours after which the server is told that we live."""
-        return self.session_timeout / 3
+        return self.patience / 3
 
     @property
     def silent_after(self) -> float:
         """Time without an answer after which the link counts as dead; events are none."""
-        return self.session_timeout * 2 / 3
+        return self.patience * 2 / 3
 
     @property
     def renew_every(self) -> float:
@@ -88,6 +137,16 @@ class Timing:
     def prompt(self) -> float:
         """How long the users' requests may take while renewals, of two steps, have to pass, too."""
         return self.enough_lease / 4
+
+    @property
+    def leaving(self) -> float:
+        """How long a client that is closed waits for holders to stop."""
+        return min(self.wind_down, self.patience)
+
+    @property
+    def goodbye(self) -> float:
+        """How long a client that is closed waits for the servers to confirm the session's end."""
+        return self.patience / 3
 
     @property
     def margin(self) -> float:

@@ -56,7 +56,7 @@ class Client:
 
     @property
     def session_timeout(self) -> float:
-        """What the server granted, in seconds."""
+        """What was asked for or what the servers granted, whichever is less, in seconds."""
         return self._client.session_timeout
 
     @property

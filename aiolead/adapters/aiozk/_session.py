@@ -15,6 +15,7 @@ from aiozk.connection import Connection
 from aiozk.session import Session
 from aiozk.states import States
 
+from ..._session.timing import LONGEST_UNASKED
 from ...model import SessionCredentials
 from ...paths import format_host
 from .bridge import Bridge
@@ -95,6 +96,15 @@ def credentials_of(session: Any) -> SessionCredentials | None:
     )
 
 
+def patience_of(session: Any) -> float:
+    """What waits for aiozk's own connection count with, in seconds.
+
+    That is its session timeout, which it has from the server; what it had asked for, it forgets.
+    """
+    timeout: float = session.timeout
+    return min(timeout, LONGEST_UNASKED)
+
+
 def connect_string(session: Any) -> str:
     """The servers that aiozk was given."""
     return ",".join(format_host(host, int(port)) for host, port in session.hosts)
@@ -117,8 +127,8 @@ async def take_over(session: Any, bridge: Bridge, end: Callable[[], Awaitable[No
         session.heartbeat_task.cancel()
     move(session, States.SUSPENDED)
     if isinstance(session.conn, Connection):  # and not one of ours, from the last time
-        await _hang_up(session.conn, session.timeout * DRAIN)
-    await asyncio.wait([repairs], timeout=max(LEAST_WAIT, session.timeout * DRAIN))
+        await _hang_up(session.conn, patience_of(session) * DRAIN)
+    await asyncio.wait([repairs], timeout=max(LEAST_WAIT, patience_of(session) * DRAIN))
 
 
 def give_back(session: Any, *, last_zxid: int) -> None:

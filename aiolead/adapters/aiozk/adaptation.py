@@ -11,8 +11,9 @@ from aiozk.session import Session
 from aiozk.states import States
 
 from ..._client.client import Client
-from ..._client.connect import Connection, connect
+from ..._client.connect import MAX_SESSION_TIMEOUT, Connection, connect
 from ..._client.core import Core
+from ..._session.timing import SHORTEST
 from ...errors import ConnectionLossError, SessionError, SessionExpiredError, UsageError
 from ...model import SessionCredentials, SessionState
 from ._session import (
@@ -22,6 +23,7 @@ from ._session import (
     credentials_of,
     give_back,
     move,
+    patience_of,
     take_over,
 )
 from .bridge import Bridge, BridgedConnection
@@ -88,14 +90,15 @@ class Adaptation:
             give_back(self._session, last_zxid=self._core.machine.last_zxid)
             if self._session.started:
                 # aiozk's `close`, which often comes next, does not work while it has no connection.
-                with anyio.move_on_after(self._session.timeout * RECONNECTING, shield=True):
+                with anyio.move_on_after(patience_of(self._session) * RECONNECTING, shield=True):
                     await self._session.ensure_safe_state()
 
     def _prepare(self, credentials: SessionCredentials | None) -> None:
         """Makes the client and the bridge; nothing is done by that, but the arguments checked."""
         self._connection: Connection = connect(
             connect_string(self._session),
-            session_timeout=self._session.timeout,
+            # Whatever aiozk was granted; servers grant what they like.
+            session_timeout=min(max(self._session.timeout, SHORTEST), MAX_SESSION_TIMEOUT),
             resume=credentials,
             **self._options,
         )
@@ -157,7 +160,7 @@ class Adaptation:
         """
         machine = self._core.machine
         machine.leases.close()
-        with anyio.move_on_after(machine.timing.wind_down, shield=True):
+        with anyio.move_on_after(machine.timing.leaving, shield=True):
             await self._core.holders_gone()
             self._is_leaving = True
             self._session.is_bridged.clear()  # what aiozk is asked for from now on, it does itself

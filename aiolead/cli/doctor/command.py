@@ -145,7 +145,8 @@ class Examination:
                 self._report.add(self._granted(client, clock() - begin))
                 self._report.add(await self._login(client))
                 self._report.add(await self._proof(client))
-                await self._ensemble(await self._config(client), client.session_timeout)
+                granted = client.statistics().session_timeout
+                await self._ensemble(await self._config(client), granted)
                 if paths:
                     await self._lines(client, paths)
         except AuthFailedError as error:
@@ -165,7 +166,7 @@ class Examination:
         return exits.OK
 
     def _granted(self, client: Client, took: float) -> list[Finding]:
-        granted, wanted = client.session_timeout, self._common.wanted_session_timeout
+        granted, wanted = client.statistics().session_timeout, self._common.wanted_session_timeout
         details = {"session": shown.hexadecimal(client.session_id), "timeout": granted}
         text = f"{shown.hexadecimal(client.session_id)}, timeout {granted:g} s"
         found = [Finding("session", Level.OK, f"{text} ({took * 1000:.0f} ms)", "", details)]

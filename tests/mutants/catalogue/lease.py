@@ -280,7 +280,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "granted = response.timeout_ms / 1000",
+                "granted = granted_timeout(response)",
                 "granted = self._asked_timeout",
             ),
         ),
@@ -293,7 +293,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "granted = min(granted, self.timing.session_timeout)  # see `ledger`",
+                "granted = min(granted, self.timing.granted)  # see `ledger`",
                 "granted = granted  # see `ledger`",
             ),
         ),

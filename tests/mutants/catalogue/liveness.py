@@ -111,7 +111,7 @@ MUTANTS = (
             ),
             Change(
                 "_session/machine.py",
-                "due = min(due, since + self.timing.session_timeout)",
+                "due = min(due, since + self.timing.patience)",
                 "due = min(due, since + 1e9)",
             ),
         ),

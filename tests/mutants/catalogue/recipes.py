@@ -368,7 +368,7 @@ MUTANTS = (
             Change(
                 "_client/connect.py",
                 """
-                with anyio.move_on_after(machine.timing.wind_down, shield=True):
+                with anyio.move_on_after(machine.timing.leaving, shield=True):
                     await core.holders_gone()
                 """,
                 """

@@ -128,16 +128,32 @@ MUTANTS = (
         changes=(
             Change(
                 "_client/connect.py",
-                "with anyio.move_on_after(machine.timing.wind_down, shield=True):",
+                "with anyio.move_on_after(machine.timing.leaving, shield=True):",
                 "with anyio.CancelScope(shield=True):",
             ),
             Change(
                 "_client/connect.py",
-                "with anyio.move_on_after(machine.timing.session_timeout / 3, shield=True):",
+                "with anyio.move_on_after(machine.timing.goodbye, shield=True):",
                 "with anyio.CancelScope(shield=True):",
             ),
         ),
         tests=("tests/client/test_client_connect.py", *ASYNCIO),
+    ),
+    Mutant(
+        number="54e",
+        name="waits-as-long-as-granted",
+        wrong="Waits count with the session timeout that the server granted, however long that is.",
+        seen_in="aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "_session/timing.py",
+                "return min(self.granted, self.asked)",
+                "return self.granted",
+            ),
+        ),
+        tests=("tests/client/test_client_grants.py",),
+        note="The simulation's servers grant what real ones do.",
     ),
     Mutant(
         number="54b",

@@ -324,13 +324,18 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/timing.py",
-                "return self.session_timeout / 3",
-                "return self.session_timeout",
+                """
+                \"\"\"Silence of ours after which the server is told that we live.\"\"\"
+                return self.patience / 3
+                """,
+                """
+                return self.patience
+                """,
             ),
             Change(
                 "_session/timing.py",
-                "return self.session_timeout * 2 / 3",
-                "return self.session_timeout * 2",
+                "return self.patience * 2 / 3",
+                "return self.patience * 2",
             ),
         ),
     ),
