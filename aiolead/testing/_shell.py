@@ -9,6 +9,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from .._logging import get_logger
+from ..paths import format_host
 from ._link import Gate, Link, Transport
 from ._server.acl import Identity
 from ._server.connection import Connection
@@ -43,6 +44,8 @@ class Shell:
         self.failures: list[Exception] = []
         self._host = host
         self._tls = tls
+        self._handshakes = 0
+        """How many connections there are on which TLS is being agreed upon."""
         self._tasks = anyio.create_task_group()
         self._gate = Gate()
         self._links: dict[Connection, Link] = {}
@@ -71,6 +74,12 @@ class Shell:
         if self.port is not None:
             listener = await Listener.open(self._host, self.port)
             self.port = listener.port
+            if not listener.is_local:
+                _LOGGER.warning(
+                    "the embedded server, which is for development and tests, listens on %s: other "
+                    "machines can reach it",
+                    format_host(self._host, listener.port),
+                )
         self.core.restarted(self.now())
         self._run_ended = anyio.Event()
         await self._tasks.start(self._run, listener)
@@ -106,7 +115,10 @@ class Shell:
             raise ConnectionRefusedError("the embedded server is stopped")
         if self._tls is None:
             self._take_up(tasks, transport, address, ())
+        elif self.core.is_full(self._handshakes):
+            transport.close()
         else:
+            self._handshakes += 1
             tasks.start_soon(self._guard, self._secure, tasks, transport, address, self._tls)
 
     async def _secure(
@@ -123,6 +135,7 @@ class Shell:
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
         finally:
+            self._handshakes -= 1
             if not is_done:
                 transport.close()
         if is_done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import struct
 
@@ -105,6 +106,12 @@ class Listener:
     def port(self) -> int:
         port: int = self._socket.getsockname()[1]
         return port
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nobody but this machine reaches it."""
+        address = str(self._socket.getsockname()[0]).partition("%")[0]
+        return ipaddress.ip_address(address).is_loopback
 
     async def accept(self) -> tuple[SocketStream, str]:
         """The next connection, with the client's address.

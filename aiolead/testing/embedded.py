@@ -31,6 +31,9 @@ __all__ = ["EmbeddedServer", "SessionInfo"]
 
 MAX_SEQUENCE = 0x7FFF_FFFF
 
+MAX_CONNECTIONS = 1_000
+"""How many connections there may be by default. A process may often have 1,024 open files."""
+
 MEMORY_ADDRESS = "127.0.0.1"
 """What the scheme `ip` sees of a connection in memory."""
 
@@ -84,7 +87,8 @@ class EmbeddedServer:
     task group of its context manager; what goes wrong in it is raised when that is left.
 
     Args:
-        host: the address to listen on.
+        host: the address to listen on. Beyond this machine (as `0.0.0.0` is) it is a warning in the
+            log: whoever reaches the server may use all of it, unless `require_auth` says otherwise.
         port: the port to listen on; 0 takes a free one. None does not listen at all: then there are
             only the connections in memory, and no real I/O.
         tick_time: the unit of time, in seconds: sessions end at multiples of it.
@@ -92,7 +96,8 @@ class EmbeddedServer:
             by default.
         max_session_timeout: the longest; twenty ticks by default.
         max_frame: the largest request, in bytes. Who sends a larger one is cut off.
-        max_connections: how many connections there may be at a time; 0 sets no limit.
+        max_connections: how many connections there may be at a time, 1,000 by default: one more is
+            closed at once. 0 sets no limit. (ZooKeeper's `maxClientCnxns` is for each address.)
         container_interval: how often empty containers and outlived TTL znodes are looked for, in
             seconds.
         config: what `/zookeeper/config` says at first: lines of `server.N=...`, as many as it is
@@ -132,7 +137,7 @@ class EmbeddedServer:
         min_session_timeout: float | None = None,
         max_session_timeout: float | None = None,
         max_frame: int = DEFAULT_MAX_FRAME,
-        max_connections: int = 0,
+        max_connections: int = MAX_CONNECTIONS,
         container_interval: float = 60.0,
         version: str = "3.8.0",
         config: str | None = None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -23,6 +25,7 @@ from aiolead.errors import ConfigurationError, NoNodeError, UsageError
 from aiolead.model import EventType
 from aiolead.testing import EmbeddedServer, OpCode, SessionInfo
 from aiolead.testing._server.core import Core
+from aiolead.testing.embedded import MAX_CONNECTIONS
 
 EPHEMERAL, SEQUENTIAL = 1, 2
 
@@ -432,6 +435,53 @@ async def test_too_many_connections() -> None:
             await talk.stream.aclose()
         await first.ping()
         await first.stream.aclose()
+
+
+async def test_there_is_a_limit_of_connections_by_default() -> None:
+    async with EmbeddedServer(port=None) as server:
+        streams = [await server.connect_stream() for _ in range(MAX_CONNECTIONS)]
+        assert server.connections == MAX_CONNECTIONS
+        with pytest.raises(ENDED):
+            await (await server.connect_stream()).receive()
+        streams[0].close()
+        while server.connections == MAX_CONNECTIONS:
+            await anyio.lowlevel.checkpoint()
+        talk = await (await dial(server, "memory")).greet()
+        await talk.ping()
+        for stream in (*streams, talk.stream):
+            stream.close()
+
+
+async def test_handshakes_of_tls_count_as_connections() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    async with EmbeddedServer(ssl_context=context, max_connections=2) as server:
+        streams = [await server.connect_stream() for _ in range(2)]
+        await anyio.wait_all_tasks_blocked()
+        # Nobody of them has said anything yet, and there is no room for a third one.
+        with pytest.raises(ENDED):
+            await (await server.connect_stream()).receive()
+        for stream in streams:
+            stream.close()
+        await anyio.wait_all_tasks_blocked()
+        third = await server.connect_stream()
+        with anyio.move_on_after(0) as scope:
+            await third.receive()
+        assert scope.cancelled_caught
+        third.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "is_told"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)]
+)
+async def test_listening_beyond_this_machine_is_a_warning(
+    caplog: pytest.LogCaptureFixture, host: str, is_told: bool
+) -> None:
+    with caplog.at_level(logging.WARNING, "aiolead"):
+        async with EmbeddedServer(host=host) as server:
+            port = server.port
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == is_told
+    assert all(f"{host}:{port}" in line for line in told)
 
 
 async def test_who_does_not_read_holds_up_nobody_else_and_misses_nothing() -> None:

@@ -174,6 +174,23 @@ def test_a_session_that_was_taken_over_is_not_let_go_with_its_old_connection() -
     assert world.core.connection_of(new.session_id) is new.connection
 
 
+@pytest.mark.parametrize("password", [bytes(16), b"", b"guessed"])
+def test_who_has_not_the_password_of_a_session_leaves_its_connection_alone(
+    password: bytes,
+) -> None:
+    """Ids count up from one another: any client could keep the others from being served."""
+    world = World()
+    owner = world.client()
+    stranger = world.connect()
+    answer = stranger.greet(session=(owner.session_id, password))
+    assert answer is not None
+    assert answer.session_id == 0
+    assert stranger.closing is not Closing.NO
+    assert owner.closing is Closing.NO
+    assert world.core.connection_of(owner.session_id) is owner.connection
+    assert owner.ask(Exists("/"))[0] == 0
+
+
 def test_after_a_restart_every_session_has_its_full_timeout() -> None:
     world = World()
     client = world.client(timeout=2)

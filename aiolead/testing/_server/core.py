@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from hmac import compare_digest
 
 from ... import paths
 from ..._wire.codes import REFUSED_READ_ONLY, XID_PING, OpCode
@@ -94,13 +95,17 @@ class Core:
             address: of the client, as text.
             identities: what the client has shown to be before it says anything.
         """
-        if 0 < self.settings.max_connections <= len(self.connections):
+        if self.is_full():
             return None
         connection = Connection(
             address, self.settings.max_frame, self._woken, self.traffic, identities
         )
         self.connections[connection] = None
         return connection
+
+    def is_full(self, coming: int = 0) -> bool:
+        """Whether there are as many connections as there may be, with those that are coming."""
+        return 0 < self.settings.max_connections <= len(self.connections) + coming
 
     def lost(self, connection: Connection) -> None:
         """The connection is gone. Its session lives on, its watches do not."""
@@ -298,12 +303,15 @@ class Core:
         """The session that the client asks for: a new one, its own, or none at all."""
         if request.session_id == 0:
             return self.sessions.create(timeout, now_ms)
-        # A server closes the old connection before it looks at the password.
-        if previous := self._attached.get(request.session_id):
-            self._close(previous)
         session = self.sessions.get(request.session_id)
-        if session is None or request.password != self.sessions.password(session.id):
+        if session is None:
             return None
+        if not compare_digest(request.password, self.sessions.password(session.id)):
+            return None
+        # ZooKeeper closes the old connection before it looks at the password. So does nobody here:
+        # session ids are no secret, and whoever guesses one could keep its owner from being served.
+        if previous := self._attached.get(session.id):
+            self._close(previous)
         self.sessions.touch(session.id, timeout, now_ms)
         return session
 

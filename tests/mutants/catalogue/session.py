@@ -576,4 +576,31 @@ MUTANTS = (
         tests=("tests/client/test_client_moves.py", *ASYNCIO),
         simulated=False,
     ),
+    Mutant(
+        number="24g",
+        name="strangers-close-connections",
+        wrong="The embedded server closes a session's connection for anybody who names the "
+        "session, before it looks at the password.",
+        seen_in="ZooKeeper; aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "testing/_server/core.py",
+                """
+                session = self.sessions.get(request.session_id)
+                if session is None:
+                    return None
+                """,
+                """
+                if previous := self._attached.get(request.session_id):
+                    self._close(previous)
+                session = self.sessions.get(request.session_id)
+                if session is None:
+                    return None
+                """,
+            ),
+        ),
+        tests=("tests/unit/test_server_core.py",),
+        note="The simulation's servers do so, too, as ZooKeeper's do.",
+    ),
 )
