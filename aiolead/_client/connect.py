@@ -144,10 +144,10 @@ def connect(
             raise ConfigurationError("hosts: not given, and AIOLEAD_HOSTS is not set")
     known: tuple[Server, ...] = ()
     if isinstance(hosts, Hosts):
-        chroot, target = hosts.chroot, str(hosts)
+        chroot, target, name_of = hosts.chroot, str(hosts), hosts.certificate_name
     else:
         parsed = parse_connect_string(hosts)
-        known, chroot, target = parsed.hosts, parsed.chroot, str(parsed)
+        known, chroot, target, name_of = parsed.hosts, parsed.chroot, str(parsed), None
     session_timeout = _checked_session_timeout(session_timeout)
     if connect_timeout is None:
         connect_timeout = session_timeout
@@ -165,7 +165,7 @@ def connect(
         raise ConfigurationError("resume: must be SessionCredentials, or None for a new session")
     _check_size("max_request", max_request)
     _check_size("max_reply", max_reply)
-    opener = Opener(dial, None if ssl_context is None else ContextSource(ssl_context))
+    opener = Opener(dial, None if ssl_context is None else ContextSource(ssl_context, name_of))
     _check_count("max_in_flight", max_in_flight)
     _check_count("max_queued", max_queued)
     sinks = _checked_sinks(on_event)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import final
@@ -146,13 +147,18 @@ class ContextSource:
 
     Args:
         given: a context, which is used as it is, or files to make one from.
+        name_of: from a server's name to the name that its certificate must have, unless that is
+            said with the files.
 
     Raises:
         ConfigurationError: no client can use that.
     """
 
-    def __init__(self, given: ssl.SSLContext | TLS) -> None:
+    def __init__(
+        self, given: ssl.SSLContext | TLS, name_of: Callable[[str], str] | None = None
+    ) -> None:
         self._tls: TLS | None = None
+        self._name_of = name_of
         self._seen: Stamp = ()
         if isinstance(given, TLS):
             self._tls = given
@@ -168,9 +174,11 @@ class ContextSource:
             )
 
     def server_hostname(self, host: str) -> str:
-        """The name to check the certificate of a server for, by its name in the connect string."""
+        """The name to check the certificate of a server for, by its name in the list of servers."""
         if self._tls is not None and self._tls.server_hostname is not None:
             return self._tls.server_hostname
+        if self._name_of is not None:
+            host = self._name_of(host)
         # Certificates have neither the zone of a link-local address nor a name's final dot.
         return host.partition("%")[0].removesuffix(".")
 

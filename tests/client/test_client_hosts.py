@@ -19,11 +19,12 @@ import dns.rcode
 import dns.rrset
 import pytest
 from conftest import ServerUnderTest
+from support.certificates import Authority
 from support.fleet import a_fleet
 from support.recipes import SESSION, eventually
 
 import aiolead
-from aiolead import ConfigurationError, ConnectFailed, Hosts, SessionState
+from aiolead import TLS, ConfigurationError, ConnectFailed, Hosts, SessionState
 from aiolead._client.discovery import servers_of
 from aiolead._client.sources import Answer
 from aiolead.errors import AioleadError
@@ -293,6 +294,56 @@ async def test_a_name_that_has_no_such_records() -> None:
                     raise AssertionError
 
 
+@pytest.mark.parametrize(
+    ("identity", "trust_targets", "is_served"),
+    [
+        # The name of a target is an attacker's choice: its own certificate proves nothing.
+        ("localhost", False, False),
+        ("localhost", True, True),
+        ("example.test", False, True),
+        ("other.test", False, False),
+    ],
+)
+async def test_a_target_elsewhere_has_the_certificate_of_the_domain_that_was_written(
+    tmp_path: Path, identity: str, trust_targets: bool, is_served: bool
+) -> None:
+    authority = Authority(tmp_path)
+    context = authority.server_context(authority.issue(identity))
+    with a_dns() as zone:
+        async with EmbeddedServer(ssl_context=context) as server:
+            zone.records = [f"10 0 {server.port} localhost."]
+            hosts = Hosts.srv(NAME, resolver=zone.resolver(), trust_targets=trust_targets)
+            connection = aiolead.connect(
+                hosts, session_timeout=SESSION, ssl_context=TLS(ca=authority.pem)
+            )
+            if is_served:
+                async with connection as client:
+                    await client.exists("/")
+                return
+            with pytest.raises(ConnectFailed, match="certificate was refused"):
+                async with connection:
+                    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "checked"),
+    [
+        ("_zookeeper._tcp.example.com", "zk1.example.com", "zk1.example.com"),
+        ("_zookeeper._tcp.Example.com.", "ZK1.example.COM", "ZK1.example.COM"),
+        ("_zookeeper._tcp.example.com", "example.com", "example.com"),
+        ("_zookeeper._tcp.example.com", "evilexample.com", "example.com"),
+        ("_zookeeper._tcp.example.com", "example.com.evil.org", "example.com"),
+        ("_zookeeper._tcp.example.com", "10.0.0.1", "example.com"),
+        ("zk.example.com", "a.zk.example.com", "a.zk.example.com"),
+        ("zk.example.com", "b.example.com", "zk.example.com"),
+        ("_zookeeper._tcp", "zk1", "_zookeeper._tcp"),
+    ],
+)
+def test_the_name_that_a_target_must_have(name: str, host: str, checked: str) -> None:
+    assert Hosts.srv(name).certificate_name(host) == checked
+    assert Hosts.srv(name, trust_targets=True).certificate_name(host) == host
+
+
 def test_without_dnspython_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['dns'] = None; import aiolead; aiolead.Hosts.srv('_zk._tcp.x')"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -309,6 +360,7 @@ def test_without_dnspython_it_says_what_to_install() -> None:
         (lambda: Hosts.file(7), "path: "),  # type: ignore[arg-type]
         (lambda: Hosts.srv(""), "name: "),
         (lambda: Hosts.srv(NAME, resolver="8.8.8.8"), "resolver: "),
+        (lambda: Hosts.srv(NAME, trust_targets=1), "trust_targets: "),  # type: ignore[arg-type]
         (lambda: Hosts.file("x", refresh=0), "refresh: "),
         (lambda: Hosts.file("x", refresh=float("nan")), "refresh: "),
         (lambda: Hosts.file("x", chroot="app"), "chroot: "),
