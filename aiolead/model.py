@@ -113,17 +113,29 @@ class Permission(enum.IntFlag):
     ALL = 31
 
 
+def _masked(scheme: str, id_: str) -> str:
+    """An id to show: that of `digest` without what comes after the user's name."""
+    user, colon, _ = id_.partition(":")
+    return f"{user}:***" if colon and scheme == "digest" else id_
+
+
 @dataclass(frozen=True, slots=True)
 class ACL:
     """One entry of an access control list: who (`scheme:id`) may do what.
 
     Whoever matches any entry of a znode's list is allowed what that entry says. The class methods
     make the entries of the schemes that ZooKeeper knows, for all permissions unless told otherwise.
+
+    A repr masks the hash in the id of a `digest` entry: a password can be guessed from it, offline.
     """
 
     permissions: Permission
     scheme: str
     id: str
+
+    def __repr__(self) -> str:
+        shown = _masked(self.scheme, self.id)
+        return f"ACL(permissions={self.permissions!r}, scheme={self.scheme!r}, id={shown!r})"
 
     @classmethod
     def world(cls, permissions: Permission = Permission.ALL) -> ACL:
@@ -271,6 +283,9 @@ class Identity:
 
     scheme: str
     id: str
+
+    def __repr__(self) -> str:
+        return f"Identity(scheme={self.scheme!r}, id={_masked(self.scheme, self.id)!r})"
 
 
 @dataclass(frozen=True, slots=True)

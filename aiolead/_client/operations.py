@@ -308,7 +308,8 @@ def _checked_version(version: object) -> int:
 def _checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
     entries = tuple(acl) if isinstance(acl, Iterable) else ()
     if not entries or not all(isinstance(entry, ACL) for entry in entries):
-        raise ConfigurationError(f"acl: must be a sequence of at least one ACL, not {acl!r}")
+        # It may be, or hold, the hash of a password: it is not shown.
+        raise ConfigurationError("acl: must be a sequence of at least one ACL: [ACL.auth()]")
     return entries
 
 

@@ -73,7 +73,8 @@ def checked_on_suspend(on_suspend: OnSuspend) -> OnSuspend:
 
 def checked_acl(acl: Sequence[ACL] | None) -> Sequence[ACL] | None:
     if acl is not None and not (acl and all(isinstance(entry, ACL) for entry in acl)):
-        raise ConfigurationError(f"acl: must be a sequence of at least one ACL, not {acl!r}")
+        # It may be, or hold, the hash of a password: it is not shown.
+        raise ConfigurationError("acl: must be a sequence of at least one ACL: [ACL.auth()]")
     return acl
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -109,11 +109,15 @@ class Common(Basics):
     ] = None
     """How long to try to reach a server at first, in seconds. Default: the session timeout."""
 
-    auth: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_AUTH"))] = None
+    auth: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_AUTH"))] = field(
+        default=None, repr=False
+    )
     """Credentials, such as digest:USER:PASSWORD. Everybody on this machine can read a command line:
     better use the environment variable."""
 
-    sasl: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_SASL"))] = None
+    sasl: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_SASL"))] = field(
+        default=None, repr=False
+    )
     """A login by SASL: digest-md5:USER:PASSWORD (as --auth, better in the environment), gssapi."""
 
     tls: Annotated[Flag, Parameter(env_var=variable("AIOLEAD_TLS"))] = False

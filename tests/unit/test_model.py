@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from aiolead import model
+from aiolead import SASL, TLS, model
+from aiolead._client.operations import Scope
+from aiolead._recipes.arguments import checked_acl
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.requests import AuthPacket
+from aiolead._wire.requests import AuthPacket, Create, SetACL
+from aiolead.cli.options import Common
 from aiolead.errors import ConfigurationError
 from aiolead.model import (
     ACL,
@@ -174,6 +177,14 @@ def test_only_digests_have_an_acl_entry() -> None:
         AuthPacket("digest", b"user:secret"),
         ConnectRequest(0, 10_000, 7, b"secret"),
         ConnectResponse(10_000, 7, b"secret"),
+        ACL(Permission.ALL, "digest", "user:secret"),
+        Identity("digest", "user:secret"),
+        SessionCredentials(7, b"secret", 10.0),
+        TLS(cert="cert.pem", password="secret"),
+        SASL.digest_md5("user", "secret"),
+        Common(auth="digest:user:secret", sasl="digest-md5:user:secret"),
+        Create("/a", b"secret", (ACL(Permission.ALL, "digest", "user:secret"),), 0),
+        SetACL("/a", (ACL(Permission.ALL, "digest", "user:secret"),), -1),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -181,6 +192,23 @@ def test_no_secret_shows(value: object) -> None:
     for text in (repr(value), str(value), f"{value}", repr([value])):
         assert "secret" not in text
         assert b"secret".hex() not in text
+
+
+def test_what_is_no_secret_shows() -> None:
+    assert "'user:***'" in repr(ACL.digest("user", "secret"))
+    for id_ in ("user:realm", "a:b:c"):
+        assert repr(id_) in repr(ACL(Permission.READ, "x509", id_))
+    assert repr(ACL.world()) == f"ACL(permissions={Permission.ALL!r}, scheme='world', id='anyone')"
+
+
+@pytest.mark.parametrize("value", ["digest:user:secret:rw", ["digest:user:secret"], {"secret": 1}])
+def test_an_acl_that_is_none_is_not_shown(value: object) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Scope("").create_request("/a", b"", CreateMode.PERSISTENT, value, None)  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ConfigurationError) as caught:
+        checked_acl(value)  # type: ignore[arg-type]
+    assert "secret" not in str(caught.value)
 
 
 # --- value types -------------------------------------------------------------------------------
