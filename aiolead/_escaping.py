@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["escaped"]
+__all__ = ["described", "escaped"]
 
 
 def escaped(text: str, *, keep: str = "") -> str:
@@ -26,3 +26,14 @@ def escaped(text: str, *, keep: str = "") -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def described(value: object) -> str:
+    """An argument for an error's message: its `repr`, if it has one.
+
+    A number may have too many digits for that, and a list too many levels.
+    """
+    try:
+        return repr(value)
+    except Exception:
+        return f"what cannot be shown, of the type {type(value).__name__}"

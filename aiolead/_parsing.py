@@ -11,11 +11,13 @@ All of it takes time proportional to the size of the data.
 
 from __future__ import annotations
 
-import json
+import functools
 import math
 import re
-from email.utils import parsedate_to_datetime
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import json
 
 MAX_DEPTH = 64
 """How deeply JSON may be nested. Far below Python's limit on recursion, so that whoever shows,
@@ -27,9 +29,15 @@ MAX_DIGITS = 300
 _SHOWN = 80
 """How many characters of the data an error shows."""
 
+_LONGEST_DATE = 100
+"""How many characters a date has at most: HTTP's have 29, or a few more where they are old."""
+
 _INT64 = 1 << 63
 
-_DECIMAL = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_TOO_LONG = 10**MAX_DIGITS
+"""The first number with one digit more."""
+
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,300}", re.ASCII)
 _HEXADECIMAL = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})", re.ASCII)
 _FRACTION = re.compile(r"[+-]?[0-9]{1,300}(?:\.[0-9]{0,300})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 
@@ -52,14 +60,14 @@ def whole(said: str | bytes, *, least: int = -_INT64, most: int = _INT64 - 1) ->
     Args:
         said: the digits; white space around them is skipped.
         least: the least number that is allowed.
-        most: the greatest number that is allowed; neither needs more than 20 digits.
+        most: the greatest number that is allowed. Neither has more than `MAX_DIGITS` digits.
     """
     digits = _ascii(said)
     if _DECIMAL.fullmatch(digits) is None:
         raise MalformedError(f"must be a whole number, not {shown(said)}")
     number = int(digits)
     if not least <= number <= most:
-        raise MalformedError(f"must be from {least} to {most}, not {number}")
+        raise MalformedError(f"must be from {least} to {most}, not {shown(number)}")
     return number
 
 
@@ -95,12 +103,12 @@ def real(value: object) -> float:
 def json_value(data: bytes) -> Any:
     """A value in JSON: UTF-8, finite numbers, text without lone surrogates, `MAX_DEPTH` deep."""
     try:
-        value = _DECODER.decode(text(data))
+        value = _decoder().decode(text(data))
     except MalformedError:
         raise
     except RecursionError:
         raise MalformedError("is nested too deeply") from None
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise MalformedError(f"is no JSON: {error}") from None
     check_json(value)
     return value
@@ -118,7 +126,8 @@ def check_json(value: object) -> None:
     """Refuses what `json_value` would refuse of a value that is made of JSON's types.
 
     Raises:
-        MalformedError: it is nested too deeply, or has text that UTF-8 cannot write.
+        MalformedError: it is nested too deeply, has text that UTF-8 cannot write, a number that is
+            not finite, or one of more than `MAX_DIGITS` digits.
     """
     level, depth = [value], 0
     while level:
@@ -133,14 +142,35 @@ def check_json(value: object) -> None:
                 below += each.values()
             elif isinstance(each, (list, tuple)):
                 below += each
+            elif isinstance(each, int):
+                if not -_TOO_LONG < each < _TOO_LONG:
+                    raise MalformedError(f"has a number of more than {MAX_DIGITS} digits")
+            elif isinstance(each, float) and not math.isfinite(each):
+                raise MalformedError(f"has {each}, which is no JSON")
         level, depth = below, depth + 1
+
+
+def base64_data(said: object) -> bytes:
+    """The bytes that a text in base64 stands for: the usual alphabet, and nothing between."""
+    import binascii
+
+    if not isinstance(said, str):
+        raise MalformedError(f"must be text in base64, not {shown(said)}")
+    try:
+        return binascii.a2b_base64(said, strict_mode=True)
+    except ValueError as error:
+        raise MalformedError(f"is no base64: {error}") from None
 
 
 def http_date(said: str) -> float:
     """A moment as HTTP has it, in seconds since 1970."""
+    from email.utils import parsedate_to_datetime
+
     try:
+        if len(said) > _LONGEST_DATE:
+            raise ValueError
         return parsedate_to_datetime(said).timestamp()
-    except (ValueError, TypeError, OverflowError, OSError):
+    except (ValueError, TypeError, IndexError, OverflowError, OSError):
         raise MalformedError(f"must be a date, not {shown(said)}") from None
 
 
@@ -172,9 +202,18 @@ def _check_unicode(said: str) -> None:
 # --- what the JSON decoder calls -------------------------------------------------------------
 
 
+@functools.cache
+def _decoder() -> json.JSONDecoder:
+    # Imported here: most of those who parse something have no JSON.
+    from json import JSONDecoder
+
+    return JSONDecoder(parse_int=_json_int, parse_float=_json_float, parse_constant=_json_constant)
+
+
 def _json_int(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise MalformedError(f"has a number of {len(digits)} digits: at most {MAX_DIGITS}")
+    count = len(digits.removeprefix("-"))
+    if count > MAX_DIGITS:
+        raise MalformedError(f"has a number of {count} digits: at most {MAX_DIGITS}")
     return int(digits)
 
 
@@ -187,8 +226,3 @@ def _json_float(digits: str) -> float:
 
 def _json_constant(name: str) -> NoReturn:
     raise MalformedError(f"has {name}, which is no JSON")
-
-
-_DECODER = json.JSONDecoder(
-    parse_int=_json_int, parse_float=_json_float, parse_constant=_json_constant
-)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import json
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 import pytest
 from anyio.abc import TaskStatus
+from support.hostile import ARABIC_DIGITS, BIDI
 from support.recipes import Served, Wire, connect, eventually, in_memory
 
 from aiolead import (
@@ -227,6 +229,91 @@ async def test_the_answer_is_lost(is_applied: bool) -> None:
                 server.drop_request(OpCode.MULTI)
             assert await config.publish({"a": b"%d" % number}) == number
         assert [entry.version for entry in await Config(b, PATH).history()] == [4, 3, 2, 1]
+
+
+# --- what others have written --------------------------------------------------------------------
+
+FOREIGN = ("1" * 5000, f"1{ARABIC_DIGITS}", ARABIC_DIGITS, "-000000001", "9" * 19, BIDI, "notes")
+
+
+async def test_what_is_no_version_in_the_history_is_skipped_and_reported(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connect(server) as client:
+        config = Config(client, PATH, keep=2)
+        await config.publish({"a": b"1"})
+        for name in FOREIGN:
+            await client.create(f"{PATH}/history/{name}", b"[" * 100_000)
+        assert await config.publish({"a": b"2"}) == 2
+        assert await config.rollback(1) == 3
+        assert [entry.version for entry in await config.history()] == [3, 2]
+        names = await client.get_children(f"{PATH}/history")
+        assert {name for name in names if name not in FOREIGN} == {"0000000002", "0000000003"}
+    (said,) = [line for line in caplog.messages if "no versions" in line]
+    assert f"{PATH}/history has {len(FOREIGN)} children" in said
+    assert said.isprintable()
+    assert len(said) < 500
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[" * 100_000,
+        b'{"keys":' * 100_000,
+        b"9" * 5000,
+        b'{"identity":"a","author":"b","keys":[]}',
+        b'{"identity":"a","author":"b","keys":{"k":{"base64":1}}}',
+        b'{"identity":"a","author":"b","keys":{"k":"\\ud800"}}',
+        b"\xff",
+    ],
+    ids=lambda data: repr(data[:50]),
+)
+async def test_a_version_in_the_history_is_broken(data: bytes) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        config = Config(client, PATH)
+        broken = f"{PATH}/history/0000000001"
+        await config.publish({"a": b"1"})
+        await client.set(broken, data)
+        assert await config.publish({"a": b"2"}) == 2
+        for call in (config.history, partial(config.rollback, 1)):
+            with pytest.raises(InvalidDataError) as caught:
+                await call()
+            assert caught.value.path == broken
+        await client.delete(broken)
+        assert [entry.version for entry in await config.history()] == [2]
+        with pytest.raises(NoNodeError):
+            await config.rollback(1)
+
+
+@pytest.mark.parametrize("data", [b"9" * 5000, b"9" * 20, b"-1", b"1_0", b"\xff", b"1.5"])
+async def test_the_number_of_the_version_is_broken(server: Served, data: bytes) -> None:
+    async with connect(server) as client:
+        config = Config(client, PATH)
+        await config.publish({"a": b"1"})
+        await client.set(PATH, data)
+        for call in (config.get, partial(config.publish, {"a": b"2"}), partial(config.rollback, 1)):
+            with pytest.raises(InvalidDataError) as caught:
+                await call()
+            assert caught.value.path == PATH
+        assert [entry.version for entry in await config.history()] == [1]
+        await client.set(PATH, b"1")
+        assert await config.publish({"a": b"2"}) == 2
+
+
+async def test_there_is_no_version_after_the_last_one() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        config = Config(client, PATH)
+        await config.publish({"a": b"1"})
+        await client.set(PATH, b"%d" % ((1 << 62) - 1))
+        assert await config.publish({"a": b"2"}) == 1 << 62
+        assert [entry.version for entry in await config.history()] == [1 << 62]
+        with pytest.raises(InvalidDataError, match=r"is the last number of a version$"):
+            await config.publish({"a": b"3"})
+        assert (await config.get()).value == {"a": b"2"}
+
+
+# --- lost connections ----------------------------------------------------------------------------
 
 
 async def while_it_is_away(

@@ -36,10 +36,11 @@ NOT_EXPORTED = {
     "_client.view": {"OVERLOADED", "PAUSE"},
     "_client.watchdog": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
     "_recipes.campaign": {"TRANSITIONS"},
-    "_recipes.config.config": {"MAX_KEYS", "MAX_SIZE"},
+    "_recipes.config.config": {"MAX_KEYS", "MAX_SIZE", "logger"},
     "_recipes.config.snapshot": {
         "HISTORY",
         "KEYS",
+        "LAST",
         "Snapshot",
         "decode_entry",
         "encode_entry",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast, final, overload
 
 import anyio
 
+from ..._escaping import escaped
 from ...abc import CoordinationClient, Reply
 from ...errors import (
     BadVersionError,
@@ -38,6 +40,7 @@ from ..optimistic import TRIES, checked_rng, pause
 from .snapshot import (
     HISTORY,
     KEYS,
+    LAST,
     ConfigVersion,
     Published,
     Snapshot,
@@ -51,11 +54,16 @@ from .view import ConfigView
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 MAX_SIZE = 256 * 1024
 """Of all keys and values together, in bytes: a transaction may have all of them twice, and has to
 fit into a packet (`jute.maxbuffer`, 1 MiB unless configured otherwise)."""
 
 MAX_KEYS = 1000
+
+_SHOWN, _SHOWN_NAMES = 80, 3
+"""How much the log shows of what is no version: so many characters of so many names."""
 
 
 @final
@@ -144,6 +152,7 @@ class Config(Generic[T]):
         self._max_size = checked_count("max_size", max_size, most=1 << 30)
         self._rng = checked_rng(rng)
         self._acl = checked_acl(acl)
+        self._reported: list[str] = []
 
     def __repr__(self) -> str:
         return f"<Config {self._path}>"
@@ -182,6 +191,8 @@ class Config(Generic[T]):
             BadVersionError: another version than the given one is there; nothing was published.
             ConfigurationError: a key or value is malformed, it would not be valid as a whole, or it
                 would be too large; nothing was published.
+            InvalidDataError: the number of the present version is none, or has none after it;
+                nothing was published.
 
         Cancellation: it may be published.
 
@@ -207,11 +218,13 @@ class Config(Generic[T]):
 
         Raises:
             NoNodeError: the history does not have it, or not any more.
+            InvalidDataError: what the history has is no version, or the number of the present
+                version is none.
             ConfigurationError: it is not valid (any more), or too large; nothing was published.
 
         Cancellation, on connection loss: as `publish`.
         """
-        checked_count("version", version, least=1, most=1 << 62)
+        checked_count("version", version, least=1, most=LAST)
         path = self._entry(version)
         try:
             found = await self._client.get(path)
@@ -225,10 +238,14 @@ class Config(Generic[T]):
     async def history(self) -> list[ConfigVersion]:
         """The versions that the history has, the latest first.
 
-        A version that was published or dropped while this reads may be left out.
+        A version that was published or dropped while this reads may be left out. So is what
+        somebody else has put there under a name that is no version's; the log says so.
+
+        Raises:
+            InvalidDataError: what has the name of a version is none: its `path` has to be deleted.
         """
         client = self._client
-        numbers = await _numbers(client.get_children(join(self._path, HISTORY)))
+        numbers = await self._numbers(client.get_children(join(self._path, HISTORY)))
         looks = [(number, client.get(self._entry(number))) for number in numbers]
         found: list[ConfigVersion] = []
         for number, look in looks:
@@ -286,9 +303,12 @@ class Config(Generic[T]):
                 if snapshot.stat is None:
                     await self._make_room()
                     continue
+                if snapshot.version >= LAST:
+                    why = f"{snapshot.version} is the last number of a version"
+                    raise InvalidDataError(self._path, why, version=snapshot.stat.version)
                 keys = self._checked(change(snapshot.keys))
                 attempted = snapshot.version + 1
-                too_old = [n for n in await _numbers(listing) if n <= attempted - self._keep]
+                too_old = [n for n in await self._numbers(listing) if n <= attempted - self._keep]
                 is_sent = True
                 await self._transaction(snapshot, snapshot.stat, keys, author, too_old)
                 return attempted
@@ -366,14 +386,26 @@ class Config(Generic[T]):
             transaction.delete(self._entry(version))
         await transaction.commit()
 
+    async def _numbers(self, listing: Reply[list[str]]) -> list[int]:
+        """The versions that the history has, the latest first."""
+        try:
+            names = await listing
+        except NoNodeError:
+            return []
+        numbers = {name: number_of(name) for name in names}
+        self._report(sorted(name for name, number in numbers.items() if number is None))
+        return sorted((n for n in numbers.values() if n is not None), reverse=True)
 
-async def _numbers(listing: Reply[list[str]]) -> list[int]:
-    """The versions that the history has, the latest first."""
-    try:
-        names = await listing
-    except NoNodeError:
-        return []
-    return sorted((n for name in names if (n := number_of(name)) is not None), reverse=True)
+    def _report(self, foreign: list[str]) -> None:
+        """Says what is in the history and no version; again when that has changed."""
+        if foreign and foreign != self._reported:
+            logger.warning(
+                "%s has %d children that are no versions, and are skipped: %s",
+                join(self._path, HISTORY),
+                len(foreign),
+                ", ".join(escaped(name[:_SHOWN]) for name in foreign[:_SHOWN_NAMES]),
+            )
+        self._reported = foreign
 
 
 _BY_HAND = (NoNodeError, NodeExistsError)

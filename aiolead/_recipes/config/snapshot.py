@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ..._parsing import MalformedError, base64_data, json_object, shown, whole
 from ...abc import CoordinationClient, Watch
 from ...errors import InvalidDataError, NoNodeError
 from ...model import Stat
@@ -17,6 +19,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 KEYS = "keys"
 HISTORY = "history"
+
+LAST = 1 << 62
+"""The greatest number of a version."""
+
+_ENTRY = re.compile(r"[0-9]{10}|[1-9][0-9]{10,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +115,17 @@ async def read_snapshot(
 
 
 def version_of(path: str, data: bytes, stat: Stat) -> int:
-    """The number of the version. A znode without data is one of which nothing was published."""
+    """The number of the version. A znode without data is one of which nothing was published.
+
+    Raises:
+        InvalidDataError: it holds something else.
+    """
     if not data:
         return 0
     try:
-        version = int(data)
-    except ValueError as error:
+        return whole(data, least=0, most=LAST)
+    except MalformedError as error:
         raise InvalidDataError(path, error, version=stat.version) from error
-    if version < 0:
-        raise InvalidDataError(path, "the number of a version is negative", version=stat.version)
-    return version
 
 
 # --- the history -------------------------------------------------------------------------------
@@ -129,8 +137,10 @@ def entry_name(version: int) -> str:
 
 def number_of(name: str) -> int | None:
     """The number of a version in the history; None for what is none."""
-    is_number = name.isascii() and name.isdecimal() and entry_name(int(name)) == name
-    return int(name) if is_number else None
+    if _ENTRY.fullmatch(name) is None:
+        return None
+    number = whole(name, most=10**19)
+    return number if number <= LAST else None
 
 
 def encode_entry(keys: Mapping[str, bytes], identity: str, author: str) -> bytes:
@@ -158,17 +168,29 @@ def _encode_value(value: bytes) -> str | dict[str, str]:
 
 
 def decode_entry(path: str, version: int, data: bytes, stat: Stat) -> tuple[ConfigVersion, str]:
-    """The version, and which call has published it."""
+    """The version, and which call has published it.
+
+    Raises:
+        InvalidDataError: it is none that `encode_entry` has made.
+    """
     try:
-        entry = json.loads(data)
-        keys = {str(key): _decode_value(value) for key, value in entry["keys"].items()}
-        found = ConfigVersion(version, keys, str(entry["identity"]), stat.ctime)
-        return found, str(entry["author"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return _decode_entry(version, data, stat)
+    except MalformedError as error:
         raise InvalidDataError(path, error, version=stat.version) from error
 
 
-def _decode_value(value: str | dict[str, str]) -> bytes:
+def _decode_entry(version: int, data: bytes, stat: Stat) -> tuple[ConfigVersion, str]:
+    entry = json_object(data)
+    values, identity, author = (entry.get(name) for name in ("keys", "identity", "author"))
+    if not (isinstance(values, dict) and isinstance(identity, str) and isinstance(author, str)):
+        raise MalformedError("lacks keys, identity or author")
+    keys = {key: _decode_value(value) for key, value in values.items()}
+    return ConfigVersion(version, keys, identity, stat.ctime), author
+
+
+def _decode_value(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode()
-    return base64.b64decode(value["base64"], validate=True)
+    if not isinstance(value, dict):
+        raise MalformedError(f"has a value that is neither text nor base64: {shown(value)}")
+    return base64_data(value.get("base64"))
