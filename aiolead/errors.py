@@ -52,6 +52,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ._error_base import AioleadError, Blame, Outcome
+from ._parsing import shown
 from ._server_errors import (
     APIError,
     BadArgumentsError,
@@ -518,7 +519,7 @@ class CounterOverflowError(CoordinationError):
     blame = Blame.CALLER
 
     def __init__(self, path: str, value: int, why: object) -> None:
-        super().__init__(f"{path} cannot become {value}: {why}")
+        super().__init__(f"{path} cannot become {shown(value)}: {why}")
         self.path = path
         self.value = value
 

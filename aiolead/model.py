@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import enum
 import ipaddress
+import re
 from dataclasses import dataclass, field
 
+from ._escaping import described
 from .errors import ConfigurationError
 from .paths import format_host
 
@@ -37,6 +39,9 @@ __all__ = [
 
 
 _MAX_LIMIT = 0x7FFF_FFFF_FFFF_FFFF
+
+_BITS = re.compile(r"[0-9]{1,3}")
+"""How many bits of an address a network has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +179,7 @@ class ACL:
         except ValueError:
             most = -1
         # Of what Python takes besides, such as netmasks, servers know nothing.
-        if most < 0 or (slash and not (bits.isascii() and bits.isdigit() and int(bits) <= most)):
+        if most < 0 or (slash and not (_BITS.fullmatch(bits) and int(bits) <= most)):
             raise ConfigurationError(
                 f"network: must be an IP address, or one with `/bits`, not {network!r}"
             )
@@ -322,7 +327,9 @@ class Quota:
         for name in Quota.__slots__:
             limit = getattr(self, name)
             if limit is not None and not (type(limit) is int and 0 <= limit <= _MAX_LIMIT):
-                raise ConfigurationError(f"{name}: must be 0 to 2^63 - 1, or None, not {limit!r}")
+                raise ConfigurationError(
+                    f"{name}: must be 0 to 2^63 - 1, or None, not {described(limit)}"
+                )
 
     @property
     def has_limit(self) -> bool:

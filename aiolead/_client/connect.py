@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn, final
 import anyio
 import anyio.lowlevel
 
+from .._escaping import described
 from .._misuse import MissingAttribute
 from .._session.backoff import Backoff
 from .._session.depot import MAX_XID
@@ -241,12 +242,14 @@ def _checked_session_timeout(value: float) -> float:
 
 def _check_size(name: str, size: object) -> None:
     if not isinstance(size, int) or not 1024 <= size <= 0x7FFF_FFFF:
-        raise ConfigurationError(f"{name}: must be 1024 to 2^31 - 1 bytes, not {size!r}")
+        raise ConfigurationError(f"{name}: must be 1024 to 2^31 - 1 bytes, not {described(size)}")
 
 
 def _check_count(name: str, count: object) -> None:
     if type(count) is not int or count < 1:
-        raise ConfigurationError(f"{name}: must be a whole number from 1 up, not {count!r}")
+        raise ConfigurationError(
+            f"{name}: must be a whole number from 1 up, not {described(count)}"
+        )
 
 
 def _checked_sinks(on_event: object) -> Sequence[EventSink]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import isfinite
 from typing import Any
 
+from .._escaping import described
 from .._session.together import Together
 from .._session.watches import Arming, Kind, WatchRegistry, WatchSlot
 from .._wire.codes import OpCode
@@ -301,7 +301,7 @@ def _checked_data(data: object) -> bytes:
 
 def _checked_version(version: object) -> int:
     if type(version) is not int or not ANY_VERSION <= version <= 0x7FFF_FFFF:
-        raise ConfigurationError(f"version: must be -1 (any) to 2^31 - 1, not {version!r}")
+        raise ConfigurationError(f"version: must be -1 (any) to 2^31 - 1, not {described(version)}")
     return version
 
 
@@ -320,8 +320,9 @@ def checked_duration(name: str, value: Any, *, least: float, most: float) -> flo
         ConfigurationError: it is no number, or out of bounds.
     """
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not good or not isfinite(value) or not least <= value <= most:
+    if not good or not least <= value <= most:
         raise ConfigurationError(
-            f"{name}: must be a number of seconds from {least:g} to {most:g}, not {value!r}"
+            f"{name}: must be a number of seconds from {least:g} to {most:g}, "
+            f"not {described(value)}"
         )
     return float(value)

@@ -9,6 +9,7 @@ from typing import Self, final
 import anyio
 import anyio.lowlevel
 
+from .._escaping import described
 from .._session.lasting import StreamSlot
 from .._wire.codes import OpCode
 from .._wire.packets import encode_body
@@ -45,7 +46,7 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
     def __init__(self, core: Core, scope: Scope, path: str, recursive: bool, limit: int) -> None:
         full = scope.full(path)
         if type(limit) is not int or limit < 1:
-            raise ConfigurationError(f"max_events: must be 1 or more, not {limit!r}")
+            raise ConfigurationError(f"max_events: must be 1 or more, not {described(limit)}")
         self._core = core
         self._path = path
         self._slot = StreamSlot(

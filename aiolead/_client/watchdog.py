@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn, final
 
-from .._escaping import escaped
+from .._escaping import described, escaped
 from ..errors import ConfigurationError, LossReason
 
 EXIT_CODE = 70
@@ -124,7 +124,9 @@ class Watchdog:
             raise ConfigurationError(f"on_overrun: must be callable, not {self.on_overrun!r}")
         number = isinstance(self.reserve, (int, float)) and not isinstance(self.reserve, bool)
         if self.reserve is not None and not (number and self.reserve > 0):
-            raise ConfigurationError(f"reserve: must be seconds above 0, not {self.reserve!r}")
+            raise ConfigurationError(
+                f"reserve: must be seconds above 0, not {described(self.reserve)}"
+            )
 
 
 def within(seconds: float, job: Callable[[], object]) -> str | None:

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from .._escaping import described
+from .._parsing import MalformedError, real
 from ..abc import CoordinationClient
 from ..errors import ConfigurationError, InvalidDataError, UsageError
 from ..model import ACL
@@ -82,18 +84,14 @@ def checked_wait(wait: float | None) -> float | None:
     """How long to wait for a turn: None, or seconds that are not negative."""
     if wait is None:
         return None
-    number = isinstance(wait, (int, float)) and not isinstance(wait, bool)
-    if not number or not wait >= 0:
-        raise ConfigurationError(f"wait: must be None or seconds from 0 up, not {wait!r}")
-    return float(wait)
+    if isinstance(wait, float) and wait == math.inf:
+        return wait
+    return _checked_real("wait", wait, "None or seconds from 0 up")
 
 
 def checked_pause(pause: float) -> float:
     """How long to pause: finite seconds that are not negative."""
-    number = isinstance(pause, (int, float)) and not isinstance(pause, bool)
-    if not number or not 0 <= pause < math.inf:
-        raise ConfigurationError(f"pause: must be seconds from 0 up, not {pause!r}")
-    return float(pause)
+    return _checked_real("pause", pause, "seconds from 0 up")
 
 
 def checked_worker(worker: object) -> None:
@@ -112,7 +110,7 @@ def checked_worker(worker: object) -> None:
 def checked_count(name: str, value: int, *, least: int = 1, most: int) -> int:
     """A whole number within bounds."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigurationError(f"{name}: must be from {least} to {most}, not {value!r}")
+        raise ConfigurationError(f"{name}: must be from {least} to {most}, not {described(value)}")
     return value
 
 
@@ -122,12 +120,21 @@ def checked_on_invalid(on_invalid: OnInvalid | None) -> OnInvalid | None:
     return on_invalid
 
 
-def checked_number(name: str, value: object) -> float:
+def checked_number(name: str, value: object, *, most: float = math.inf) -> float:
     """A number of at least 0 that is finite."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < math.inf:  # type: ignore[operator]
-        raise ConfigurationError(f"{name}: must be a number of 0 or more, not {value!r}")
-    return float(value)  # type: ignore[arg-type]
+    if most < math.inf:
+        return _checked_real(name, value, f"a number from 0 to {most:g}", most)
+    return _checked_real(name, value, "a number of 0 or more")
+
+
+def _checked_real(name: str, value: object, allowed: str, most: float = math.inf) -> float:
+    try:
+        number = real(value)
+    except MalformedError:
+        number = -1.0
+    if not 0 <= number <= most:
+        raise ConfigurationError(f"{name}: must be {allowed}, not {described(value)}")
+    return number
 
 
 def checked_name(what: str, name: str) -> str:

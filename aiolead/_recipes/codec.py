@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from .._escaping import described
+from .._parsing import MAX_DIGITS, MalformedError, json_value, shown, text, whole
 from ..errors import ConfigurationError, InvalidDataError
 from ..model import Stat
 
@@ -37,12 +39,16 @@ class Codec(Generic[T]):
     @staticmethod
     def text() -> Codec[str]:
         """Text, in UTF-8."""
-        return Codec(str.encode, bytes.decode)
+        return Codec(str.encode, text)
 
     @staticmethod
     def json() -> Codec[Any]:
-        """Whatever JSON can say, in UTF-8."""
-        return Codec(_to_json, json.loads)
+        """Whatever JSON can say, in UTF-8.
+
+        Numbers are finite and have up to 300 digits, text is Unicode without lone surrogates, and
+        there are up to 64 levels. Neither what is read nor what is written is anything else.
+        """
+        return Codec(_to_json, json_value)
 
     @staticmethod
     def int32() -> Codec[int]:
@@ -56,16 +62,24 @@ class Codec(Generic[T]):
 
     @staticmethod
     def decimal() -> Codec[int]:
-        """Decimal digits: the counters of kazoo and aiozk."""
-        return Codec(_to_digits, int)
+        """Up to 300 decimal digits: the counters of kazoo and aiozk."""
+        return Codec(_to_digits, _from_digits)
 
 
 def _to_json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    data = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    json_value(data)  # what nobody could read is not written
+    return data
 
 
 def _to_digits(value: int) -> bytes:
-    return b"%d" % value
+    data = b"%d" % value
+    _from_digits(data)
+    return data
+
+
+def _from_digits(data: bytes) -> int:
+    return whole(data, least=1 - 10**MAX_DIGITS, most=10**MAX_DIGITS - 1)
 
 
 def _integer(size: int) -> Codec[int]:
@@ -73,11 +87,11 @@ def _integer(size: int) -> Codec[int]:
         try:
             return value.to_bytes(size, "big", signed=True)
         except OverflowError:
-            raise OverflowError(f"{value} does not fit into {size} bytes") from None
+            raise OverflowError(f"{shown(value)} does not fit into {size} bytes") from None
 
     def decode(data: bytes) -> int:
         if len(data) != size:
-            raise ValueError(f"{len(data)} bytes rather than {size}")
+            raise MalformedError(f"{len(data)} bytes rather than {size}")
         return int.from_bytes(data, "big", signed=True)
 
     return Codec(encode, decode)
@@ -85,7 +99,7 @@ def _integer(size: int) -> Codec[int]:
 
 def checked_codec(codec: Codec[T]) -> Codec[T]:
     if not isinstance(codec, Codec):
-        raise ConfigurationError(f"codec: must be a Codec, not {codec!r}")
+        raise ConfigurationError(f"codec: must be a Codec, not {described(codec)}")
     return codec
 
 
@@ -98,7 +112,7 @@ def encoded(codec: Codec[T], value: T, *, name: str = "value") -> bytes:
     try:
         data = codec.encode(value)
     except Exception as error:
-        raise ConfigurationError(f"{name}: {error}: {value!r}") from error
+        raise ConfigurationError(f"{name}: {error}: {described(value)}") from error
     if not isinstance(data, bytes):
         raise ConfigurationError(f"codec: `encode` gave {type(data).__name__}, not bytes")
     return data

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf
 from typing import NoReturn, final
 
 import anyio
 
 import aiolead
 
+from .._escaping import described
+from .._parsing import MalformedError, real
 from ..errors import ConfigurationError, LeadershipLost
 from ..model import ACL, Participant
 from ._client import Client
@@ -117,15 +118,19 @@ class Election:
         Raises:
             ConfigurationError: `pause` is no number of seconds; nothing was sent.
         """
-        if isinstance(pause, bool) or not isinstance(pause, (int, float)) or not 0 <= pause < inf:
-            raise ConfigurationError(f"pause: must be seconds from 0 up, not {pause!r}")
+        try:
+            seconds = real(pause)
+        except MalformedError:
+            seconds = -1.0
+        if seconds < 0:
+            raise ConfigurationError(f"pause: must be seconds from 0 up, not {described(pause)}")
         while True:
             token = 0
             try:
                 with self.leadership(on_lost=on_lost) as term:
                     token = term.token
                     worker(term)
-                self._loop.call(partial(anyio.sleep, pause))
+                self._loop.call(partial(anyio.sleep, seconds))
             except LeadershipLost as lost:
                 if lost.token != token:
                     raise

@@ -48,7 +48,12 @@ def test_what_is_no_progress(body: bytes) -> None:
     assert Progress.decode(body) is None
 
 
-@pytest.mark.parametrize("progress", ["NaN", "1e400", "-1", "2", "true", '"1"', "1" + "0" * 400])
+@pytest.mark.parametrize("progress", ["NaN", "1e400", "1" + "0" * 400])
+def test_progress_that_is_no_json_is_nobodys(progress: str) -> None:
+    assert Progress.decode(f'{{"worker":"w","progress":{progress},"note":"n"}}'.encode()) is None
+
+
+@pytest.mark.parametrize("progress", ["-1", "2", "true", '"1"', "1" + "0" * 299])
 def test_progress_that_is_none_is_left_out(progress: str) -> None:
     body = f'{{"worker":"w","progress":{progress},"note":"n"}}'
     assert Progress.decode(body.encode()) == Progress("w", None, "n")
@@ -59,7 +64,7 @@ def test_progress_that_is_none_is_left_out(progress: str) -> None:
     [
         (b"", "does not end"),
         (b'{"worker":"w","failed":false,"note":""}', "does not end"),
-        (b"[]\n", "no JSON object"),
+        (b"[]\n", "must be a JSON object, not list"),
         (b"{}\n", "lacks"),
         (b"{\n", "."),
         (b"\xff\n", "."),

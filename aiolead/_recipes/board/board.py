@@ -10,7 +10,7 @@ from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
 from ...paths import join, validate
-from ..arguments import OnSuspend, checked_count, checked_path
+from ..arguments import OnSuspend, checked_count, checked_number, checked_path
 from ..candidate import Candidate
 from ..context import TenureContext, TryContext
 from ..queues.claiming import ClaimingRecipe
@@ -84,9 +84,7 @@ class TaskBoard(ClaimingRecipe[Task]):
         checked_path(path)
         most = checked_count("max_tasks", max_tasks, most=MOST_ITEMS)
         keep = checked_count("keep_results", keep_results, most=20_000)
-        number = isinstance(report_every, (int, float)) and not isinstance(report_every, bool)
-        if not number or not 0 <= report_every < float("inf"):
-            raise ConfigurationError(f"report_every: must be seconds from 0, not {report_every!r}")
+        self._report_every = checked_number("report_every", report_every)
         tasks, claims = join(path, "tasks"), join(path, "claims")
         super().__init__(
             client,
@@ -101,7 +99,6 @@ class TaskBoard(ClaimingRecipe[Task]):
             acl=acl,
         )
         self._data = Progress(self._identity).encode()
-        self._report_every = float(report_every)
         self._putter = Putter(self._client, tasks, most, self._acl)
         self._results = Results(self._client, join(path, "results"), keep, self._acl)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from ..._escaping import described
+from ..._parsing import MalformedError, json_object, real
 from ...errors import ConfigurationError
 from .states import TaskResult
 
@@ -32,15 +34,17 @@ class Progress:
     def decode(cls, body: bytes) -> Progress | None:
         """None for what nobody has written who works like us."""
         try:
-            fields = json.loads(body)
-            worker, progress, note = fields["worker"], fields["progress"], fields["note"]
-        except (ValueError, TypeError, KeyError, RecursionError):
+            fields = json_object(body)
+        except MalformedError:
             return None
-        number = isinstance(progress, (int, float)) and not isinstance(progress, bool)
-        known = number and 0 <= progress <= 1
-        if not isinstance(worker, str) or not isinstance(note, str):
+        worker, note = fields.get("worker"), fields.get("note")
+        if not (isinstance(worker, str) and isinstance(note, str) and "progress" in fields):
             return None
-        return cls(worker, float(progress) if known else None, note)
+        try:
+            progress = real(fields["progress"])
+        except MalformedError:
+            progress = -1.0
+        return cls(worker, progress if 0 <= progress <= 1 else None, note)
 
 
 def encode_result(result: TaskResult) -> bytes:
@@ -57,16 +61,14 @@ def decode_result(task: str, body: bytes) -> TaskResult:
     """
     head, newline, data = body.partition(b"\n")
     if not newline:
-        raise ValueError("its first line does not end")
+        raise MalformedError("its first line does not end")
     try:
-        fields = json.loads(head)
-    except RecursionError:
-        raise ValueError("its first line is nested too deeply") from None
-    if not isinstance(fields, dict):
-        raise ValueError("its first line is no JSON object")
+        fields = json_object(head)
+    except MalformedError as error:
+        raise MalformedError(f"its first line {error}") from None
     worker, failed, note = (fields.get(name) for name in ("worker", "failed", "note"))
     if not (isinstance(worker, str) and isinstance(failed, bool) and isinstance(note, str)):
-        raise ValueError("its first line lacks worker, failed or note")
+        raise MalformedError("its first line lacks worker, failed or note")
     return TaskResult(task, data, worker, failed, note)
 
 
@@ -87,7 +89,9 @@ def checked_progress(progress: float | None) -> float | None:
         return None
     number = isinstance(progress, (int, float)) and not isinstance(progress, bool)
     if not number or not 0 <= progress <= 1:
-        raise ConfigurationError(f"progress: must be None or from 0.0 to 1.0, not {progress!r}")
+        raise ConfigurationError(
+            f"progress: must be None or from 0.0 to 1.0, not {described(progress)}"
+        )
     return float(progress)
 
 

@@ -9,13 +9,25 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from ..._escaping import described
+from ..._parsing import MalformedError, check_json, json_object, real, shown
 from ...errors import ConfigurationError
 from ..arguments import checked_name, checked_number
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """What can be written as JSON."""
+
+_MOST = 1e100
+"""The greatest weight and load: strategies add and divide them, and need finite results."""
+
+_LAST_TIME = (1 << 53) / 1000
+"""The latest time of registration, in seconds since 1970: a `float` has all milliseconds up to it,
+and Java's `long`, too."""
+
+_SHOWN = 200
+"""How many characters an error about what others have registered has at most."""
 
 
 class ServiceType(enum.Enum):
@@ -76,12 +88,15 @@ class ServiceInstance:
         for name in ("port", "ssl_port"):
             port = getattr(self, name)
             if port is not None and not (_is_int(port) and 0 <= port <= 0xFFFF):
-                raise ConfigurationError(f"{name}: must be from 0 to 65535, or None, not {port!r}")
-        checked_number("weight", self.weight)
-        milliseconds = round(checked_number("registered_at", self.registered_at) * 1000)
+                raise ConfigurationError(
+                    f"{name}: must be from 0 to 65535, or None, not {described(port)}"
+                )
+        checked_number("weight", self.weight, most=_MOST)
+        at = checked_number("registered_at", self.registered_at, most=_LAST_TIME)
+        milliseconds = round(at * 1000)
         object.__setattr__(self, "registered_at", milliseconds / 1000)  # as it can be written
         if self.load is not None:
-            checked_number("load", self.load)
+            checked_number("load", self.load, most=_MOST)
         if not isinstance(self.enabled, bool):
             raise ConfigurationError(f"enabled: must be a bool, not {self.enabled!r}")
         if not isinstance(self.service_type, ServiceType):
@@ -122,6 +137,7 @@ class ServiceInstance:
             found["load"] = self.load
         try:
             text = json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            check_json(found)  # refuses what `from_json` would refuse
             return text.encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigurationError(f"payload: cannot be written as JSON: {error}") from None
@@ -131,32 +147,30 @@ class ServiceInstance:
         """Reads what Curator, or `to_json`, has written.
 
         Raises:
-            ValueError: it makes no sense; the message says why.
+            ValueError: it makes no sense, whatever is wrong with it; the message says why.
         """
-        try:
-            found: Any = json.loads(data)
-        except RecursionError:
-            raise ValueError("is nested too deeply") from None
-        if not isinstance(found, dict):
-            raise ValueError(f"must be a JSON object, not {type(found).__name__}")
+        found = json_object(data)
         if not {"name", "id"} <= found.keys():
-            raise ValueError("has no name, or no id")
-        weight, load = found.get("weight", 1.0), found.get("load")
+            raise MalformedError("has no name, or no id")
         spec = found.get("uriSpec")
-        return cls(
-            name=found["name"],
-            id=found["id"],
-            address=found.get("address"),
-            port=found.get("port"),
-            ssl_port=found.get("sslPort"),
-            payload=found.get("payload"),
-            registered_at=checked_number("time", found.get("registrationTimeUTC", 0)) / 1000,
-            service_type=ServiceType(found.get("serviceType", "DYNAMIC")),
-            uri_spec=None if spec is None else _spec(spec),
-            enabled=found.get("enabled", True),
-            weight=weight,
-            load=load,
-        )
+        try:
+            return cls(
+                name=found["name"],
+                id=found["id"],
+                address=found.get("address"),
+                port=found.get("port"),
+                ssl_port=found.get("sslPort"),
+                payload=found.get("payload"),
+                registered_at=real(found.get("registrationTimeUTC", 0)) / 1000,
+                service_type=_service_type(found.get("serviceType", "DYNAMIC")),
+                uri_spec=None if spec is None else _spec(spec),
+                enabled=found.get("enabled", True),
+                weight=found.get("weight", 1.0),
+                load=found.get("load"),
+            )
+        except ConfigurationError as error:
+            # It is no argument of the caller's; and what is in it may be long.
+            raise MalformedError(str(error)[:_SHOWN]) from None
 
     def uri(self, variables: Mapping[str, object] | None = None) -> str:
         """What `uri_spec` says, with its variables filled in; empty where there is none.
@@ -214,12 +228,19 @@ def _parts(spec: str) -> list[dict[str, object]]:
     ]
 
 
+def _service_type(found: object) -> ServiceType:
+    for each in ServiceType:
+        if each.value == found:
+            return each
+    raise MalformedError(f"serviceType: must be one of Curator's, not {shown(found)}")
+
+
 def _spec(found: object) -> str:
     if not isinstance(found, dict) or not isinstance(found.get("parts"), list):
-        raise ValueError("uriSpec: has no parts")
-    text = ""
+        raise MalformedError("uriSpec: has no parts")
+    texts: list[str] = []
     for part in found["parts"]:
         if not isinstance(part, dict) or not isinstance(part.get("value"), str):
-            raise ValueError("uriSpec: has a part without a value")
-        text += f"{{{part['value']}}}" if part.get("variable") else part["value"]
-    return text
+            raise MalformedError("uriSpec: has a part without a value")
+        texts.append(f"{{{part['value']}}}" if part.get("variable") else part["value"])
+    return "".join(texts)

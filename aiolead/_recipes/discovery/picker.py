@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, final
 
+from ..._escaping import described
 from ...errors import ConfigurationError
 from ..arguments import checked_number
 from .instance import ServiceInstance
@@ -31,7 +32,9 @@ class DownPolicy:
     def __post_init__(self) -> None:
         checked_number("timeout", self.timeout)
         if type(self.threshold) is not int or self.threshold < 1:
-            raise ConfigurationError(f"threshold: must be 1 or more, not {self.threshold!r}")
+            raise ConfigurationError(
+                f"threshold: must be 1 or more, not {described(self.threshold)}"
+            )
 
 
 class Source(Protocol):

@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import Protocol, final
 
+from ..._escaping import described
 from ...errors import ConfigurationError, UsageError
 from ..membership.split import score
 from .instance import ServiceInstance
@@ -81,7 +82,7 @@ class LeastLoaded:
 
     def __init__(self, rng: random.Random | None = None, *, sample: int | None = None) -> None:
         if sample is not None and not (type(sample) is int and sample >= 1):
-            raise ConfigurationError(f"sample: must be 1 or more, or None, not {sample!r}")
+            raise ConfigurationError(f"sample: must be 1 or more, or None, not {described(sample)}")
         self._rng = rng or random.Random()  # noqa: S311 - no secret
         self._sample = sample
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from ..._parsing import MalformedError
+
 VERSION = 0x0001_0001
 PART, END = 1, 2
 
@@ -37,24 +39,24 @@ def decode(body: bytes) -> tuple[bytes, ...]:
         ValueError: it is no item; the text says why.
     """
     if len(body) < _VERSION.size:
-        raise ValueError(f"{len(body)} bytes are too few for an item")
+        raise MalformedError(f"{len(body)} bytes are too few for an item")
     (version,) = _VERSION.unpack_from(body)
     if version != VERSION:
-        raise ValueError(f"the version is 0x{version:08x}, not 0x{VERSION:08x}")
+        raise MalformedError(f"the version is 0x{version:08x}, not 0x{VERSION:08x}")
     at = _VERSION.size
     parts: list[bytes] = []
     while True:
         if at >= len(body):
-            raise ValueError("the end is missing")
+            raise MalformedError("the end is missing")
         if body[at] == END:
             return tuple(parts)
         if body[at] != PART:
-            raise ValueError(f"there is no part of the kind {body[at]}, at byte {at}")
+            raise MalformedError(f"there is no part of the kind {body[at]}, at byte {at}")
         if at + _PART.size > len(body):
-            raise ValueError("a part is cut off")
+            raise MalformedError("a part is cut off")
         _, size = _PART.unpack_from(body, at)
         at += _PART.size
         if not 0 <= size <= len(body) - at:
-            raise ValueError(f"a part has the length {size}, with {len(body) - at} bytes left")
+            raise MalformedError(f"a part has the length {size}, with {len(body) - at} bytes left")
         parts.append(body[at : at + size])
         at += size

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..._escaping import described
 from ...errors import ConfigurationError
 
 LAST_SEQUENCE = 0x7FFF_FFFF
@@ -56,7 +57,8 @@ class ByPriority(Naming):
         whole = isinstance(priority, int) and not isinstance(priority, bool)
         if not whole or not -(2**31) <= priority < 2**31:
             raise ConfigurationError(
-                f"priority: must be a whole number from -2^31 to 2^31 - 1, not {priority!r}"
+                f"priority: must be a whole number from -2^31 to 2^31 - 1, not "
+                f"{described(priority)}"
             )
         return f"{self.marker}{int(priority >= 0)}{priority & 0xFFFF_FFFF:08X}"
 
@@ -86,7 +88,7 @@ class ByTime(Naming):
         number = isinstance(at, (int, float)) and not isinstance(at, bool)
         if not number or not 0.001 <= at < 2**40:
             raise ConfigurationError(
-                f"at: must be seconds since the epoch, as `time.time()` gives, not {at!r}"
+                f"at: must be seconds since the epoch, as `time.time()` gives, not {described(at)}"
             )
         return f"{self.marker}|{round(at * 1000):08X}|"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..._parsing import MalformedError, whole
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import InvalidDataError, NodeExistsError, NoNodeError
 from ...model import ACL, CreateMode, Stat
@@ -34,10 +35,9 @@ def decoded(path: str, data: bytes) -> int:
 def decoded_digits(data: bytes, default: int) -> int:
     """The limit that kazoo has written. It passes over what is no number, and so do we."""
     try:
-        limit = int(data)
-    except ValueError:
+        return whole(data, least=1, most=MOST_PERMITS)
+    except MalformedError:
         return default
-    return limit if 1 <= limit <= MOST_PERMITS else default
 
 
 def ask(client: CoordinationClient, where: Arrangement, watch: Watch | None = None) -> LimitReply:
