@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from .._logging import get_logger
+from .._escaping import described
 from ..errors import ConfigurationError, InvalidConnectStringError
 from ..paths import format_host, parse_connect_string
 from .rebalance import Server
@@ -16,6 +17,9 @@ logger = get_logger("aiolead.connection")
 
 LEAST_PAUSE = 1.0
 """The least time between two questions, in seconds, however many attempts to connect fail."""
+
+_SHOWN = 300
+"""How many characters an error about an answer has at most."""
 
 
 class Discovery:
@@ -87,8 +91,18 @@ def servers_of(answer: Answer) -> tuple[Server, ...]:
     """The servers that an answer names.
 
     Raises:
-        ConfigurationError: it makes no sense.
+        ConfigurationError: it makes no sense; the message is short, whatever a file or the DNS has.
     """
+    try:
+        return _servers_of(answer)
+    except ConfigurationError as error:
+        said = str(error)
+        if len(said) <= _SHOWN:
+            raise
+        raise InvalidConnectStringError(f"{said[:_SHOWN]}...") from None
+
+
+def _servers_of(answer: Answer) -> tuple[Server, ...]:
     if isinstance(answer, str):
         lines = (line.partition("#")[0].strip(" \t,") for line in answer.splitlines())
         text = ",".join(line for line in lines if line)
@@ -104,8 +118,10 @@ def servers_of(answer: Answer) -> tuple[Server, ...]:
             host, port = server
             (parsed,) = parse_connect_string(format_host(host, port)).hosts
         except (TypeError, ValueError) as error:
-            raise InvalidConnectStringError(f"hosts: {server!r} is no (host, port)") from error
+            raise InvalidConnectStringError(
+                f"hosts: {described(server)} is no (host, port)"
+            ) from error
         if parsed != (host, port):
-            raise InvalidConnectStringError(f"hosts: {server!r} is no (host, port)")
+            raise InvalidConnectStringError(f"hosts: {described(server)} is no (host, port)")
         servers.append(parsed)
     return tuple(servers)

@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from .._parsing import MalformedError, shown, text, whole
 from .._wire.versions import Feature
 from ..errors import (
     ConfigurationError,
@@ -36,6 +37,9 @@ STATS = "zookeeper_stats"
 
 MOST = 0x7FFF_FFFF_FFFF_FFFF
 """What Java's numbers end at."""
+
+BEYOND = 10**19
+"""What numbers are below that have the digits of `MOST`: such a limit is as good as `MOST`."""
 
 ATTEMPTS = 10
 """How often others may change the quotas around ours while we do."""
@@ -217,13 +221,13 @@ async def _against_others(attempt: Callable[[], Awaitable[Transaction]]) -> None
 
 def _pairs(data: bytes) -> dict[str, int]:
     try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        raise RemoteWireError("a quota that is no text") from None
-    pairs = [_PAIR.fullmatch(pair) for pair in re.split("[,;]+", text)]
+        said = text(data)
+    except MalformedError as error:
+        raise RemoteWireError(f"a quota that {error}") from None
+    pairs = [_PAIR.fullmatch(pair) for pair in re.split("[,;]+", said)]
     if not all(pairs):
-        raise RemoteWireError(f"a quota that makes no sense: {text[:200]!r}")
-    return {pair[1]: int(pair[2]) for pair in pairs if pair}
+        raise RemoteWireError(f"a quota that makes no sense: {shown(said)}")
+    return {pair[1]: whole(pair[2], least=-BEYOND, most=BEYOND) for pair in pairs if pair}
 
 
 def _number(limit: int | None) -> int:

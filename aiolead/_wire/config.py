@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from .._parsing import MalformedError, hexadecimal, shown, whole
+from .._parsing import text as utf8
 from ..errors import RemoteWireError
 from ..model import EnsembleConfig, ServerSpec
 
@@ -35,24 +37,28 @@ def parse_server(text: str) -> ServerSpec:
     """
     match = _SERVER.fullmatch(text)
     if match is None:
-        raise ValueError(f"no server.N=host:port:port[:role][;[host:]port]: {text!r}")
+        raise MalformedError(f"no server.N=host:port:port[:role][;[host:]port]: {shown(text)}")
     members, *clients = (part.strip() for part in match[2].split(";"))
     if len(clients) > 2:
-        raise ValueError(f"more than two client addresses: {text!r}")
+        raise MalformedError(f"more than two client addresses: {shown(text)}")
     addresses: list[tuple[str, int, int]] = []
     roles: set[bool] = set()
     for member in members.split("|"):
         found = _MEMBER.fullmatch(member.strip())
         role = None if found is None or found["role"] is None else found["role"].lower()
         if found is None or role not in _ROLES:
-            raise ValueError(f"{member!r} is no host:port:port[:participant|:observer]: {text!r}")
+            raise MalformedError(
+                f"{shown(member)} is no host:port:port[:participant|:observer]: {shown(text)}"
+            )
         host = found["v6"] or found["host"]
         addresses.append((host, _port(found["quorum"]), _port(found["election"])))
         roles.add(_ROLES[role])
     if len(roles) > 1:
-        raise ValueError(f"one address is of a participant, another of an observer: {text!r}")
+        raise MalformedError(
+            f"one address is of a participant, another of an observer: {shown(text)}"
+        )
     client, secure = [*(_parse_client(part, text) for part in clients), None, None][:2]
-    return ServerSpec(int(match[1]), tuple(addresses), client, secure, roles.pop())
+    return ServerSpec(whole(match[1], least=0), tuple(addresses), client, secure, roles.pop())
 
 
 def _parse_client(part: str, text: str) -> tuple[str, int] | None:
@@ -60,15 +66,15 @@ def _parse_client(part: str, text: str) -> tuple[str, int] | None:
         return None
     match = _CLIENT.fullmatch(part)
     if match is None:
-        raise ValueError(f"{part!r} is no [host:]port: {text!r}")
+        raise MalformedError(f"{shown(part)} is no [host:]port: {shown(text)}")
     return match["v6"] or match["host"] or ANYWHERE, _port(match["port"])
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 < port < 65536:
-        raise ValueError(f"{text} is no port (1 to 65535)")
-    return port
+    try:
+        return whole(text, least=1, most=65535)
+    except MalformedError:
+        raise MalformedError(f"{shown(text)} is no port (1 to 65535)") from None
 
 
 def parse_config(data: bytes) -> EnsembleConfig:
@@ -80,13 +86,13 @@ def parse_config(data: bytes) -> EnsembleConfig:
     servers: list[ServerSpec] = []
     version = -1
     try:
-        for line in data.decode().splitlines():
+        for line in utf8(data).splitlines():
             name, _, value = line.partition("=")
             if name.strip().startswith("server."):
                 servers.append(parse_server(line))
             elif name.strip() == "version":
-                version = int(value, 16)
-    except ValueError as error:
+                version = hexadecimal(value)
+    except MalformedError as error:
         raise RemoteWireError(f"no configuration of an ensemble: {error}") from None
     return EnsembleConfig(tuple(sorted(servers, key=lambda server: server.id)), version)
 

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .._parsing import MalformedError
 from ..errors import AuthFailedError
 
 SERVICE = "zookeeper"
@@ -32,9 +33,9 @@ def parse(data: bytes) -> dict[str, str]:
     Raises:
         ValueError: it is not a list of `name=value` or `name="value"`.
     """
-    text = data.decode("utf-8", "surrogateescape")
     if len(data) > LONGEST:
-        raise ValueError(f"{len(data)} bytes are too many")
+        raise MalformedError(f"{len(data)} bytes are too many")
+    text = data.decode("utf-8", "surrogateescape")
     found: dict[str, str] = {}
     pos = 0
     while pos < len(text):
@@ -44,7 +45,7 @@ def parse(data: bytes) -> dict[str, str]:
         name, equals, _ = text[pos:].partition("=")
         pos += len(name) + 1
         if not equals or not name.replace("-", "").isalnum():
-            raise ValueError("a directive without a value")
+            raise MalformedError("a directive without a value")
         if text[pos : pos + 1] == '"':
             value, pos = _quoted(text, pos + 1)
         else:
@@ -65,7 +66,7 @@ def _quoted(text: str, pos: int) -> tuple[str, int]:
             pos += 1
         value.append(text[pos : pos + 1])
         pos += 1
-    raise ValueError("a quotation without an end")
+    raise MalformedError("a quotation without an end")
 
 
 def quoted(text: str) -> str:

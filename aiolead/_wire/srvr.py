@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .._parsing import shown, whole
 from ..errors import ConfigurationError
 
 Version = tuple[int, int, int]
@@ -32,9 +33,10 @@ def parse_version(text: object, *, name: str) -> Version:
     """
     match = _GIVEN.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ConfigurationError(f'{name}: must be a version such as "3.9", not {text!r}')
+        given = shown(text) if isinstance(text, int) else repr(text)
+        raise ConfigurationError(f'{name}: must be a version such as "3.9", not {given}')
     return _version(*match.groups())
 
 
 def _version(major: str | bytes, minor: str | bytes, patch: str | bytes | None) -> Version:
-    return int(major), int(minor), int(patch or 0)
+    return whole(major), whole(minor), whole(patch or "0")

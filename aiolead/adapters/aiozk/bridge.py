@@ -7,7 +7,6 @@ its callers are told is what aiozk would tell them.
 from __future__ import annotations
 
 import asyncio
-import struct
 from functools import partial
 from typing import Any
 
@@ -121,7 +120,7 @@ class Bridge:
         def parse(r: Reader) -> Any:
             try:
                 return protocol.response_xref[op].deserialize(r.rest())
-            except (struct.error, LookupError, TypeError, ValueError) as error:
+            except Exception as error:  # whatever its parser comes upon
                 raise RemoteWireError(f"no answer that aiozk can read: {error}") from error
 
         def on_error(error: AioleadError) -> Any:
