@@ -77,8 +77,8 @@ JSON_VALUES: Mapping[str, str] = {
     "broken base64": '{"k": {"base64": "=A=\\u00e9"}}',
     "base64 of a number": '{"k": {"base64": 1}}',
     "nested 65": "[" * 65 + "]" * 65,
-    "nested": "[" * DEEP + "]" * DEEP,
-    "nested objects": '{"a":' * DEEP + "1" + "}" * DEEP,
+    "nested": "[" * 10_000 + "]" * 10_000,
+    "nested objects": '{"a":' * 10_000 + "1" + "}" * 10_000,
 }
 """What may stand where a value of one of the formats stands, as JSON or nearly."""
 
@@ -99,11 +99,12 @@ def json_object(valid: Mapping[str, object], changed: Mapping[str, str]) -> byte
 def mistyped() -> Iterator[tuple[str, bytes]]:
     """Each format with each hostile value at each of its keys, and without each; with an id."""
     for name, valid in JSON_FORMATS.items():
+        end = b"\nthe rest" if name == "result" else b""
         for key in valid:
             less = {other: value for other, value in valid.items() if other != key}
-            yield f"{name} without {key}", json_object(less, {})
+            yield f"{name} without {key}", json_object(less, {}) + end
             for what, text in JSON_VALUES.items():
-                yield f"{name} {key} {what}", json_object(valid, {key: text})
+                yield f"{name} {key} {what}", json_object(valid, {key: text}) + end
 
 
 # --- data ----------------------------------------------------------------------------------------

@@ -1,0 +1,526 @@
+"""Every parser of what other processes wrote: what it reads, and what it raises.
+
+`PARSERS` is the table, `NO_PARSERS` the functions that look like one and are none, each with the
+reason. tests/unit/test_parsers.py runs hostile data through all of them, and fails if a function of
+the package parses something and is in neither (`support.parsing_calls`).
+
+To add a parser: write it with `aiolead._parsing`, and give it a row here. Its `covers` names the
+function and those that only it calls.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from aiolead import (
+    ACL,
+    Codec,
+    ConfigurationError,
+    InvalidDataError,
+    MixedLayoutError,
+    RemoteWireError,
+    ServiceInstance,
+    Stat,
+)
+from aiolead._client import discovery, quotas
+from aiolead._parsing import MalformedError
+from aiolead._recipes import codec, contention, kinds, revocation, strangers
+from aiolead._recipes.board.records import Progress, decode_result
+from aiolead._recipes.config import snapshot
+from aiolead._recipes.layout import LAYOUTS, Role
+from aiolead._recipes.queues import formats, naming
+from aiolead._recipes.semaphore import arrangement, limit
+from aiolead._session.login import Exchange
+from aiolead._wire import config, digest_md5, framing, handshake, replies, srvr
+from aiolead._wire.codes import XID_SASL
+from aiolead._wire.jute import Reader, Writer
+from aiolead._wire.record import Record
+from aiolead.cli import entries, line, shown, words
+from aiolead.cli.dashboard import doors
+from aiolead.errors import AuthFailedError
+from aiolead.paths import parse_connect_string, sequence_of, validate
+
+
+class Reads(enum.Enum):
+    """What a parser reads."""
+
+    ZNODE = "the data of a znode"
+    NAME = "the name of a znode"
+    SERVER = "what a server says"
+    FILE = "a file"
+    ARGUMENT = "an argument of the caller's"
+
+
+@dataclass(frozen=True)
+class Parser:
+    """One parser.
+
+    Attributes:
+        name: for the ids of tests.
+        reads: what it reads.
+        call: takes the data; text for a name, an argument, and what was decoded before.
+        raises: what it raises for everything that is malformed; nothing if it raises nothing.
+        covers: the functions that this runs, as `module:function`.
+        takes_text: whether the data are text rather than bytes.
+    """
+
+    name: str
+    reads: Reads
+    call: Callable[[Any], object]
+    raises: tuple[type[Exception], ...] = ()
+    covers: tuple[str, ...] = ()
+    takes_text: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+STAT = Stat(1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1)
+_INVALID = (InvalidDataError,)
+_MALFORMED = (MalformedError,)
+_WIRE = (RemoteWireError,)
+
+
+def _raise_away(check: Callable[[str], object]) -> Callable[[str], object]:
+    return lambda name: check(f"/{name}")
+
+
+def _layouts(name: str) -> list[object]:
+    """All that the layouts are asked about a name."""
+    found: list[object] = []
+    for layout in LAYOUTS:
+        found.append(layout.is_reader(name))
+        for role in layout._forms:
+            found += [layout.fits(role, name), layout.misfit(role, name)]
+            found += [layout.is_like_ours(role, name), layout.is_of(role, -1, name)]
+            if role is Role.WRITE:
+                found.append(layout.downgraded(name))
+    return found
+
+
+def _in_order(name: str) -> None:
+    for layout in LAYOUTS:
+        contention.in_order("/line", [name, name], layout, Role.LOCK)
+
+
+def _key(kind: naming.Naming, name: str) -> float | None:
+    key = kind.key(name)
+    return None if key is None else kind.due(key)
+
+
+def _misfits(name: str) -> list[str]:
+    return [
+        misfit
+        for layout in LAYOUTS[:2]
+        for misfit in arrangement.arranged("/permits", layout).misfits([name])
+    ]
+
+
+def _challenged(data: bytes) -> bytes | None:
+    mechanism = digest_md5.DigestMD5("user", "password")
+    mechanism.step(b"")
+    return mechanism.step(data)
+
+
+def _verified(data: bytes) -> bytes | None:
+    mechanism = digest_md5.DigestMD5("user", "password")
+    mechanism.step(b"")
+    mechanism.step(b'realm="r",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess')
+    return mechanism.step(data)
+
+
+def _exchanged(data: bytes) -> bool:
+    exchange = Exchange(lambda token: None)
+    exchange.begin()
+    exchange.answer(b"", is_last=False)
+    return exchange.receive(data)
+
+
+def _token(data: bytes) -> bool:
+    """The same with a header before it."""
+    writer = Writer()
+    replies.ReplyHeader(XID_SASL, 0, 0).write(writer)
+    return _exchanged(bytes(writer.buffer) + data)
+
+
+def _config(data: bytes) -> object:
+    read = config.parse_config(data)
+    return str(read), [str(each) for each in read.servers], read.client_addresses(secure=True)
+
+
+def _instance(data: bytes) -> object:
+    """All that is done with an instance of somebody else's."""
+    read = ServiceInstance.from_json(data)
+    assert ServiceInstance.from_json(read.to_json()) == read
+    return hash(read), repr(read)
+
+
+_READER = tuple(
+    f"_wire.jute:Reader.{each}"
+    for each in ("i32", "i64", "nullable_blob", "nullable_text", "stat", "text", "texts")
+)
+
+
+def _records() -> Iterator[Parser]:
+    """What servers answer: each record that a client reads."""
+    for module in (replies, handshake):
+        for name, made in vars(module).items():
+            is_record = inspect.isclass(made) and issubclass(made, Record) and made is not Record
+            if is_record and "read" in vars(made) and made.__module__ == module.__name__:
+                yield Parser(
+                    name,
+                    Reads.SERVER,
+                    partial(_read, made),
+                    _WIRE,
+                    _READER,
+                )
+
+
+def _read(record: Any, data: bytes) -> object:
+    return record.read(Reader(data))
+
+
+def _codecs() -> Iterator[Parser]:
+    made: Sequence[Codec[Any]] = (
+        Codec.raw(),
+        Codec.text(),
+        Codec.json(),
+        Codec.int32(),
+        Codec.int64(),
+        Codec.decimal(),
+    )
+    for name, each in zip(("raw", "text", "json", "int32", "int64", "decimal"), made, strict=True):
+        yield Parser(
+            f"Codec.{name}",
+            Reads.ZNODE,
+            each.decode,
+            _MALFORMED,
+            ("_recipes.codec:_from_digits", "_recipes.codec:_integer"),
+        )
+        yield Parser(
+            f"a value, {name}",
+            Reads.ZNODE,
+            partial(codec.decoded, each, "/path", stat=STAT),
+            _INVALID,
+            ("_recipes.codec:decoded",),
+        )
+
+
+PARSERS: tuple[Parser, ...] = (
+    # --- the data of znodes
+    Parser(
+        "ServiceInstance.from_json",
+        Reads.ZNODE,
+        _instance,
+        _MALFORMED,
+        ("_recipes.discovery.instance:ServiceInstance.from_json",),
+    ),
+    Parser(
+        "Progress.decode",
+        Reads.ZNODE,
+        Progress.decode,
+        (),
+        ("_recipes.board.records:Progress.decode",),
+    ),
+    Parser(
+        "decode_result",
+        Reads.ZNODE,
+        partial(decode_result, "task-0000000000"),
+        _MALFORMED,
+        ("_recipes.board.records:decode_result",),
+    ),
+    Parser(
+        "version_of a configuration",
+        Reads.ZNODE,
+        partial(snapshot.version_of, "/config", stat=STAT),
+        _INVALID,
+        ("_recipes.config.snapshot:version_of",),
+    ),
+    Parser(
+        "decode_entry of a configuration",
+        Reads.ZNODE,
+        partial(snapshot.decode_entry, "/config/history/0000000001", 1, stat=STAT),
+        _INVALID,
+        (
+            "_recipes.config.snapshot:_decode_entry",
+            "_recipes.config.snapshot:_decode_value",
+        ),
+    ),
+    *_codecs(),
+    Parser(
+        "an item of a queue",
+        Reads.ZNODE,
+        formats.decode,
+        _MALFORMED,
+        ("_recipes.queues.formats:decode",),
+    ),
+    Parser(
+        "the limit of a semaphore",
+        Reads.ZNODE,
+        partial(limit.decoded, "/limit"),
+        _INVALID,
+        ("_recipes.semaphore.limit:decoded",),
+    ),
+    Parser(
+        "the limit of kazoo's semaphore",
+        Reads.ZNODE,
+        partial(limit.decoded_digits, default=1),
+        (),
+        ("_recipes.semaphore.limit:decoded_digits",),
+    ),
+    Parser(
+        "a participant",
+        Reads.ZNODE,
+        lambda data: repr(revocation.participant("/p", data, STAT, is_holder=False)),
+    ),
+    Parser(
+        "limits of a quota",
+        Reads.ZNODE,
+        quotas.decode_limits,
+        _WIRE,
+        ("_client.quotas:_pairs",),
+    ),
+    Parser("usage of a quota", Reads.ZNODE, quotas.decode_usage, _WIRE),
+    Parser(
+        "the configuration of an ensemble",
+        Reads.ZNODE,
+        _config,
+        _WIRE,
+        (
+            "_wire.config:_parse_client",
+            "_wire.config:_port",
+            "_wire.config:parse_config",
+            "_wire.config:parse_server",
+        ),
+    ),
+    Parser("data as text", Reads.ZNODE, shown.text_of, (), ("cli.shown:text_of",)),
+    Parser("the beginning of data", Reads.ZNODE, shown.preview),
+    Parser(
+        "data as JSON",
+        Reads.ZNODE,
+        lambda data: shown.as_json(shown.data_as_json(data)),
+        (),
+        ("cli.shown:data_as_json",),
+    ),
+    Parser(
+        "a time of a Stat",
+        Reads.ZNODE,
+        lambda data: shown.moment(int.from_bytes(data[:8], "big", signed=True)),
+        (),
+        ("cli.shown:moment",),
+    ),
+    # --- the names of znodes
+    Parser(
+        "validate", Reads.NAME, _raise_away(validate), (ConfigurationError,), ("paths:validate",)
+    ),
+    Parser("sequence_of", Reads.NAME, sequence_of, (), ("paths:sequence_of",)),
+    Parser("kind_of", Reads.NAME, kinds.kind_of, (), ("_recipes.kinds:kind_of",)),
+    Parser(
+        "layouts",
+        Reads.NAME,
+        _layouts,
+        (),
+        (
+            "_recipes.layout:Layout._is_own",
+            "_recipes.layout:Layout.downgraded",
+            "_recipes.layout:Layout.fits",
+            "_recipes.layout:Layout.is_of",
+            "_recipes.layout:Layout.ours",
+        ),
+    ),
+    Parser(
+        "the line of contenders",
+        Reads.NAME,
+        _in_order,
+        (MixedLayoutError,),
+        ("_recipes.contention:in_order",),
+    ),
+    Parser(
+        "strangers",
+        Reads.NAME,
+        lambda name: strangers.strangers([name, "lock-0000000001"]),
+        (),
+        ("_recipes.strangers:_int",),
+    ),
+    Parser(
+        "a queue's names",
+        Reads.NAME,
+        partial(_key, naming.Naming()),
+        (),
+        ("_recipes.queues.naming:_number",),
+    ),
+    Parser(
+        "names by priority",
+        Reads.NAME,
+        partial(_key, naming.ByPriority()),
+        (),
+        ("_recipes.queues.naming:ByPriority.key",),
+    ),
+    Parser(
+        "names by time",
+        Reads.NAME,
+        partial(_key, naming.ByTime()),
+        (),
+        ("_recipes.queues.naming:ByTime.key",),
+    ),
+    Parser(
+        "number_of a version of a configuration",
+        Reads.NAME,
+        snapshot.number_of,
+        (),
+        ("_recipes.config.snapshot:number_of",),
+    ),
+    Parser(
+        "the parts of a semaphore",
+        Reads.NAME,
+        _misfits,
+        (),
+        ("_recipes.semaphore.arrangement:Arrangement.misfits",),
+    ),
+    Parser(
+        "contenders in the command",
+        Reads.NAME,
+        lambda name: line.in_line([name, "lock-1"]),
+        (),
+        ("cli.line:_kind",),
+    ),
+    Parser("a name on the screen", Reads.NAME, lambda name: shown.shortened(name, 60)),
+    # --- what servers say
+    *_records(),
+    Parser(
+        "frames",
+        Reads.SERVER,
+        lambda data: list(framing.FrameReader(framing.DEFAULT_MAX_FRAME).feed(data)),
+        _WIRE,
+        ("_wire.framing:FrameReader.feed", "_wire.framing:other_protocol"),
+    ),
+    Parser(
+        "read_header",
+        Reads.SERVER,
+        replies.read_header,
+        _WIRE,
+        ("_wire.replies:read_header",),
+    ),
+    Parser(
+        "told_version",
+        Reads.SERVER,
+        srvr.told_version,
+        (),
+        ("_wire.srvr:told_version", "_wire.srvr:_version"),
+    ),
+    Parser("directives of DIGEST-MD5", Reads.SERVER, digest_md5.parse, _MALFORMED),
+    Parser("a challenge of DIGEST-MD5", Reads.SERVER, _challenged, (AuthFailedError,)),
+    Parser("the proof of DIGEST-MD5", Reads.SERVER, _verified, (AuthFailedError,)),
+    Parser("an answer to SASL", Reads.SERVER, _exchanged, (RemoteWireError, AuthFailedError)),
+    Parser("a token of SASL", Reads.SERVER, _token, (RemoteWireError, AuthFailedError)),
+    Parser("by_colon", Reads.SERVER, words.by_colon, takes_text=True),
+    Parser("by_equals", Reads.SERVER, words.by_equals, takes_text=True),
+    Parser("by_tab", Reads.SERVER, words.by_tab, takes_text=True),
+    # --- files, and what stands in the place of one
+    Parser(
+        "servers_of",
+        Reads.FILE,
+        discovery.servers_of,
+        (ConfigurationError,),
+        ("paths:_is_ipv6", "paths:_looks_cut", "paths:_parse_host", "paths:_scheme"),
+        takes_text=True,
+    ),
+    Parser(
+        "servers_of an answer of the DNS",
+        Reads.SERVER,
+        lambda text: discovery.servers_of([(text, 2181)]),
+        (ConfigurationError,),
+        takes_text=True,
+    ),
+    # --- arguments
+    Parser(
+        "parse_connect_string",
+        Reads.ARGUMENT,
+        parse_connect_string,
+        (ConfigurationError,),
+        takes_text=True,
+    ),
+    Parser(
+        "parse_version",
+        Reads.ARGUMENT,
+        partial(srvr.parse_version, name="version"),
+        (ConfigurationError,),
+        ("_wire.srvr:parse_version",),
+        takes_text=True,
+    ),
+    Parser(
+        "ACL.ip",
+        Reads.ARGUMENT,
+        lambda text: ACL.ip(f"10.0.0.0/{text}"),
+        (ConfigurationError,),
+        ("model:ACL.ip",),
+        takes_text=True,
+    ),
+    Parser(
+        "parse_entries",
+        Reads.ARGUMENT,
+        lambda text: entries.parse_entries([text]),
+        (ConfigurationError,),
+        takes_text=True,
+    ),
+    Parser("host_of", Reads.ARGUMENT, doors.host_of, takes_text=True),
+)
+
+NO_PARSERS: dict[str, str] = {
+    "_client.hosts:HostList.resolve": "what is no address is looked up as a name",
+    "_client.operations:checked_duration": "an argument, within bounds by then",
+    "_client.peer:Peer._take": "a constant",
+    "_escaping:_escape": "what Python has escaped is ASCII",
+    "_recipes.arguments:_checked_real": "an argument, whose error is ConfigurationError",
+    "_recipes.attempt:Attempt._await_lease": "a bool",
+    "_recipes.board.records:checked_progress": "an argument, within bounds by then",
+    "_recipes.board.view:BoardView._read_claims": "Progress.decode, which is in the table",
+    "_recipes.codec:_to_json": "reads back what it has just written",
+    "_recipes.config.snapshot:_encode_value": "a value of the caller's: text, or else base64",
+    "_recipes.contender:Contender._await_lease": "a bool",
+    "_recipes.layout:_parsed": "numbers that are constants",
+    "_recipes.membership.split:score": "a digest of ours",
+    "_recipes.names:HeldName.number": "the name of our own znode",
+    "_session.silence:Silence.begun": "four bytes, counted before",
+    "adapters.aiozk._session:connect_string": "the ports that aiozk was given",
+    "adapters.aiozk.bridge:Bridge._fired": "an enumeration",
+    "adapters.aiozk.gate:check_version": "the version of an installed package",
+    "blocking._election:Election.run": "an argument, whose error is ConfigurationError",
+    "cli.dashboard.doors:_plain": "an address, or else a name",
+    "cli.dashboard.doors:is_everywhere": "an argument: an address, or else a name",
+    "cli.dashboard.doors:is_loopback": "an argument: an address, or else a name",
+    "cli.dashboard.show:Show.serve": "the port of our own socket",
+    "cli.doctor.command:_is_address": "an address, or else a name",
+    "cli.doctor.network:_is_address": "an address, or else a name",
+    "cli.keeper:": "an argument that our own command gives",
+    "cli.keeper:Keeper._patience": "a time of ours",
+    "cli.shown:span": "a time of ours, or from a Stat: 64 bits",
+    "cli.top.picture:Picture._safe": "what Python has escaped is ASCII",
+    "instrumentation.measures:Measures._of_session": "fields of events, which are ours",
+    "instrumentation.measures:Measures.of": "fields of events, which are ours",
+    "instrumentation.otel:OpenTelemetrySink._trace": "fields of events, which are ours",
+    "model:Auth.acl": "an argument, whose error is ConfigurationError",
+}
+"""Functions that parse nothing which another process has written, and why."""
+
+PENDING = frozenset(
+    f"cli.{name}"
+    for name in (
+        *("child:Child._receive", "keeper:Keeper._kill_adopted", "keeper:Keeper._read"),
+        *("dashboard.command:_address", "dashboard.web:_Conversation._ask"),
+        *("demo_contender:main", "demo_troupe:Member.take"),
+        *("doctor.lines:judge_ghosts", "doctor.network:_reach", "doctor.network:_shake_hands"),
+        *("doctor.servers:_judge_times", "doctor.servers:_quotient"),
+        *("doctor.servers:judge_server", "ensemble:_server_as_json", "roster:addresses_of"),
+        *("server:_users", "settings:ConfigurationFile.__call__", "settings:_chosen"),
+        *("settings:_read", "survey:_number", "survey:_take_monitor", "survey:_take_srvr"),
+        *("words:Inquirer.admin", "words:_date", "words:_id"),
+        *("words:sessions_in_cons", "words:sessions_in_dump"),
+    )
+)
+"""Parsers of the command that have no row yet."""
