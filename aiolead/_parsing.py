@@ -54,6 +54,11 @@ def text(data: bytes) -> str:
         raise MalformedError(f"is no UTF-8: {error.reason} at byte {error.start}") from None
 
 
+def lossy_text(data: bytes) -> str:
+    """The text that some bytes are in UTF-8, with U+FFFD for what is none: for showing it."""
+    return data.decode(errors="replace")
+
+
 def whole(said: str | bytes, *, least: int = -_INT64, most: int = _INT64 - 1) -> int:
     """A whole number in decimal digits, with or without a sign.
 

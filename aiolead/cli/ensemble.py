@@ -7,18 +7,22 @@ from typing import Any
 
 from ..paths import parse_connect_string
 from . import exits, shown
-from .options import COMMON, Common, Seconds
+from .options import COMMON, Common, Flag, Seconds
 from .output import styled, table, write_json, write_line
 from .roster import ADMIN_PORT, PATIENCE, inquirer_for, members_besides, read_config
 from .signals import Signals, until_signal
-from .survey import Answers, Quorum, ask_all, quorum_of
+from .survey import Answers, Quorum, ask_all, count_in, quorum_of
 from .words import Server
 
 __all__ = ["ensemble"]
 
 
 def ensemble(
-    *, patience: Seconds = PATIENCE, admin_port: int = ADMIN_PORT, common: Common = COMMON
+    *,
+    patience: Seconds = PATIENCE,
+    admin_port: int = ADMIN_PORT,
+    admin_plain_http: Flag = False,
+    common: Common = COMMON,
 ) -> int:
     """Print each server's role, and how many failures the ensemble can still take.
 
@@ -37,10 +41,12 @@ def ensemble(
     Args:
         patience: How long a server has for an answer, in seconds.
         admin_port: Where the admin servers listen; 0 not to ask them.
+        admin_plain_http: Ask admin servers without TLS also where the other options say to use TLS:
+            then anybody on the way can read and change what they say.
         common: Where to connect.
     """
     target = parse_connect_string(common.wanted_hosts)
-    inquirer = inquirer_for(common, patience, admin_port)
+    inquirer = inquirer_for(common, patience, admin_port, admin_plain_http=admin_plain_http)
     code = exits.OK
 
     async def work() -> None:
@@ -95,7 +101,7 @@ def _row(answers: Answers, lag: int | str | None) -> list[str]:
         "?" if answers.zxid is None else shown.hexadecimal(answers.zxid),
         "?" if lag is None else str(lag),
         "?" if answers.connections is None else str(answers.connections),
-        answers.latency.split("/")[1] if answers.latency.count("/") == 2 else "?",
+        "?" if answers.mean_latency is None else f"{answers.mean_latency:g}",
     ]
 
 
@@ -142,8 +148,6 @@ def _as_json(answers: Sequence[Answers], quorum: Quorum) -> dict[str, Any]:
 
 
 def _server_as_json(answers: Answers, lag: int | str | None) -> dict[str, Any]:
-    least_mean_greatest = answers.latency.split("/") if answers.latency.count("/") == 2 else []
-    synced = answers.monitor.get("synced_followers")
     return {
         "server": str(answers.server),
         "problem": answers.problem or None,
@@ -152,6 +156,6 @@ def _server_as_json(answers: Answers, lag: int | str | None) -> dict[str, Any]:
         "zxid": answers.zxid,
         "behind": lag if isinstance(lag, int) else None,
         "connections": answers.connections,
-        "latency_ms": float(least_mean_greatest[1]) if least_mean_greatest else None,
-        "synced_followers": None if synced is None else int(synced),
+        "latency_ms": answers.mean_latency,
+        "synced_followers": count_in(answers.monitor, "synced_followers"),
     }

@@ -26,10 +26,20 @@ PATIENCE = 3.0
 """How long a server has for an answer, unless told otherwise, in seconds."""
 ADMIN_PORT = 8080
 """Where ZooKeeper's admin server listens by default."""
+MOST_MEMBERS = 255
+"""How many servers an ensemble can have: their numbers are from 1 to 255."""
 
 
-def inquirer_for(common: Common, patience: float, admin_port: int) -> Inquirer:
+def inquirer_for(
+    common: Common, patience: float, admin_port: int, *, admin_plain_http: bool = False
+) -> Inquirer:
     """What asks servers, by the options of a command.
+
+    Args:
+        common: where to connect, and whether by TLS.
+        patience: for each answer, in seconds.
+        admin_port: of the admin servers; 0 not to ask them.
+        admin_plain_http: whether to ask them without TLS also where `common` says to use it.
 
     Raises:
         ConfigurationError: they make no sense.
@@ -38,7 +48,7 @@ def inquirer_for(common: Common, patience: float, admin_port: int) -> Inquirer:
         raise ConfigurationError(f"--patience: must be 0.01 to 3600 seconds, not {patience:g}")
     if not 0 <= admin_port <= 65535:
         raise ConfigurationError(f"--admin-port: must be 0 to 65535, not {admin_port}")
-    return Inquirer(common.wanted_tls, patience, admin_port)
+    return Inquirer(common.wanted_tls, patience, admin_port, admin_plain_http=admin_plain_http)
 
 
 async def read_config(common: Common) -> tuple[EnsembleConfig | None, str]:
@@ -73,13 +83,23 @@ async def members_besides(
 ) -> list[Server]:
     """The members of an ensemble that are none of those servers, as far as clients can reach them.
 
-    They may have other names here and there, so their addresses are compared.
+    They may have other names here and there, so their addresses are compared. All names are looked
+    up at once: a configuration may have many that no resolver answers.
     """
-    members = [Server(*address) for address in config.client_addresses(secure=secure)]
-    seen = {address for server in known for address in await addresses_of(server)}
+    told = config.client_addresses(secure=secure)[:MOST_MEMBERS]
+    members = [Server(*address) for address in told]
+    found: dict[Server, list[tuple[str, int]]] = {}
+
+    async def look_up(server: Server) -> None:
+        found[server] = await addresses_of(server)
+
+    async with anyio.create_task_group() as tasks:
+        for server in {*known, *members}:
+            tasks.start_soon(look_up, server)
+    seen = {address for server in known for address in found[server]}
     new: list[Server] = []
     for member in members:
-        addresses = await addresses_of(member)
+        addresses = found[member]
         if not seen.intersection(addresses):
             new.append(member)
         seen.update(addresses)
@@ -93,6 +113,6 @@ async def addresses_of(server: Server) -> list[tuple[str, int]]:
             found = await anyio.getaddrinfo(
                 server.host, server.port, type=socket.SocketKind.SOCK_STREAM
             )
-    except (OSError, UnicodeError):
+    except (OSError, ValueError, OverflowError):  # what no resolver looks up, or is no port
         return [(server.host, server.port)]
     return [(str(address[0]), int(address[1])) for *_, address in found]

@@ -6,14 +6,16 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import final
 
 import anyio
 
-from .. import EnsembleConfig
+from .. import EnsembleConfig, _parsing
+from .._parsing import MalformedError
 from .words import (
     Inquirer,
     NotToldError,
@@ -24,7 +26,15 @@ from .words import (
     sessions_in_cons,
 )
 
-__all__ = ["Answers", "Quorum", "ask_all", "connected_sessions", "quorum_of", "why_not"]
+__all__ = [
+    "Answers",
+    "Quorum",
+    "ask_all",
+    "connected_sessions",
+    "count_in",
+    "quorum_of",
+    "why_not",
+]
 
 SERVING = ("leader", "follower", "observer", "standalone")
 
@@ -34,6 +44,8 @@ SERVING = ("leader", "follower", "observer", "standalone")
 class Answers:
     """What a server says of itself.
 
+    Texts are what the server wrote, and numbers what could be parsed.
+
     Attributes:
         server: the server.
         problem: why it says nothing; empty if it does.
@@ -41,7 +53,7 @@ class Answers:
         version: of ZooKeeper; empty if it does not say.
         zxid: the last transaction that it has; None if it does not say.
         connections: how many clients are connected; None if it does not say.
-        latency: of requests in milliseconds, as it reckons: least, mean, greatest.
+        mean_latency: of requests in milliseconds, as it reckons; None if it does not say.
         monitor: what `mntr` says; empty if it does not.
         conf: what `conf` says, in the spelling of the configuration file; empty if it does not.
         properties: the Java system properties, if the admin server tells.
@@ -55,7 +67,7 @@ class Answers:
     version: str = ""
     zxid: int | None = None
     connections: int | None = None
-    latency: str = ""
+    mean_latency: float | None = None
     monitor: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
@@ -68,8 +80,8 @@ class Answers:
 
     def milliseconds(self, name: str) -> float | None:
         """A time of its configuration, in seconds; None if it is not known."""
-        value = _number(self.conf.get(name, ""))
-        return None if value is None or value < 0 else value / 1000
+        value = count_in(self.conf, name)
+        return None if value is None else value / 1000
 
 
 async def ask_all(
@@ -122,7 +134,7 @@ async def _ask(
         except NotToldError as why:
             answers.not_told["properties"] = str(why)
         else:
-            answers.properties = {name: str(value) for name, value in said.values.items()}
+            answers.properties = dict(said.values)
             if clock is not None and said.date is not None:
                 answers.clock_ahead = said.date - clock()
 
@@ -146,7 +158,7 @@ async def _told(
     except NotToldError as why:
         answers.not_told[word] = f"{reason}; {why}"
         return {}
-    return {_camel(name) if word == "conf" else name: str(v) for name, v in said.values.items()}
+    return {_camel(name) if word == "conf" else name: value for name, value in said.values.items()}
 
 
 def _camel(name: str) -> str:
@@ -155,39 +167,42 @@ def _camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-_VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
+_VERSION = re.compile(r"[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]{1,5})?")
+"""Its numbers are whole ones that can be parsed: see `judge_server`."""
 
 
 def _take_srvr(answers: Answers, text: str) -> None:
     said = by_colon(text)
     match = _VERSION.match(said.get("Zookeeper version", ""))
-    answers.version = match[1] if match else ""
+    answers.version = match[0] if match else ""
     answers.mode = said.get("Mode", "")
-    answers.connections = _number(said.get("Connections", ""))
-    answers.latency = said.get("Latency min/avg/max", "")
-    zxid = said.get("Zxid", "")
-    try:
-        answers.zxid = int(zxid, 16)
-    except ValueError:
-        answers.zxid = None
+    answers.connections = count_in(said, "Connections")
+    _, _, mean_and_greatest = said.get("Latency min/avg/max", "").partition("/")
+    mean, slash, _ = mean_and_greatest.partition("/")
+    answers.mean_latency = answers.zxid = None
+    with suppress(MalformedError):
+        answers.mean_latency = _parsing.fraction(mean) if slash else None
+    with suppress(MalformedError):
+        answers.zxid = _parsing.hexadecimal(said.get("Zxid", ""))
 
 
 def _take_monitor(answers: Answers) -> None:
     """Fills in what `srvr` did not say."""
     said = answers.monitor
     match = _VERSION.match(said.get("version", ""))
-    answers.version = answers.version or (match[1] if match else "")
+    answers.version = answers.version or (match[0] if match else "")
     answers.mode = answers.mode or said.get("server_state", "")
     if answers.connections is None:
-        answers.connections = _number(said.get("num_alive_connections", ""))
+        answers.connections = count_in(said, "num_alive_connections")
     if answers.mode in SERVING:
         answers.problem = ""
 
 
-def _number(text: str) -> int | None:
+def count_in(said: Mapping[str, str], name: str) -> int | None:
+    """A number of things, or of milliseconds, that a server tells; None if it does not."""
     try:
-        return int(text)
-    except ValueError:
+        return _parsing.whole(said.get(name, ""), least=0)
+    except MalformedError:
         return None
 
 
@@ -292,7 +307,7 @@ def quorum_of(answers: Sequence[Answers], config: EnsembleConfig | None) -> Quor
     if "standalone" in modes:
         return Quorum(1, 1, 1, is_met=True, source="mntr")
     members = [server for server in config.servers if not server.is_observer] if config else []
-    sizes = [_number(each.monitor.get("quorum_size", "")) for each in answers]
+    sizes = [count_in(each.monitor, "quorum_size") for each in answers]
     told = max((size for size in sizes if size is not None), default=0)
     asked = sum(mode != "observer" for mode in modes)
     if members:
@@ -303,7 +318,7 @@ def quorum_of(answers: Sequence[Answers], config: EnsembleConfig | None) -> Quor
         voters, source = asked, "hosts"
     up, is_exact = sum(mode in ("leader", "follower") for mode in modes), asked >= voters
     for each in answers:
-        synced = _number(each.monitor.get("synced_followers", ""))
+        synced = count_in(each.monitor, "synced_followers")
         if each.mode == "leader" and synced is not None:
             # It knows also those that were not asked.
             up, is_exact = max(up, synced + 1), True

@@ -2,30 +2,40 @@
 
 A server answers a word as the first thing on a connection, and closes it. Without further ado all
 of them answer `srvr`; the others are switched on by `4lw.commands.whitelist`, and what they say is
-also to be had from the admin server, by HTTP.
+also to be had from the admin server, by HTTP; over TLS where the client's port is, unless asked to
+do without.
+
+Nothing of what is read is trusted: it is bounded in size, in lines and in time, and parsed in time
+proportional to its size, so that the event loop, and with it signals, have their turn.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
-from typing import Any, final
+from typing import final
 
 import anyio
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
-from .. import TLS
+from .. import TLS, _parsing
+from .._parsing import MalformedError
 from ..paths import format_host
 
 __all__ = ["AdminAnswer", "Inquirer", "NotToldError", "Server"]
 
 MOST_BYTES = 16 * 1024 * 1024
-"""The longest answer that is read."""
+"""The longest answer to a word that is read: `cons` and `dump` of a server with many clients."""
+MOST_ADMIN_BYTES = 1024 * 1024
+"""The same for an admin server, whose answers are as long as a configuration."""
+MOST_LINES = 100_000
+"""How many lines of an answer are read."""
+LONGEST_LINE = 64 * 1024
+"""A longer line is left out: no server writes one."""
+LONGEST_REASON = 200
+"""How much of an error is kept that a server tells, in characters."""
 
 _REFUSED = "is not executed because it is not in the whitelist"
 _NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
@@ -57,11 +67,11 @@ class AdminAnswer:
     """What an admin server has said.
 
     Attributes:
-        values: by their names.
+        values: by their names, as text: numbers and texts alone.
         date: the server's clock as it answered, in seconds since 1970; None if it is not told.
     """
 
-    values: Mapping[str, Any]
+    values: Mapping[str, str]
     date: float | None
 
 
@@ -73,11 +83,20 @@ class Inquirer:
         tls: how the client's port is to be talked to; None for plain text.
         patience: for each answer, in seconds.
         admin_port: of the admin servers; 0 if they are not to be asked.
+        admin_plain_http: whether admin servers are asked without TLS also where `tls` is given.
     """
 
-    def __init__(self, tls: TLS | None, patience: float, admin_port: int) -> None:
+    def __init__(
+        self,
+        tls: TLS | None,
+        patience: float,
+        admin_port: int,
+        *,
+        admin_plain_http: bool = False,
+    ) -> None:
         self._patience = patience
         self._admin_port = admin_port
+        self._admin_plain_http = admin_plain_http
         self._hostname = None if tls is None else tls.server_hostname
         self._context = None if tls is None else tls.load()
 
@@ -98,7 +117,7 @@ class Inquirer:
         """
         with anyio.fail_after(self._patience):
             async with await self.connect(server) as stream:
-                answer = (await _exchange(stream, word.encode())).decode(errors="replace")
+                answer = _parsing.lossy_text(await _exchange(stream, word.encode(), MOST_BYTES))
         if _REFUSED in answer:
             raise NotToldError(f"{word} is not in 4lw.commands.whitelist")
         if answer.startswith(_NOT_SERVING):
@@ -117,15 +136,26 @@ class Inquirer:
         Raises:
             OSError: nobody is there; `ssl.SSLError` if it is TLS that fails.
         """
-        stream: ByteStream = await anyio.connect_tcp(address or server.host, server.port)
-        if self._context is None:
+        return await self._open(server, address or server.host, server.port, self._context)
+
+    async def _open(
+        self, server: Server, address: str, port: int, context: ssl.SSLContext | None
+    ) -> ByteStream:
+        # The ensemble's configuration may say anything.
+        if not 0 < port <= 65535:
+            raise OSError(f"{port} is no port")
+        try:
+            stream: ByteStream = await anyio.connect_tcp(address, port)
+        except ValueError as error:
+            raise OSError(f"is no host name: {error}") from None  # the resolver does not take it
+        if context is None:
             return stream
         hostname = self._hostname or server.host.partition("%")[0].removesuffix(".")
         try:
             return await TLSStream.wrap(
                 stream,
                 hostname=hostname,
-                ssl_context=self._context,
+                ssl_context=context,
                 standard_compatible=False,
             )
         except BaseException as error:
@@ -143,30 +173,47 @@ class Inquirer:
         """
         if not self._admin_port:
             raise NotToldError("the admin server is not asked (--admin-port)")
-        where = format_host(server.host, self._admin_port)
+        where, context = format_host(server.host, self._admin_port), self._context
+        nobody = f"no admin server at {where}"
+        if self._admin_plain_http:
+            context = None
+        elif context is not None:
+            nobody = f"no admin server at https://{where} (--admin-plain-http: ask without TLS)"
         request = f"GET /commands/{command} HTTP/1.0\r\nHost: {where}\r\n\r\n"
         try:
             with anyio.fail_after(self._patience):
-                async with await anyio.connect_tcp(server.host, self._admin_port) as stream:
-                    answer = await _exchange(stream, request.encode())
+                async with await self._open(
+                    server, server.host, self._admin_port, context
+                ) as stream:
+                    answer = await _exchange(stream, request.encode(), MOST_ADMIN_BYTES)
         except OSError:
-            raise NotToldError(f"no admin server at {where}") from None
+            raise NotToldError(nobody) from None
         head, _, body = answer.partition(b"\r\n\r\n")
         lines = head.decode("latin-1").split("\r\n")
         try:
-            values = json.loads(body)
-        except ValueError:
-            values = None
+            values = _parsing.json_object(body)
+        except MalformedError:
+            values = {}
         # Somebody else may be there.
-        if not isinstance(values, dict) or "command" not in values:
-            raise NotToldError(f"no admin server at {where}")
+        if "command" not in values:
+            raise NotToldError(nobody)
         if values.get("error"):
-            raise NotToldError(str(values["error"]))
-        return AdminAnswer(values, _date(lines))
+            raise NotToldError(str(values["error"])[:LONGEST_REASON])
+        told = {name: str(value) for name, value in values.items() if _is_plain(value)}
+        return AdminAnswer(told, _date(lines))
 
 
-async def _exchange(stream: ByteStream, question: bytes) -> bytes:
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (str, int, float))
+
+
+async def _exchange(stream: ByteStream, question: bytes, most: int) -> bytes:
     """Everything that comes back until the other end closes, or is cut off.
+
+    Args:
+        stream: the connection.
+        question: what is sent.
+        most: how many bytes are read.
 
     Raises:
         NotToldError: it is more than anybody can want.
@@ -176,7 +223,7 @@ async def _exchange(stream: ByteStream, question: bytes) -> bytes:
         await stream.send(question)
         while True:
             answer += await stream.receive()
-            if len(answer) > MOST_BYTES:
+            if len(answer) > most:
                 raise NotToldError("says too much")
     except (anyio.EndOfStream, anyio.BrokenResourceError):
         return bytes(answer)
@@ -187,45 +234,82 @@ def _date(headers: list[str]) -> float | None:
         name, _, value = line.partition(":")
         if name.lower() == "date":
             try:
-                return parsedate_to_datetime(value.strip()).timestamp()
-            except ValueError:
+                return _parsing.http_date(value.strip())
+            except MalformedError:
                 return None
     return None
 
 
+# --- what is in an answer. All of these raise `NotToldError` if it has too many lines -------------
+
+
 def by_colon(answer: str) -> dict[str, str]:
     """`Name: value` on each line, as `srvr` has it."""
-    lines = (line.partition(": ") for line in answer.splitlines())
-    return {name: value for name, colon, value in lines if colon}
+    return _pairs(answer, ": ")
 
 
 def by_equals(answer: str) -> dict[str, str]:
     """`name=value` on each line, as `conf` has it."""
-    lines = (line.partition("=") for line in answer.splitlines())
-    return {name: value for name, equals, value in lines if equals}
+    return _pairs(answer, "=")
 
 
 def by_tab(answer: str) -> dict[str, str]:
     """Name, tab, value, as `mntr` has it, without the prefix `zk_`."""
-    lines = (line.partition("\t") for line in answer.splitlines())
-    return {name.removeprefix("zk_"): value for name, tab, value in lines if tab}
-
-
-_SESSION = re.compile(r"^\s*0x([0-9a-f]{1,16})\b", re.MULTILINE)
-_CONNECTED = re.compile(r"^ /(\S+?)\[[0-9a-f]+\]\(.*?\bsid=0x([0-9a-f]{1,16}),", re.MULTILINE)
+    return {name.removeprefix("zk_"): value for name, value in _pairs(answer, "\t").items()}
 
 
 def sessions_in_dump(answer: str) -> set[int]:
     """The sessions that `dump` says are alive."""
-    return {_id(number) for number in _SESSION.findall(answer.partition("ephemeral nodes")[0])}
+    sessions: set[int] = set()
+    for line in _lines(answer.partition("ephemeral nodes")[0]):
+        for word in line.split(maxsplit=1)[:1]:
+            if (number := _session(word)) is not None:
+                sessions.add(number)
+    return sessions
 
 
 def sessions_in_cons(answer: str) -> dict[int, str]:
-    """The sessions that `cons` says are connected, with the addresses of their clients."""
-    return {_id(number): address for address, number in _CONNECTED.findall(answer)}
+    """The sessions that `cons` says are connected, with the addresses of their clients.
+
+    A line is ` /ADDRESS:PORT[INTEREST](queued=0,...,sid=0x...,...)`. No address has a parenthesis.
+    """
+    sessions: dict[int, str] = {}
+    for line in _lines(answer):
+        head, parenthesis, rest = line.partition("](")
+        address, bracket, _ = head.rpartition("[")
+        if not (parenthesis and bracket and address.startswith(" /")):
+            continue
+        for field in rest.split(",", MOST_FIELDS):
+            name, _, value = field.partition("=")
+            if name == "sid" and (number := _session(value)) is not None:
+                sessions[number] = address.removeprefix(" /")
+                break
+    return sessions
 
 
-def _id(text: str) -> int:
+MOST_FIELDS = 32
+"""How many fields of a line of `cons` are looked at; servers write about twenty."""
+
+
+def _pairs(answer: str, separator: str) -> dict[str, str]:
+    found = (line.partition(separator) for line in _lines(answer))
+    return {name: value for name, is_there, value in found if is_there}
+
+
+def _lines(answer: str) -> Iterator[str]:
+    if answer.count("\n") > MOST_LINES:
+        raise NotToldError("says too much")
+    for line in answer.split("\n"):
+        if len(line) <= LONGEST_LINE:
+            yield line.removesuffix("\r")
+
+
+def _session(said: str) -> int | None:
     """A session id as clients know it: signed. The first byte is the number of a server."""
-    number = int(text, 16)
+    if not said.startswith("0x"):
+        return None
+    try:
+        number = _parsing.hexadecimal(said)
+    except MalformedError:
+        return None
     return number - (number >> 63 << 64)

@@ -13,7 +13,7 @@ from ...errors import ConfigurationError
 from ...paths import parse_connect_string, validate
 from .. import exits
 from ..environment import variable
-from ..options import COMMON, Common, Seconds
+from ..options import COMMON, Common, Flag, Seconds
 from ..roster import ADMIN_PORT, PATIENCE, inquirer_for
 from ..words import Server
 
@@ -32,6 +32,7 @@ def dashboard(
     max_znodes: int = 100_000,
     patience: Seconds = PATIENCE,
     admin_port: int = ADMIN_PORT,
+    admin_plain_http: Flag = False,
     common: Common = COMMON,
 ) -> int:
     """Serve a web page that shows who leads and who waits, until SIGINT or SIGTERM.
@@ -54,6 +55,8 @@ def dashboard(
         max_znodes: How many znodes there may be under each path.
         patience: How long a server has for an answer, in seconds.
         admin_port: Where the admin servers listen; 0 not to ask them.
+        admin_plain_http: Ask admin servers without TLS also where the other options say to use TLS:
+            then anybody on the way can read and change what they say.
         common: Where to connect.
     """
     from .doors import is_loopback
@@ -71,7 +74,7 @@ def dashboard(
         raise ConfigurationError(f"--token: must have {SHORTEST_TOKEN} characters or more")
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
-    inquirer = inquirer_for(common, patience, admin_port)
+    inquirer = inquirer_for(common, patience, admin_port, admin_plain_http=admin_plain_http)
     target = parse_connect_string(common.wanted_hosts)
     asked = list(dict.fromkeys(Server(*address) for address in target.hosts))
 

@@ -20,7 +20,7 @@ from ...errors import (
 from ...paths import parse_connect_string, validate
 from .. import exits, shown
 from ..keeper import clock
-from ..options import COMMON, Common, Seconds
+from ..options import COMMON, Common, Flag, Seconds
 from ..roster import ADMIN_PORT, PATIENCE, inquirer_for, members_besides
 from ..signals import Signals, until_signal
 from ..survey import Answers, ask_all, quorum_of
@@ -37,6 +37,7 @@ def doctor(
     *path: str,
     patience: Seconds = PATIENCE,
     admin_port: int = ADMIN_PORT,
+    admin_plain_http: Flag = False,
     common: Common = COMMON,
 ) -> int:
     """Look for what is wrong between here and the servers, and for what is not safe.
@@ -56,11 +57,13 @@ def doctor(
         path: What is contended for, such as /jobs/scheduler.
         patience: How long a server has for an answer, in seconds.
         admin_port: Where the servers' admin servers listen; 0 not to ask them.
+        admin_plain_http: Ask admin servers without TLS also where the other options say to use TLS:
+            then anybody on the way can read and change what they say.
         common: Where to connect.
     """
     for each in path:
         validate(each)
-    inquirer = inquirer_for(common, patience, admin_port)
+    inquirer = inquirer_for(common, patience, admin_port, admin_plain_http=admin_plain_http)
     target = parse_connect_string(common.wanted_hosts)
     servers = list(dict.fromkeys(Server(*host) for host in target.hosts))
     report = Report(as_json=common.as_json, quiet=common.quiet)

@@ -51,7 +51,7 @@ async def _look_up(inquirer: Inquirer, server: Server) -> tuple[list[str], list[
     except TimeoutError:
         text = f"{server.host}: the resolver does not answer within {inquirer.patience:g} s"
         return [], [Finding("dns", Level.FAIL, text, "look at /etc/resolv.conf", details)]
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         text = f"{server.host}: {why or type(error).__name__}"
         advice = "is the name right? does this machine's resolver know it?"
@@ -105,9 +105,13 @@ async def _shake_hands(inquirer: Inquirer, server: Server, address: str, where: 
             text = f"{where}: {why_not(error)}"
         return Finding("tls", Level.FAIL, text, advice, details)
     end = certificate.get("notAfter") if certificate else None
-    if not isinstance(end, str):
+    try:
+        ends = ssl.cert_time_to_seconds(end) if isinstance(end, str) else None
+    except ValueError:
+        ends = None  # its authority has signed what is no date
+    if ends is None:
         return Finding("tls", Level.OK, f"{where}: {version}", "", details)
-    left = ssl.cert_time_to_seconds(end) - datetime.now(UTC).timestamp()
+    left = ends - datetime.now(UTC).timestamp()
     text = f"{where}: {version}, certificate for another {shown.plural(int(left // 86400), 'day')}"
     details["days_left"] = int(left // 86400)
     if left < SOON:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..survey import Answers, Quorum
+from ... import _parsing
+from ..survey import Answers, Quorum, count_in
 from .findings import Finding, Level
 
 __all__ = ["judge_ensemble", "judge_server", "judge_settings"]
@@ -39,7 +40,7 @@ def judge_server(answers: Answers) -> Iterator[Finding]:
     yield Finding("server", Level.OK, text, "", details)
     if not version:
         return
-    major, minor, *patch = (int(part) for part in version.split("."))
+    major, minor, *patch = (_parsing.whole(part) for part in version.split("."))
     if (major, minor) < OLDEST:
         text = f"{server}: ZooKeeper {version} is too old"
         yield Finding("server", Level.FAIL, text, "3.5 is the oldest that works", details)
@@ -97,12 +98,8 @@ def _judge_times(answers: Answers, timeout: float | None) -> Iterator[Finding]:
     tick = answers.milliseconds("tickTime")
     shortest = answers.milliseconds("minSessionTimeout")
     longest = answers.milliseconds("maxSessionTimeout")
-    ticks = answers.conf.get("syncLimit", "")
-    details = {
-        "server": server,
-        "tick": tick,
-        "sync_limit": int(ticks) if ticks.isdigit() else None,
-    }
+    ticks = count_in(answers.conf, "syncLimit")
+    details = {"server": server, "tick": tick, "sync_limit": ticks}
     if tick is None:
         return
     limits = f", session timeouts {shortest:g} to {longest:g} s" if shortest and longest else ""
@@ -118,12 +115,8 @@ def _judge_times(answers: Answers, timeout: float | None) -> Iterator[Finding]:
         text = f"{server}: minSessionTimeout is {shortest:g} s, less than two ticks"
         advice = f"leases are safe from {2 * tick:g} s up, or with connect(tick_time={tick:g})"
         yield Finding("settings", Level.WARN, text, advice, details)
-    if (
-        timeout is not None
-        and ticks.isdigit()
-        and int(ticks) * tick > timeout * LEASE_FOR_ELECTIONS
-    ):
-        silence = int(ticks) * tick
+    silence = 0.0 if ticks is None else ticks * tick
+    if timeout is not None and silence > timeout * LEASE_FOR_ELECTIONS:
         text = (
             f"{server}: syncLimit allows {silence:g} s of silence: if the leader freezes, terms "
             f"with a session timeout of {timeout:g} s end"
@@ -174,7 +167,5 @@ def judge_ensemble(
 
 
 def _quotient(values: dict[str, str], part: str, whole: str) -> float | None:
-    try:
-        return int(values[part]) / int(values[whole])
-    except (KeyError, ValueError, ZeroDivisionError):
-        return None
+    some, all_of_them = count_in(values, part), count_in(values, whole)
+    return some / all_of_them if some is not None and all_of_them else None
