@@ -20,5 +20,5 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """
     from .app import app  # which has this command, too
 
-    write_line(app.generate_completion(shell=shell))
+    write_line(app.generate_completion(shell=shell), keep="\n\t")
     return exits.OK

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from . import shown
 from .demo_troupe import Member, Troupe
 from .keeper import clock
 from .output import is_fancy, write_json, write_line
@@ -97,7 +98,7 @@ class PlainScreen(Screen):
 
     def tell(self, text: str, style: str = "") -> None:
         indented = text.replace("\n", "\n" + " " * 10)
-        write_line(f"{self._scene.elapsed:6.2f} s  {indented}")
+        write_line(f"{self._scene.elapsed:6.2f} s  {indented}", keep="\n")
 
     def refresh(self) -> None:
         pass
@@ -143,7 +144,9 @@ class LiveScreen(Screen):
         self._live.stop()
 
     def tell(self, text: str, style: str = "") -> None:
-        self._told.append((f"{self._scene.elapsed:6.2f} s", Text(text, style)))
+        self._told.append(
+            (f"{self._scene.elapsed:6.2f} s", Text(shown.escaped(text, keep="\n"), style))
+        )
         self.refresh()
 
     def refresh(self) -> None:

@@ -87,7 +87,7 @@ def keep(job: Job, common: Common) -> int:
             raise ConfigurationError("--shell: give the command as one argument, in quotes")
         job = replace(job, command=("/bin/sh", "-c", job.command[0]))
     find_command(job.command[0])
-    with Signals() as signals:
+    with Signals(passed_on=True) as signals:
         return common.run(lambda: Holding(job, common, signals).run())
 
 

@@ -1,4 +1,9 @@
-"""What the command says: results on standard output, all else on standard error."""
+"""What the command says: results on standard output, all else on standard error.
+
+Everything that is printed passes through here, and is escaped here, whatever its callers have done:
+names, data, identities, and all that servers and errors say may have been written by anybody. What
+is left as it is are the colours of `styled`, and the data that `get` writes to a file or a pipe.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +14,39 @@ import select
 import stat
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 from rich.cells import cell_len
 
 from . import shown
 from .complaints import complaint
 
-__all__ = ["Reporter", "is_fancy", "prepare", "table", "write_bytes", "write_json", "write_line"]
+__all__ = [
+    "Reporter",
+    "Styled",
+    "is_fancy",
+    "prepare",
+    "styled",
+    "table",
+    "undo_at_once",
+    "undone_at_once",
+    "write_bytes",
+    "write_json",
+    "write_line",
+]
+
+
+@final
+class Styled(str):
+    """A text in a colour, escaped but for that: only `styled` makes it.
+
+    What is made of it by `+`, or in an f-string, is a plain text: its colour is escaped, too.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +85,9 @@ class Reporter:
             text: what to say of it, if it does not speak for itself.
         """
         if self.debug:
+            where = "".join(traceback.format_exception(error))
             with suppress(OSError):
-                traceback.print_exception(error, file=sys.stderr)
+                print(shown.escaped(where, keep="\n"), end="", file=sys.stderr, flush=True)
         self.error(text or complaint(error))
 
     def _say(self, level: str, text: str, details: dict[str, object], *, patience: float) -> None:
@@ -107,13 +135,18 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def write_line(text: str) -> None:
+def write_line(*parts: str, keep: str = "") -> None:
     """A result, on standard output; there at once, also in a pipe.
+
+    Args:
+        parts: what it is made of, one after the other. All but what `styled` has made is escaped.
+        keep: what is left as it is, such as newlines.
 
     Raises:
         BrokenPipeError: nobody reads any more.
     """
-    print(text, flush=True)
+    safe = (part if isinstance(part, Styled) else shown.escaped(part, keep=keep) for part in parts)
+    print("".join(safe), flush=True)
 
 
 def write_json(value: Any) -> None:
@@ -182,9 +215,10 @@ def can_show(text: str) -> bool:
 _CODES = {"dim": "2", "green": "32", "yellow": "33", "red": "31"}
 
 
-def styled(text: str, style: str) -> str:
+def styled(text: str, style: str) -> Styled:
     """A text in a colour, where that is welcome."""
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if is_fancy() else text
+    text = shown.escaped(text)
+    return Styled(f"\x1b[{_CODES[style]}m{text}\x1b[0m" if is_fancy() else text)
 
 
 def table(
@@ -196,7 +230,7 @@ def table(
 
     Args:
         headings: of the columns.
-        rows: their cells, escaped already.
+        rows: their cells, escaped already, so that the columns are as wide as what is shown.
         right: the headings of those columns that are flush right.
     """
     widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
@@ -211,8 +245,44 @@ def table(
     return [styled(line(headings), "dim"), *(line(row) for row in rows)]
 
 
+class _EscapingFormatter(logging.Formatter):
+    """One line for each record, and below it where an error comes from."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name
+        return shown.escaped(super().formatMessage(record))
+
+    def format(self, record: logging.LogRecord) -> str:
+        return shown.escaped(super().format(record), keep="\n")
+
+
 def show_log() -> None:
     """Shows what the library logs, on standard error."""
-    logging.basicConfig(
-        level=logging.DEBUG, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_EscapingFormatter("%(asctime)s %(name)s %(message)s"))
+    logging.basicConfig(level=logging.DEBUG, handlers=[handler])
+
+
+# --- leaving at once ---------------------------------------------------------------------------
+
+_TO_UNDO: list[Callable[[], object]] = []
+
+
+@contextmanager
+def undone_at_once(undo: Callable[[], object]) -> Iterator[None]:
+    """Has something undone also when the process ends without leaving its blocks.
+
+    Args:
+        undo: puts the terminal, say, in order; called by a signal handler.
+    """
+    _TO_UNDO.append(undo)
+    try:
+        yield
+    finally:
+        _TO_UNDO.remove(undo)
+
+
+def undo_at_once() -> None:
+    """Undoes what is to be undone before the process ends now."""
+    for undo in reversed(_TO_UNDO):
+        with suppress(OSError):
+            undo()

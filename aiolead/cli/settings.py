@@ -109,6 +109,8 @@ def _other_readers(path: Path) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         return _with_dashes(tomllib.loads(path.read_text("utf-8")))
+    except RecursionError:
+        raise ConfigurationError(f"--config: {path}: is nested too deeply") from None
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise ConfigurationError(f"--config: cannot read {path}: {why}") from None

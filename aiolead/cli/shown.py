@@ -9,7 +9,9 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
+from .. import _parsing
 from .._escaping import escaped
+from .._parsing import MalformedError
 from ..model import Stat
 
 __all__ = [
@@ -31,6 +33,9 @@ __all__ = [
 ]
 
 _UNSIGNED = (1 << 64) - 1
+_INT64 = 1 << 63
+LONGEST_SPAN = _INT64 / 1000
+"""In seconds: more than that no two clocks can be apart."""
 
 
 def text_of(data: bytes) -> str | None:
@@ -39,8 +44,8 @@ def text_of(data: bytes) -> str | None:
     What has controls in it, but for white space, is none: no text format does.
     """
     try:
-        text = data.decode()
-    except UnicodeDecodeError:
+        text = _parsing.text(data)
+    except MalformedError:
         return None
     return None if any(ch < " " and ch not in "\t\n\r" for ch in text) else text
 
@@ -93,7 +98,7 @@ def moment(milliseconds: int) -> str:
     try:
         return _iso(datetime.fromtimestamp(milliseconds / 1000, UTC))
     except (OverflowError, ValueError, OSError):
-        return str(milliseconds)
+        return _parsing.shown(milliseconds)
 
 
 def _iso(when: datetime) -> str:
@@ -102,7 +107,8 @@ def _iso(when: datetime) -> str:
 
 def seconds_since(milliseconds: int) -> float:
     """How long ago a moment of a server's clock was, by ours; never less than 0."""
-    return max(0.0, datetime.now(UTC).timestamp() - milliseconds / 1000)
+    at = max(-_INT64, min(milliseconds, _INT64 - 1)) / 1000
+    return max(0.0, datetime.now(UTC).timestamp() - at)
 
 
 def age(milliseconds: int) -> str:
@@ -112,7 +118,7 @@ def age(milliseconds: int) -> str:
 
 def span(seconds: float) -> str:
     """A time in words, in two units at most."""
-    whole = max(0, int(seconds))
+    whole = int(min(max(0.0, seconds), LONGEST_SPAN))
     for unit, name, below in ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1)):
         if whole >= unit:
             rest = whole % unit // below
@@ -152,6 +158,6 @@ def stat_as_json(stat: Stat | None) -> dict[str, Any]:
 def data_as_json(data: bytes) -> dict[str, Any]:
     """Data for JSON: as text, if they are text; else in base64."""
     try:
-        return {"encoding": "utf-8", "data": data.decode()}
-    except UnicodeDecodeError:
+        return {"encoding": "utf-8", "data": _parsing.text(data)}
+    except MalformedError:
         return {"encoding": "base64", "data": base64.b64encode(data).decode()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Any, Self
 
 import anyio
 
-from .output import has_lost_reader
+from .output import has_lost_reader, undo_at_once
 
 __all__ = ["Signals", "until_signal"]
 
@@ -20,7 +21,12 @@ LOOK_EVERY = 1.0
 """How often it is looked whether somebody reads, in seconds: what has nothing to say for an hour
 would not notice it by writing."""
 
+PATIENT_FOR = 0.5
+"""How long after the first signal another one ends the process at once, in seconds. A shell, or
+whatever runs us, may send two of them for one Ctrl-C."""
+
 _ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_AT_ONCE = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
@@ -29,11 +35,19 @@ class Signals:
     They are noted as Python itself learns of them, not when the event loop comes round to it: so
     `pending` can be trusted where something must not be begun after a signal.
 
+    Whoever sends SIGTERM or SIGINT once more, after a while, wants no orderly end: the process dies
+    of it, whatever it does or waits for.
+
     A signal that was ignored when the process began stays ignored, as `nohup` and background jobs
     of a shell script want it.
+
+    Args:
+        passed_on: whether signals are for a command that is run, so that none of them ends us.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, passed_on: bool = False) -> None:
+        self._passed_on = passed_on
+        self._first_at = 0.0
         self.first: int | None = None
         """The first signal that came."""
         self._waiting: deque[int] = deque()
@@ -74,8 +88,14 @@ class Signals:
         return self._waiting.popleft()
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
         if self.first is None:
-            self.first = number
+            self.first, self._first_at = number, now
+        elif number in _AT_ONCE and not self._passed_on and now - self._first_at >= PATIENT_FOR:
+            for each in self._before:
+                signal.signal(each, signal.SIG_DFL)  # also while a terminal is put in order
+            undo_at_once()
+            os.kill(os.getpid(), number)
         self._waiting.append(number)
         # A full pipe wakes the reader just as well.
         with suppress(BlockingIOError):

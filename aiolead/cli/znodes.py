@@ -8,11 +8,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from .. import Client, Created, CreateMode, EventType, Stat
+from .. import Client, Created, CreateMode, EventType, Stat, _parsing
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import basename, join, parent, validate
 from . import exits, shown
 from .entries import parse_entries
+from .line import can_be_asked_for
 from .options import COMMON, Common, Flag, Seconds
 from .output import is_terminal, table, write_bytes, write_json, write_line
 
@@ -65,11 +66,20 @@ def ls(
 
 
 async def _stats(client: Client, path: str, names: list[str]) -> list[tuple[str, Stat | None]]:
-    """Of those that are there still; None of those that may not be read, on newer servers."""
+    """Of those that are there still; None of those that may not be read, on newer servers, and of
+    those that no path can name.
+    """
     found: list[tuple[str, Stat | None]] = []
     for begin in range(0, len(names), AT_ONCE):
-        asked = [(name, client.exists(join(path, name))) for name in names[begin:][:AT_ONCE]]
+        some = [(name, join(path, name)) for name in names[begin : begin + AT_ONCE]]
+        asked = [
+            (name, client.exists(where) if can_be_asked_for(where) else None)
+            for name, where in some
+        ]
         for name, reply in asked:
+            if reply is None:
+                found.append((name, None))
+                continue
             try:
                 if (stat := await reply) is not None:
                     found.append((name, stat))
@@ -126,7 +136,7 @@ def get(
         elif raw or not (hex or is_terminal()):
             write_bytes(data)
         else:
-            _show(data[:limit], as_text=not hex and shown.text_of(data) is not None)
+            _show(data, limit, as_text=not hex and shown.text_of(data) is not None)
             if len(data) > limit:
                 common.reporter.state(
                     f"these are the first {limit:,} of {shown.plural(len(data), 'byte')} (--limit)"
@@ -136,11 +146,14 @@ def get(
     return common.with_client(work)
 
 
-def _show(data: bytes, *, as_text: bool) -> None:
+def _show(data: bytes, limit: int, *, as_text: bool) -> None:
+    """Shows the beginning: so many bytes, or characters that have no more."""
     if as_text:
-        write_line(shown.escaped(data.decode(errors="ignore"), keep="\n\t"))
+        while limit < len(data) and data[limit] & 0xC0 == 0x80:
+            limit -= 1  # it would cut a character into two
+        write_line(_parsing.text(data[:limit]), keep="\n\t")
         return
-    for line in shown.hex_dump(data):
+    for line in shown.hex_dump(data[:limit]):
         write_line(line)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from .. import shown
 from ..output import styled, write_json, write_line
 
 __all__ = ["Finding", "Level", "Report"]
@@ -99,9 +98,6 @@ class Report:
             return
         level = f"{finding.level.value:<8}"
         style = _STYLES.get(finding.level)
-        write_line(
-            f"{styled(level, style) if style else level}{finding.check:<9} "
-            + shown.escaped(finding.text)
-        )
+        write_line(styled(level, style) if style else level, f"{finding.check:<9} ", finding.text)
         if finding.advice:
-            write_line(f"{'':<18}{shown.escaped(finding.advice)}")
+            write_line(f"{'':<18}{finding.advice}")

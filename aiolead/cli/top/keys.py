@@ -8,8 +8,11 @@ import signal
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import anyio
+
+from ..output import undone_at_once
 
 __all__ = ["single_keys", "until_q"]
 
@@ -37,7 +40,8 @@ def single_keys() -> Iterator[bool]:
     mode[3] &= ~(termios.ICANON | termios.ECHO)
     _set(mode)
     try:
-        yield True
+        with undone_at_once(partial(_set, before)):
+            yield True
     finally:
         _set(before)
 

@@ -205,7 +205,7 @@ class Picture:
         )
 
     def _fitted(self, line: Text, width: int) -> Text:
-        line.plain = _cut(line.plain, max(0, width))
+        line.plain = _cut(shown.escaped(line.plain), max(0, width))
         return line
 
 

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleDimensions, Group
 from rich.live import Live
 
 from .. import shown
-from ..output import can_show, is_terminal, write_json, write_line
+from ..output import can_show, is_terminal, undone_at_once, write_json, write_line
 from ..scene import Feed, said
 from .keys import single_keys, until_q
 from .picture import Picture
@@ -150,6 +150,7 @@ class TableView(View):
                 redirect_stdout=False,
                 redirect_stderr=False,
             ) as live,
+            undone_at_once(_leave_screen),
         ):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._keep_drawing, live)
@@ -181,6 +182,11 @@ class TableView(View):
         # Not the last column: whatever is written there may make the terminal go on to a new line.
         width = max(1, self._console.width - 1)
         return Group(*self._picture.draw(self._feed.clock(), width, height))
+
+
+def _leave_screen() -> None:
+    """Shows what was on the terminal before, and the cursor."""
+    os.write(sys.stdout.fileno(), b"\x1b[?1049l\x1b[?25h")
 
 
 def open_view(feed: Feed, title: str, *, as_json: bool, once: bool) -> View:
