@@ -21,6 +21,8 @@ from typing import Any, Protocol, Self
 
 import anyio
 
+from .. import _parsing
+from .._parsing import MalformedError
 from . import exits, keeper
 from .keeper import clock
 
@@ -223,7 +225,12 @@ class Child:
             await self._keeper_lost()
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
-            self._on_message(json.loads(line), warn)
+            try:
+                message = _parsing.json_object(line)
+            except MalformedError:
+                await self._keeper_lost()  # whoever says that is no keeper
+            else:
+                self._on_message(message, warn)
 
     def _on_message(self, message: dict[str, Any], warn: Callable[[str], object]) -> None:
         match message:

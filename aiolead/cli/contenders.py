@@ -10,7 +10,7 @@ from .. import Client, PendingReply, Semaphore, Stat
 from ..errors import ConfigurationError, InvalidPathError, NoAuthError, NoNodeError
 from ..paths import join, validate
 from . import exits, shown
-from .line import LONGEST_NAME, Contender, Place, Unreadable, in_line
+from .line import LONGEST_NAME, MOST_DATA, Contender, Place, Unreadable, in_line
 from .options import COMMON, Common
 from .output import table, write_json, write_line
 
@@ -89,7 +89,7 @@ async def read_line(
             except NoNodeError:
                 continue
             else:
-                found.append(Contender(place, where, stat, data))
+                found.append(Contender(place, where, stat, data[:MOST_DATA]))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from typing import IO, Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from .. import _parsing
 from .keeper import clock
 
 __all__ = ["DemoFailed", "Member", "Reign", "Troupe"]
@@ -74,10 +74,10 @@ class Member:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             try:
-                message = json.loads(line)
+                message = _parsing.json_object(line)
                 self._on_event(message["event"], message["at"], message)
             except (ValueError, KeyError, TypeError):
-                self.said.append(line.decode(errors="replace"))
+                self.said.append(_parsing.lossy_text(line))
 
     def _on_event(self, event: str, at: float, message: dict[str, Any]) -> None:
         match event:

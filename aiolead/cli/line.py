@@ -6,13 +6,17 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .. import _parsing
+from ..errors import ConfigurationError
 from ..model import Stat
-from ..paths import sequence_of
+from ..paths import sequence_of, validate
 
-__all__ = ["LONGEST_NAME", "Contender", "Place", "in_line"]
+__all__ = ["LONGEST_NAME", "MOST_DATA", "Contender", "Place", "can_be_asked_for", "in_line"]
 
 LONGEST_NAME = 60
 """How much of what a contender calls itself is shown to people, in characters."""
+MOST_DATA = 4096
+"""How much of a contender's data is kept, in bytes: a megabyte may be there, and of each one."""
 
 REVOKED = b"__REVOKE__"
 """What the data of a znode begin with when its owner is asked to let go."""
@@ -98,7 +102,8 @@ class Contender:
         place: where.
         path: the znode.
         stat: what the servers know about it.
-        data: its data, which say who that is; None if they may not be read.
+        data: its data, of which the first `MOST_DATA` bytes say who that is; None if they may not
+            be read.
     """
 
     place: Place
@@ -109,14 +114,23 @@ class Contender:
     @property
     def identity(self) -> str | None:
         """What it calls itself; None if that may not be read."""
-        return (
-            None if self.data is None else self.data.removeprefix(REVOKED).decode(errors="replace")
-        )
+        if self.data is None:
+            return None
+        return _parsing.lossy_text(self.data.removeprefix(REVOKED))
 
     @property
     def is_asked_to_go(self) -> bool:
         """Whether somebody has asked it to let go."""
         return self.data is not None and self.data.startswith(REVOKED)
+
+
+def can_be_asked_for(path: str) -> bool:
+    """Whether a path is one, that a server has told: its names may be what no client may create."""
+    try:
+        validate(path)
+    except ConfigurationError:
+        return False
+    return True
 
 
 def in_line(names: Iterable[str], holders: int = 1) -> list[Place]:

@@ -12,6 +12,7 @@ from .. import Client, Stat
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import join, validate
 from . import exits, shown
+from .line import can_be_asked_for
 from .options import COMMON, Common, Flag
 from .output import can_show, write_json, write_line
 
@@ -121,6 +122,9 @@ async def _look(
     client: Client, group: list[Branch], *, is_last: bool, with_data: bool
 ) -> list[tuple[Branch, list[str]]]:
     """Asks for some znodes at once; returns them with the names of their children."""
+    for branch in group:
+        if not can_be_asked_for(branch.path):
+            branch.hidden = None
     asked = [
         (
             branch,
@@ -129,6 +133,7 @@ async def _look(
             client.get(branch.path) if with_data else None,
         )
         for branch in group
+        if can_be_asked_for(branch.path)
     ]
     found: list[tuple[Branch, list[str]]] = []
     for branch, stat, listing, content in asked:

@@ -63,6 +63,11 @@ class Look:
 
 async def look_at(client: Client, path: str) -> list[Look]:
     """Looks at a path; at two below it, if it is a semaphore's."""
+    return await _look_at(client, path, is_top=True)
+
+
+async def _look_at(client: Client, path: str, *, is_top: bool) -> list[Look]:
+    # What has such children below that again is no semaphore's: anybody may have created it.
     details: dict[str, object] = {"path": path}
     client.sync(path)
     try:
@@ -75,9 +80,9 @@ async def look_at(client: Client, path: str) -> list[Look]:
         text = f"{path}: may not be listed"
         advice = "whoever contends needs READ and CREATE there: see `aiolead acl`"
         return [Look(path, [Finding("path", Level.UNKNOWN, text, advice, details)])]
-    if set(BELOW).intersection(names) and not in_line(names):
+    if is_top and set(BELOW).intersection(names) and not in_line(names):
         below = [join(path, name) for name in BELOW if name in names]
-        return [look for one in below for look in await look_at(client, one)]
+        return [look for one in below for look in await _look_at(client, one, is_top=False)]
     places = in_line(names)
     known = {place.name for place in places if place.layout}
     line = await read_line(client, path, places)

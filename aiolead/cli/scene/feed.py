@@ -21,6 +21,7 @@ from ...errors import (
 )
 from ...paths import basename, sequence_of, validate
 from ..contenders import look
+from ..line import can_be_asked_for, MOST_DATA
 from ..survey import connected_sessions
 from ..words import Inquirer, Server
 from .scene import Scene
@@ -33,6 +34,8 @@ PAUSE = 0.05
 """Least time between two looks at what has changed, in seconds; the first look is at once."""
 MAX_NODES = 100_000
 """How many znodes there may be under each path, unless told otherwise."""
+LONGEST_PATH = 4096
+"""Znodes with longer paths, in characters, are left out, and what is below them."""
 RESERVED = "/zookeeper"
 """ZooKeeper's own: nobody contends there."""
 
@@ -229,7 +232,7 @@ class Feed:
             self.scene.remove(event.path)
         elif stat is None:
             self._unread.pop(event.path, None)  # not even its place in the line is known
-        elif sequence_of(basename(event.path)) is None:
+        elif sequence_of(basename(event.path)) is None or not can_be_asked_for(event.path):
             self.scene.put(event.path, stat, None)
         else:
             self._unread[event.path] = node
@@ -253,7 +256,7 @@ class Feed:
                 if self._unread.get(path) is node:  # ... else it has gone, or changed, meanwhile
                     del self._unread[path]
                     if stat is not None:
-                        self.scene.put(path, stat, data)
+                        self.scene.put(path, stat, data and data[:MOST_DATA])
 
     # --- the sessions --------------------------------------------------------------------------
 
@@ -269,7 +272,8 @@ class Feed:
 
 
 def _is_of_interest(path: str) -> bool:
-    return path != RESERVED
+    # A server may say that there is a child below each one, without an end.
+    return path != RESERVED and len(path) <= LONGEST_PATH
 
 
 def _tops(paths: Iterable[str]) -> list[str]:

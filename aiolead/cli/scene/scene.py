@@ -9,7 +9,7 @@ clock that never jumps; they are arguments.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import final
@@ -77,8 +77,11 @@ class Scene:
         A path that was only given to be looked under is left out, once there is a line.
         """
         paths = sorted(self._lines)
-        above = {higher for path in paths for higher in _all_above(path)}
-        return [self._lines[path] for path in paths if self._lines[path].kind or path not in above]
+        return [
+            self._lines[path]
+            for path in paths
+            if self._lines[path].kind or not any(_is_below(other, path) for other in paths)
+        ]
 
     @property
     def unreadable(self) -> list[str]:
@@ -392,7 +395,5 @@ class Scene:
             self._forget(path)
 
 
-def _all_above(path: str) -> Iterator[str]:
-    while path != "/":
-        path = parent(path)
-        yield path
+def _is_below(path: str, above: str) -> bool:
+    return path.startswith(f"{above.rstrip('/')}/") and path != above
