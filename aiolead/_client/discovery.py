@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from .._logging import get_logger
 from .._escaping import described
+from .._logging import get_logger
 from ..errors import ConfigurationError, InvalidConnectStringError
 from ..paths import format_host, parse_connect_string
 from .rebalance import Server

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from support import hostile_servers
+from support import hostile_servers as hostile
 from support.cli import Run, environment
 from support.hostile_servers import HostileServer
 from support.raw import RawClient

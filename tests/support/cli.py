@@ -67,6 +67,11 @@ class Lines:
             if match := re.search(pattern, line):
                 return match
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there is a line that was not asked for yet, or the stream has ended."""
+        return not self._new.empty()
+
     def rest(self) -> list[str]:
         """All lines there were, once the stream has ended."""
         self._thread.join(WITHIN)

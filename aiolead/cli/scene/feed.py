@@ -21,7 +21,7 @@ from ...errors import (
 )
 from ...paths import basename, sequence_of, validate
 from ..contenders import look
-from ..line import can_be_asked_for, MOST_DATA
+from ..line import MOST_DATA, can_be_asked_for
 from ..survey import connected_sessions
 from ..words import Inquirer, Server
 from .scene import Scene

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..model import Absent, Mutant
 from . import (
+    command,
     debts,
     lease,
     limits,
@@ -41,6 +42,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *membership.MUTANTS,
     *threads.MUTANTS,
     *secrets.MUTANTS,
+    *command.MUTANTS,
 )
 
 ABSENT: tuple[Absent, ...] = (

@@ -1,0 +1,241 @@
+"""Every command against servers that answer with hostile bytes.
+
+It ends by itself or on a signal, says what is wrong, and prints nothing that a server has written
+as it was written. What is tried against each server runs at the same time, in processes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from urllib.request import urlopen
+
+import pytest
+from support import hostile_servers as hostile
+from support.cli import WITHIN, Command, Run, objects
+from support.hostile_servers import HostileServer
+from support.raw import RawClient
+
+from aiolead.cli.app import app
+
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "run": ["/l", "--", "true"],
+    "lock": ["/l", "--", "true"],
+    "elect": ["/l"],
+    "observe": ["/l"],
+    "contenders": ["/l"],
+    "top": ["/l"],
+    "dashboard": ["/l", "--listen", "127.0.0.1:0"],
+    "ls": ["/l", "--long"],
+    "tree": ["/l", "--data", "--limit", "50"],
+    "get": ["/l/x", "--hex"],
+    "stat": ["/l/x"],
+    "set": ["/l/x", "data"],
+    "create": ["/l/y", "data"],
+    "rm": ["/l/z"],
+    "acl": ["/l/x"],
+    "watch": ["/l"],
+    "ensemble": [],
+    "doctor": ["/l"],
+    "bench": ["/l", "--seconds", "0.01"],
+    "demo": [],
+}
+"""What each command is given that talks to servers."""
+
+ALONE = {"server", "completion"}
+"""Those that talk to none."""
+
+ENDLESS = {"elect", "observe", "top", "dashboard", "watch", "run", "lock", "demo"}
+"""Those that may go on until a signal, or for as long as somebody else holds what they want; and
+the demo, which gives its processes a while."""
+
+SHORT = ["--connect-timeout", "0.5", "--session-timeout", "2"]
+PATIENCE = {"ensemble", "doctor", "dashboard"}
+"""Those that ask servers about themselves, with `--patience`."""
+
+
+def test_every_command_is_tried() -> None:
+    names = {name for name in app if not name.startswith("-")}
+    assert names == {*COMMANDS, *ALONE}
+
+
+def arguments(name: str, options: Sequence[str], asking: Sequence[str] = ()) -> list[str]:
+    given = list(COMMANDS[name])
+    mine = [*options, *(asking if name in PATIENCE else ())]
+    at = given.index("--") if "--" in given else len(given)
+    return [name, *given[:at], *mine, *given[at:]]
+
+
+@contextmanager
+def all_commands(
+    hosts: Callable[[str], str], options: Sequence[str], asking: Sequence[str] = ()
+) -> Iterator[dict[str, Command]]:
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(Command(*arguments(name, options, asking), hosts=hosts(name)))
+            for name in COMMANDS
+        }
+
+
+def check_output(name: str, command: Command) -> str:
+    """What a command that has ended has said: nothing raw, and no defect of ours."""
+    lines = [*command.out.rest(), *command.err.rest()]
+    raw = [line for line in lines if not line.isprintable()]
+    assert not raw, f"{name} prints {raw!r}"
+    said = "\n".join(lines)
+    assert "--debug shows where" not in said, f"{name}: {said}"
+    assert "Traceback" not in said, f"{name}: {said}"
+    return said
+
+
+def end_all(commands: dict[str, Command], endless: set[str] = ENDLESS) -> dict[str, str]:
+    """Waits for those that end by themselves, ends the others, and checks what all have said."""
+    codes = {name: each.finish() for name, each in commands.items() if name not in endless}
+    for name in endless:
+        commands[name].signal(signal.SIGINT)
+    codes |= {name: commands[name].finish() for name in endless}
+    said = {name: check_output(name, each) for name, each in commands.items()}
+    # One that had just ended by itself dies of the signal.
+    assert all(code >= 0 or code == -signal.SIGINT for code in codes.values()), f"killed: {codes}"
+    return said
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [
+        hostile.close,
+        hostile.silence,
+        hostile.noise,
+        hostile.flood,
+        hostile.lines_without_end,
+        hostile.drip,
+        hostile.http,
+        hostile.errors,
+        hostile.garbage,
+        hostile.lengths,
+        hostile.names,
+    ],
+    ids=lambda behave: behave.__name__,
+)
+def test_every_command_ends(behave: hostile.Behaviour) -> None:
+    with HostileServer(behave) as server, HostileServer(behave) as admin:
+        asking = ["--patience", "0.5", "--admin-port", str(admin.port)]
+        with all_commands(lambda _: server.hosts, SHORT, asking) as commands:
+            said = end_all(commands)
+    assert said["doctor"]
+    assert said["ensemble"]
+
+
+def wait_for_words(command: Command) -> None:
+    """Waits until it has said anything, or has ended."""
+    deadline = time.monotonic() + WITHIN
+    while not (command.out.has_any or command.err.has_any):
+        assert time.monotonic() < deadline, f"{command.process.args} says nothing"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("behave", "number"),
+    [
+        (hostile.silence, signal.SIGINT),
+        (hostile.drip, signal.SIGTERM),
+        (hostile.lines_without_end, signal.SIGINT),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_every_command_stops_on_a_signal(behave: hostile.Behaviour, number: int) -> None:
+    """Whatever it waits for: here for an hour."""
+    options = ["--connect-timeout", "3600", "--session-timeout", "3600"]
+    with ExitStack() as stack:
+        servers = {name: stack.enter_context(HostileServer(behave)) for name in COMMANDS}
+        with all_commands(
+            lambda name: servers[name].hosts, options, ["--patience", "3600", "--admin-port", "0"]
+        ) as commands:
+            for name, command in commands.items():
+                assert servers[name].was_asked.wait(WITHIN), name
+                command.signal(number)
+            codes = {name: command.finish() for name, command in commands.items()}
+            for name, command in commands.items():
+                check_output(name, command)
+    # Those that nothing else ends are ended well by it.
+    assert set(codes.values()) <= {0, 128 + number}, codes
+
+
+@pytest.fixture
+def hostile_znodes(embedded: str, chroot: str) -> str:
+    """A queue with contenders of which each has hostile data; and more of them below."""
+    data = [
+        hostile.ESCAPES.encode(),
+        b"\xff\xfe\x9b2J",
+        b"",
+        b"[" * 100_000,
+        b'{"weight": 1' + b"0" * 5000 + b"}",
+        b"__REVOKE__" + b"\x1b" * 1_000_000,
+    ]
+    with RawClient(embedded + chroot) as client:
+        client.create("")
+        client.create("/l")
+        for path in ("/l/x", "/l/z"):
+            client.create(path, data[0])
+        for n, each in enumerate(data):
+            client.create(f"/l/\u202e\u2028_c_{n}-lock-", each, flags=2)
+    return embedded + chroot
+
+
+def test_hostile_znodes(hostile_znodes: str) -> None:
+    options = ["--session-timeout", "10"]
+    with all_commands(lambda _: hostile_znodes, options, ["--admin-port", "0"]) as commands:
+        for name in ENDLESS:
+            wait_for_words(commands[name])
+        said = end_all(commands)
+    for name in ("contenders", "doctor", "ls", "top", "tree"):
+        assert r"\u202e" in said[name], said[name]
+
+
+# --- admin servers -------------------------------------------------------------------------------
+
+SRVR = b"Zookeeper version: 3.9.2\nLatency min/avg/max: 0/0.5/9\nZxid: 0x1\nMode: leader\n"
+
+
+@pytest.mark.parametrize("body", hostile.HOSTILE_JSON, ids=range(len(hostile.HOSTILE_JSON)))
+def test_hostile_admin_servers(run: Run, body: bytes) -> None:
+    def answer(link: hostile.Link) -> None:
+        if link.receive() == b"srvr":
+            link.send(SRVR)
+
+    with HostileServer(answer) as server, HostileServer(hostile.admin(body)) as admin:
+        options = ["--connect-timeout", "0.1", "--admin-port", str(admin.port)]
+        for command in (["ensemble"], ["ensemble", "--json"], ["doctor"], ["doctor", "--json"]):
+            admin.was_asked.clear()
+            code, out, err = run(*command, *options, hosts=server.hosts)
+            assert admin.was_asked.is_set()
+            assert code == (0 if "ensemble" in command else 69)
+            assert all(line.isprintable() for line in [*out, *err])
+            assert not any("--debug" in line for line in err)
+            if "--json" in command:
+                assert objects(out)
+
+
+def test_the_dashboard_lives_on_with_a_hostile_admin_server(embedded: str) -> None:
+    port = int(embedded.rpartition(":")[2])
+    behave = hostile.before(port, {b"srvr": SRVR, b"mntr": b""})
+    admin_behave = hostile.admin(hostile.HOSTILE_JSON[0])
+    with HostileServer(behave) as server, HostileServer(admin_behave) as admin:
+        options = ["--listen", "127.0.0.1:0", "--admin-port", str(admin.port)]
+        with Command("dashboard", *options, hosts=server.hosts) as command:
+            url = command.out.expect("http://").string
+            assert admin.was_asked.wait(WITHIN)
+            deadline = time.monotonic() + WITHIN
+            while True:  # until it has told the page of what it was told
+                with urlopen(f"{url}state", timeout=WITHIN) as answer:
+                    state = json.load(answer)
+                if state["ensemble"] is not None:
+                    break
+                assert time.monotonic() < deadline
+            assert state["ensemble"]["servers"][0]["role"] == "leader"
+            command.signal(signal.SIGINT)
+            assert command.finish() == 0
+            check_output("dashboard", command)
