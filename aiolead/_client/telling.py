@@ -5,17 +5,17 @@ See `docs/observability.md` for what each event means.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
 from typing import final
 
+from .._logging import get_logger
 from .._session.machine import SessionMachine
 from ..events import EventHub, EventName, EventSink
 from ..model import SessionState
 
-_logger = logging.getLogger("aiolead.client")
+_logger = get_logger("aiolead.client")
 
 _SESSION: dict[SessionState, tuple[EventName, int]] = {
     SessionState.CONNECTING: (EventName.SESSION_CONNECTING, DEBUG),

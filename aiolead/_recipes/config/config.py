@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast, final, overload
@@ -10,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast, final, overload
 import anyio
 
 from ..._escaping import escaped
+from ..._logging import get_logger
 from ...abc import CoordinationClient, Reply
 from ...errors import (
     BadVersionError,
@@ -54,7 +54,7 @@ from .view import ConfigView
 
 T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 MAX_SIZE = 256 * 1024
 """Of all keys and values together, in bytes: a transaction may have all of them twice, and has to
