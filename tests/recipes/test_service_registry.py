@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from support.cancelling import Moment, cancel_everywhere, moments, native_only
+from support.hostile import DATA_CASES, JSON_FORMATS, JSON_VALUES, json_object
 from support.recipes import (
     PATIENCE,
     Served,
@@ -24,6 +25,7 @@ from aiolead import (
     AcquireTimeout,
     Client,
     ConfigurationError,
+    Lock,
     Picker,
     Registration,
     RoundRobin,
@@ -39,6 +41,16 @@ pytestmark = pytest.mark.timeout(60)
 
 PATH = "/services"
 WEB = ServiceInstance(name="web", id="1", address="10.0.0.7", port=80)
+
+
+HOSTILE_INSTANCES = (
+    *(
+        json_object(JSON_FORMATS["instance"], {key: JSON_VALUES[value]})
+        for key in ("weight", "load", "registrationTimeUTC", "port")
+        for value in ("400 digits", "5000 digits", "float overflow", "NaN", "nested", "bidi")
+    ),
+    *(DATA_CASES[name] or b"" for name in DATA_CASES if name.startswith(("JSON", "no UTF-8"))),
+)
 
 
 async def sees(view: ServiceView, check: Callable[[ServiceInstance], bool]) -> None:
@@ -168,6 +180,24 @@ async def test_what_makes_no_sense_is_left_out() -> None:
                 assert "JSON object" in view.invalid["odd"]
                 await a.delete(f"{PATH}/web/odd")
                 await eventually(lambda: not view.invalid, "it is gone")
+
+
+async def test_a_hostile_instance_is_left_out_and_ends_nobody(server: Served) -> None:
+    """Anybody with CREATE may write one. Who follows the service goes on, and keeps its locks."""
+    async with connect(server) as a, connect(server) as b:
+        async with ServiceRegistry(a, PATH).register(WEB), Lock(b, "/app/lock").hold() as held:
+            async with ServiceRegistry(b, PATH).watch("web") as view:
+                for number, data in enumerate(HOSTILE_INSTANCES):
+                    await a.create(f"{PATH}/web/odd{number}", data)
+                await eventually(
+                    lambda: len(view.invalid) == len(HOSTILE_INSTANCES), "all are reported"
+                )
+                assert list(view.value) == [WEB.id]
+                assert all(why.isprintable() and len(why) < 500 for why in view.invalid.values())
+                assert await ServiceRegistry(b, PATH).instances("web") == [WEB]
+                await a.set(f"{PATH}/web/odd0", WEB.to_json())
+                await eventually(lambda: len(view.value) == 2, "it is followed on")
+                assert held.is_held
 
 
 async def test_arguments_are_checked_before_anything_is_sent() -> None:

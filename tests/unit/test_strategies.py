@@ -16,6 +16,7 @@ from aiolead import (
     Picker,
     RoundRobin,
     ServiceInstance,
+    Strategy,
     UsageError,
     WeightedRandom,
 )
@@ -24,6 +25,30 @@ from aiolead._recipes.membership.split import Split, score
 
 def instances(count: int, **options: float) -> list[ServiceInstance]:
     return [ServiceInstance(name="s", id=f"i{n}", registered_at=0, **options) for n in range(count)]
+
+
+HUGE = b'{"name": "s", "id": "%d", "weight": 1e100, "load": 1e100}'
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        RoundRobin(),
+        WeightedRandom(random.Random(1)),
+        LeastLoaded(random.Random(1)),
+        ConsistentHash(),
+    ],
+)
+def test_what_others_register_has_a_sum(strategy: Strategy) -> None:
+    """The greatest weights and loads that `from_json` takes, and the least."""
+    every = [
+        replace(ServiceInstance.from_json(HUGE % number), id=f"i{number}") for number in range(100)
+    ]
+    every += instances(3, weight=5e-324, load=1e100)
+    for number in range(20):
+        assert strategy.choose(every, f"key {number}") in every
+    with pytest.raises(ValueError, match="weight"):
+        ServiceInstance.from_json(HUGE.replace(b"e100", b"e300") % 1)
 
 
 class Fixed:

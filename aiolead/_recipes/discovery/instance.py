@@ -57,9 +57,10 @@ class ServiceInstance:
         service_type: how long it stays.
         uri_spec: how to reach it, such as `{scheme}://{address}:{port}/api`; see `uri`.
         enabled: whether it wants requests.
-        weight: its share of them, relative to the others; 0 for none. Curator ignores it.
-        load: what it has to do, in a unit that all instances share; None if it does not tell.
-            Curator ignores it.
+        weight: its share of them, relative to the others: 0 for none, 1e100 at most. Curator
+            ignores it.
+        load: what it has to do, in a unit that all instances share, 1e100 at most; None if it does
+            not tell. Curator ignores it.
 
     Raises:
         ConfigurationError: something of it is malformed.

@@ -12,6 +12,7 @@ TREES = ("tests/recipes/test_tree_cache.py",)
 GUARDED = ("tests/recipes/test_tree_cache_guarded.py",)
 CONFIGS = ("tests/recipes/test_config.py",)
 NUMBERS = ("tests/recipes/test_sequence.py",)
+PARSERS = ("tests/unit/test_parsing.py", "tests/unit/test_parsers.py")
 
 WITHOUT_CHILD_WATCHES = (
     Change(
@@ -213,6 +214,75 @@ MUTANTS = (
             ),
         ),
         tests=GUARDED,
+        simulated=False,
+    ),
+    Mutant(
+        number="340",
+        name="weights-overflow",
+        wrong="The weight of an instance of a service is what `float` makes of the JSON of others.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/discovery/instance.py",
+                "found = json_object(data)",
+                "found = json.loads(data)",
+            ),
+            Change(
+                "_recipes/discovery/instance.py",
+                'weight=found.get("weight", 1.0),',
+                'weight=float(found.get("weight", 1.0)),',
+            ),
+        ),
+        tests=PARSERS,
+        simulated=False,
+    ),
+    Mutant(
+        number="340b",
+        name="versions-of-any-length",
+        wrong="A child of a configuration's history is a version if `int` makes a number of it.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/config/snapshot.py",
+                "if _ENTRY.fullmatch(name) is None:",
+                "if not (name.isdecimal() and entry_name(int(name)) == name):",
+            ),
+        ),
+        tests=CONFIGS,
+        simulated=False,
+    ),
+    Mutant(
+        number="340c",
+        name="versions-of-any-depth",
+        wrong="A version in a configuration's history is read as deeply as Python can.",
+        seen_in="aiolead",
+        changes=(
+            Change(
+                "_recipes/config/snapshot.py",
+                "entry = json_object(data)",
+                "entry = json.loads(data)",
+            ),
+            Change(
+                "_recipes/config/snapshot.py",
+                "    return _decode_entry(version, data, stat)\nexcept MalformedError as error:\n",
+                "    return _decode_entry(version, data, stat)\nexcept ValueError as error:\n",
+            ),
+        ),
+        tests=CONFIGS,
+        simulated=False,
+    ),
+    Mutant(
+        number="340d",
+        name="written-but-not-to-be-read",
+        wrong="A value in JSON is written although nobody could read it.",
+        changes=(
+            Change(
+                "_recipes/codec.py",
+                "json_value(data)  # what nobody could read is not written",
+                "pass",
+            ),
+        ),
+        tests=PARSERS,
         simulated=False,
     ),
 )
