@@ -98,5 +98,6 @@ def parse_config(data: bytes) -> EnsembleConfig:
 
 
 def format_config(servers: Sequence[ServerSpec], version: int) -> bytes:
-    """The text for a configuration, as servers write it."""
-    return "\n".join([*map(str, servers), f"version={version:x}"]).encode()
+    """The text for a configuration, as servers write it; without a version where that is -1."""
+    said = [] if version < 0 else [f"version={version:x}"]
+    return "\n".join([*map(str, servers), *said]).encode()
