@@ -162,7 +162,7 @@ class Client(SessionSide):
             NoNodeError, BadVersionError, NoAuthError.
         """
         op = self._scope.check_request(path, version)
-        parse_multi = multi_parser([path])
+        parse_multi = multi_parser([op], [path])
 
         def parse(r: Reader) -> None:
             try:

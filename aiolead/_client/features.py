@@ -9,10 +9,12 @@ lead to an older server, as during an upgrade of the ensemble.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TypeVar
 
 import anyio
 
+from .._session.depot import SENT_AGAIN, lost_again
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import Record, encode_body
@@ -51,13 +53,14 @@ async def require(core: Core, feature: Feature) -> Peer:
     """
     core.check_home()
     core.check_home()
-    session_id = core.machine.session_id
+    session_id, losses = core.machine.session_id, Losses(core)
     while True:
         peer = await _connected(core, session_id)
         version = core.server_version
         if version is None:
             version = await _version_of(core, peer)
         if core.peer is not peer:
+            losses.check()
             continue  # it was lost while we asked, so the answer is about nothing
         _check(feature, version, peer, is_given=core.server_version is not None)
         return peer
@@ -65,6 +68,8 @@ async def require(core: Core, feature: Feature) -> Peer:
 
 async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
     """Sends a read that needs a feature, again and again, until a connection lives that long.
+
+    Like any read: see `depot.SENT_AGAIN`.
 
     Args:
         core: the client.
@@ -76,6 +81,7 @@ async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
 
     Cancellation: abandons the answer.
     """
+    losses = Losses(core)
     while True:
         peer = await require(core, feature)
         reply = make()
@@ -85,6 +91,7 @@ async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
         except ConnectionLossError:
             if core.peer is peer:
                 raise  # the server's own word: it has lost the ensemble
+            losses.check()
 
 
 def bound_read(
@@ -108,6 +115,21 @@ async def _connected(core: Core, session_id: int) -> Peer:
             outcome=Outcome.NOT_APPLIED,
         )
     return core.peer
+
+
+class Losses:
+    """Connections that are lost over one read."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._first = inf
+
+    def check(self) -> None:
+        """One was lost: raises `ConnectionLossError` if that has gone on for too long."""
+        now = self._core.clock()
+        self._first = min(self._first, now)
+        if now - self._first > SENT_AGAIN * self._core.machine.timing.patience:
+            raise lost_again(now - self._first)
 
 
 def _check_session(core: Core, session_id: int) -> None:

@@ -36,7 +36,14 @@ from .._wire.requests import (
     path_and_flag,
 )
 from ..abc import Watch
-from ..errors import AioleadError, ConfigurationError, InvalidPathError, NoNodeError, UsageError
+from ..errors import (
+    AioleadError,
+    ConfigurationError,
+    InvalidPathError,
+    NoNodeError,
+    RemoteWireError,
+    UsageError,
+)
 from ..model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Identity, Stat
 from ..paths import parent, validate
 from .core import Core
@@ -126,7 +133,7 @@ class Scope:
 
         def parse(r: Reader) -> Created:
             full, stat = CreateReply.parse(r)
-            return Created(self.strip(full), stat)
+            return Created(self.strip(request.checked(full)), stat)
 
         def on_error(error: AioleadError) -> AioleadError:
             if not isinstance(error, NoNodeError):
@@ -218,7 +225,13 @@ class Scope:
         full = self.full(prefix + "0")[:-1] if is_open else self.full(prefix)
 
         def parse(r: Reader) -> list[str]:
-            return [self.strip(path) for path in NamesReply.read(r).names]
+            paths = NamesReply.read(r).names
+            for path in paths:
+                if not path.startswith(full):
+                    from .._parsing import shown
+
+                    raise RemoteWireError(f"{shown(path)} does not begin with {shown(full)}")
+            return [self.strip(path) for path in paths]
 
         return bound_read(OpCode.GET_EPHEMERALS, GetEphemerals(full), parse, prefix)
 
@@ -277,7 +290,10 @@ def _children(r: Reader) -> tuple[list[str], Stat]:
 
 
 def _number(r: Reader) -> int:
-    return NumberReply.read(r).number
+    number = NumberReply.read(r).number
+    if number < 0:
+        raise RemoteWireError(f"a number of znodes, but it is {number}")
+    return number
 
 
 def _identities(r: Reader) -> list[Identity]:

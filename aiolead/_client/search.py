@@ -62,7 +62,7 @@ async def says(server: Server, wanted: bytes, hosts: HostList, open_stream: Open
     try:
         with anyio.fail_after(PATIENCE):
             addresses = await hosts.resolve(*server)
-    except (OSError, UnicodeError) as error:
+    except (OSError, ValueError) as error:
         logger.debug("%s is not asked: %s", server[0], error)
         return False
     for address in addresses:

@@ -240,7 +240,8 @@ class Supervisor:
                 self.on_vain_round()
             refusals = refusals + 1 if refused else 0
             if refusals >= REFUSALS and self._session_is_hopeless():
-                logger.warning("every server refuses to resume session 0x%x", self._session_id)
+                session_id, zxid = self._session_id, self._machine.last_zxid
+                logger.warning("every server refuses session 0x%x at zxid 0x%x", session_id, zxid)
                 self._machine.give_up_session()
 
     @property
@@ -248,8 +249,11 @@ class Supervisor:
         return self._machine.session_id
 
     def _session_is_hopeless(self) -> bool:
+        # Without a session, too: servers refuse whoever has seen more than they.
+        if self._session_id == 0 and self._machine.last_zxid == 0:
+            return False
         age = self._core.clock() - self._machine.last_contact
-        return self._session_id != 0 and age > self._machine.timing.session_timeout
+        return age > self._machine.timing.session_timeout
 
     async def _should_read_only(self, server: Server) -> bool:
         """Whether to give up the session for a read-only server, to which it is not shown."""
@@ -295,7 +299,7 @@ class Supervisor:
         try:
             with anyio.fail_after(self._patience):
                 addresses = await self._hosts.resolve(host, port)
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError) as error:  # a name that cannot be one
             self._failed(name, _reason(error, "its name was not resolved in time"))
             return outcome
         self._machine.can_move = len(self._hosts) > 1 or len(addresses) > 1
@@ -327,7 +331,7 @@ class Supervisor:
         try:
             with anyio.fail_after(self._patience):
                 carrier = await self._opener.open_carrier(host, address, port)
-        except (OSError, anyio.BrokenResourceError, LinkEnded) as error:
+        except (OSError, ValueError, anyio.BrokenResourceError, LinkEnded) as error:
             self._failed(name, _reason(error, "no connection in time"))
             return "failed"
         self._doing = (name, "no answer to the handshake yet")

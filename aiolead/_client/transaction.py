@@ -101,7 +101,7 @@ class Transaction:
         return self.commit().__await__()
 
     def _parse(self, r: Reader) -> list[TransactionResult]:
-        return [self._result(result) for result in multi_parser(self._paths)(r)]
+        return [self._result(result) for result in multi_parser(self._ops, self._paths)(r)]
 
     def _result(self, result: MultiResult) -> TransactionResult:
         match result:

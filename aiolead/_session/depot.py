@@ -42,6 +42,10 @@ MAX_XID = 0x7FFF_FFFF
 SEGMENT = 128 * 1024
 """How much is handed to the transport in one go, in bytes; one request may exceed it."""
 
+SENT_AGAIN = 2
+"""For how long a read is sent again after the first connection was lost over it, in session
+timeouts: it may be that very read which the connections are lost over."""
+
 MAX_QUEUED_BYTES = 256 * 1024 * 1024
 """How much may wait in the queue, in bytes, whatever the number of requests."""
 
@@ -93,6 +97,7 @@ class Call(Generic[T]):
         "is_led",
         "is_proof",
         "is_write",
+        "lost_at",
         "on_error",
         "op",
         "parse",
@@ -131,6 +136,7 @@ class Call(Generic[T]):
         self.xid: int = 0
         self.queued_at: float = 0.0
         self.sent_at: float = 0.0
+        self.lost_at: float = inf  # when the first connection was over which it was sent
         self.ahead: int = 0  # how many of those that count were in flight before it
         self._done = False
         self._value: T | None = None
@@ -149,6 +155,11 @@ class Call(Generic[T]):
     def is_mere_read(self) -> bool:
         """Whether it leaves nothing behind on a server: it may be sent twice, and to anybody."""
         return not (self.is_write or self.is_led or self.bound) and self.arming is None
+
+    def is_lost_again(self, now: float, patience: float) -> bool:
+        """The connection was lost over it: whether that has gone on for too long."""
+        self.lost_at = min(self.lost_at, now)
+        return now - self.lost_at > SENT_AGAIN * patience
 
     def result(self) -> T:
         if not self._done:
@@ -411,11 +422,15 @@ class Depot:
             self._queued_bytes -= sum(len(call.body) for call in calls)
         return calls
 
-    def link_lost(self, now: float) -> None:
+    def link_lost(self, now: float, patience: float = inf) -> None:
         """Settles what was in flight: reads go back to the front of the queue, writes fail.
 
         So does what was meant for this connection, sent or not. Whatever waits, waits for the next
-        connection from now on.
+        connection from now on. A read over which connections are lost again and again fails.
+
+        Args:
+            now: the time.
+            patience: how long requests wait for a connection.
         """
         self._lost_at = now
         self._window.reset()
@@ -424,6 +439,10 @@ class Depot:
         self._counted = 0
         useless = [*express, *(call for call in self._queue if call.bound)]
         reads = [call for call in inflight if not (call.is_write or call.bound)]
+        vain = [call for call in reads if call.is_lost_again(now, patience)]
+        if vain:
+            failing = set(vain)
+            reads = [call for call in reads if call not in failing]
         self._queue = deque(call for call in self._queue if not call.bound)
         self._queue.extendleft(reversed(reads))
         self._queued_bytes = sum(len(call.body) for call in self._queue)
@@ -434,6 +453,8 @@ class Depot:
                         "the link was lost before the answer came: the write may have been applied"
                     )
                 )
+        for call in vain:
+            call.fail(lost_again(now - call.lost_at))
         for call in useless:
             call.fail(
                 ConnectionLossError(
@@ -475,6 +496,14 @@ def _name(op: int) -> str:
         return OpCode(op).name
     except ValueError:
         return f"operation {op}"
+
+
+def lost_again(took: float) -> ConnectionLossError:
+    """What a read fails with that was sent again, over one connection after the other."""
+    return ConnectionLossError(
+        f"each connection was lost before the answer came, for {took:g} seconds",
+        outcome=Outcome.NOT_APPLIED,
+    )
 
 
 def unreached(patience: float) -> ConnectionLossError:

@@ -19,6 +19,7 @@ which the server is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from sys import maxsize
 
 from .._wire.codes import AddWatchMode
 from ..errors import AioleadError
@@ -141,7 +142,8 @@ class LastingWatches:
                 stream.tell(type_, path, zxid)
         if of_children:
             return  # ... of a one-shot watch, where streams above see it
-        for above in ancestors(path):
+        longest = max(map(len, self.by_path))
+        for above in ancestors(path, longest):
             lasting = self.by_path.get(above)
             for stream in lasting.streams if lasting is not None else ():
                 if stream.recursive:
@@ -199,8 +201,15 @@ class LastingWatches:
         return (stream for lasting in self.by_path.values() for stream in lasting.streams)
 
 
-def ancestors(path: str) -> Iterator[str]:
-    """Every path above, the nearest first."""
-    while path != "/":
-        path = path.rpartition("/")[0] or "/"
-        yield path
+def ancestors(path: str, longest: int = maxsize) -> Iterator[str]:
+    """Every path above that is not longer than some length, the nearest first.
+
+    A server can report a path of a megabyte with a slash in every other place: what is longer than
+    whatever is watched is passed over in one go.
+    """
+    end = path.rfind("/", 0, longest + 1)
+    while end > 0:
+        yield path[:end]
+        end = path.rfind("/", 0, end)
+    if path != "/":
+        yield "/"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from math import inf
 
 from .._wire.codes import XID_AUTH, XID_SASL, OpCode
 from .._wire.jute import Reader
@@ -112,6 +113,7 @@ class Login:
         self._ended = ended
         self._is_open = False
         self._is_over = False
+        self._lost_at = -inf  # when the last connection was
         self.refusal = REFUSED
         """Why we were refused, if we were."""
 
@@ -216,29 +218,33 @@ class Login:
 
     @property
     def waiting_since(self) -> float | None:
-        """Since when somebody waits; None if nobody does."""
-        times = (call.queued_at for entry in self._entries.values() for call in entry.waiting)
-        return min(times, default=None)
+        """Since when somebody waits for a connection; None if nobody does."""
+        times = [call.queued_at for entry in self._entries.values() for call in entry.waiting]
+        return max(min(times), self._lost_at) if times else None
 
-    def link_lost(self, now: float, *, established: bool) -> None:
-        """Whoever waits for an answer has it from the next server.
+    def link_lost(self, now: float, patience: float, *, established: bool) -> None:
+        """Whoever waits for an answer has it from the next server, unless it has waited for long.
 
         Args:
             now: the time.
+            patience: how long requests wait for a connection.
             established: whether the connection came to anything.
         """
         self._is_open = False
         self._exchange = None
         self._presented.clear()
         if established:
-            for entry in self._entries.values():
-                for call in entry.waiting:
-                    call.queued_at = now
+            self._lost_at = now
+            self._fail(lambda call: call.is_lost_again(now, patience), patience)
 
     def fail_overdue(self, now: float, patience: float) -> None:
         """Fails whoever has waited for `patience` seconds. The credentials are kept."""
+        since = self._lost_at
+        self._fail(lambda call: max(call.queued_at, since) + patience <= now, patience)
+
+    def _fail(self, is_overdue: Callable[[Call[None]], bool], patience: float) -> None:
         for entry in self._entries.values():
-            overdue = [call for call in entry.waiting if call.queued_at + patience <= now]
+            overdue = [call for call in entry.waiting if is_overdue(call)]
             entry.waiting = [call for call in entry.waiting if call not in overdue]
             for call in overdue:
                 call.fail(

@@ -264,11 +264,11 @@ class SessionMachine:
             return
         established, was_read_only = self._established, self.is_read_only
         self._reset_link()
-        self.login.link_lost(now, established=established)
+        self.login.link_lost(now, self.timing.patience, established=established)
         self._ledger.closed()
         self.watches.link_lost()
         if established:
-            self._depot.link_lost(now)
+            self._depot.link_lost(now, self.timing.patience)
         else:
             # What waits for a connection goes on waiting where one came to nothing.
             self._depot.take_back()
@@ -329,7 +329,8 @@ class SessionMachine:
         that has seen more than they have, without a word; the next session starts from nothing.
         """
         self.last_zxid = 0
-        self._expired()
+        if self.session_id != 0:
+            self._expired()
 
     def receive(self, data: bytes, now: float) -> None:
         """Takes bytes from the server.

@@ -8,8 +8,16 @@ from .._wire.codes import OpCode
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
 from .._wire.refusal import server_error
-from .._wire.replies import ErrorResult, MultiReply, MultiResult
-from .._wire.requests import Multi
+from .._wire.replies import (
+    CreateReply,
+    DoneResult,
+    ErrorResult,
+    MultiReply,
+    MultiResult,
+    PathReply,
+    StatReply,
+)
+from .._wire.requests import Check, Create, Delete, Multi, MultiOp, SetData
 from ..errors import (
     RemoteWireError,
     RolledBackError,
@@ -34,7 +42,7 @@ def multi_call(
         is_counted: see `Call`.
     """
     body = encode_body(multi)
-    parse = multi_parser(paths)
+    parse = multi_parser(multi.ops, paths)
     return Call(
         OpCode.MULTI,
         body,
@@ -47,8 +55,14 @@ def multi_call(
     )
 
 
-def multi_parser(paths: Sequence[str]) -> Callable[[Reader], list[MultiResult]]:
+def multi_parser(
+    ops: Sequence[MultiOp], paths: Sequence[str]
+) -> Callable[[Reader], list[MultiResult]]:
     """Reads the results of a transaction.
+
+    Args:
+        ops: what was asked for.
+        paths: what errors call their subjects.
 
     Raises (from what it returns):
         TransactionError: one of the operations failed.
@@ -64,9 +78,22 @@ def multi_parser(paths: Sequence[str]) -> Callable[[Reader], list[MultiResult]]:
         codes = [result.code if isinstance(result, ErrorResult) else 0 for result in results]
         if any(isinstance(result, ErrorResult) for result in results):
             raise _failure(codes, paths)
+        for op, result in zip(ops, results, strict=True):
+            _check_result(op, result)
         return results
 
     return parse
+
+
+def _check_result(op: MultiOp, result: MultiResult) -> None:
+    """Raises `RemoteWireError` if an operation has a result of another kind, or elsewhere."""
+    match op, result:
+        case Create(), CreateReply(path) | PathReply(path):
+            op.checked(path)
+        case (SetData(), StatReply()) | (Check() | Delete(), DoneResult()):
+            pass
+        case _:
+            raise RemoteWireError(f"a {type(result).__name__} in the place of the result of {op}")
 
 
 def _failure(codes: list[int], paths: Sequence[str]) -> TransactionError | SessionError:

@@ -21,10 +21,14 @@ from ..model import EnsembleConfig, ServerSpec
 CONFIG_PATH = "/zookeeper/config"
 
 _SERVER = re.compile(r"\s*server\.(\d+)\s*=(.*)", re.DOTALL)
-_HOST = r"(?:\[(?P<v6>[^\s\[\],;|]+)\]|(?P<host>[^\s:\[\],;|/]+))"
+_C = r"\x00-\x1f\x7f-\x9f"
+_HOST = rf"(?:\[(?P<v6>[^\s{_C}\[\],;|]{{1,255}})\]|(?P<host>[^\s{_C}:\[\],;|/]{{1,255}}))"
 _MEMBER = re.compile(_HOST + r":(?P<quorum>\d+):(?P<election>\d+)(?::(?P<role>\w+))?")
 _CLIENT = re.compile(rf"(?:{_HOST}:)?(?P<port>\d+)")
 _ROLES = {None: False, "participant": False, "observer": True}
+
+MAX_SERVERS = 1_000
+"""How many members a configuration may have: servers' numbers are below 256, by convention."""
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - what a client address without a host means
 
@@ -90,6 +94,8 @@ def parse_config(data: bytes) -> EnsembleConfig:
             name, _, value = line.partition("=")
             if name.strip().startswith("server."):
                 servers.append(parse_server(line))
+                if len(servers) > MAX_SERVERS:
+                    raise MalformedError(f"more than {MAX_SERVERS} servers")
             elif name.strip() == "version":
                 version = hexadecimal(value)
     except MalformedError as error:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import field
 from typing import ClassVar
 
 from ..errors import LocalWireError, RemoteWireError
-from ..model import ACL, OPEN_ACL_UNSAFE
+from ..model import ACL, OPEN_ACL_UNSAFE, CreateMode
 from .codes import OpCode
 from .jute import Reader, Writer
 from .record import Record, record
 
 _pack_int = struct.Struct(">i").pack
+
+_is_number = re.compile(r"-?[0-9]{9,10}").fullmatch
+"""Whether it is what servers write behind the path of a sequential znode, with `%010d`."""
 
 
 _OPEN = Writer()
@@ -71,6 +75,20 @@ class Create(Record):
             w.i64(self.ttl_ms)
         elif self.ttl_ms != -1:
             raise LocalWireError("a time to live needs CREATE_TTL")
+
+    def checked(self, created: str) -> str:
+        """The path that a server says that it has created.
+
+        Raises:
+            RemoteWireError: it is another one than was asked for, with a number behind it or not.
+        """
+        begin, rest = created[: len(self.path)], created[len(self.path) :]
+        is_sequential = CreateMode(self.flags).is_sequential
+        if begin != self.path or not (_is_number(rest) if is_sequential else rest == ""):
+            from .._parsing import shown
+
+            raise RemoteWireError(f"created was {shown(created)}, asked for {shown(self.path)}")
+        return created
 
     @classmethod
     def read(cls, r: Reader, op: OpCode) -> Create:

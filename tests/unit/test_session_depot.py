@@ -10,8 +10,16 @@ from aiolead._session.window import FEWEST, Window
 from aiolead._wire.codes import OpCode
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.jute import Reader, Writer
-from aiolead._wire.replies import CreateReply, DoneResult, ErrorResult, MultiReply
-from aiolead._wire.requests import Check, Multi, RequestHeader
+from aiolead._wire.replies import (
+    CreateReply,
+    DoneResult,
+    ErrorResult,
+    MultiReply,
+    MultiResult,
+    PathReply,
+    StatReply,
+)
+from aiolead._wire.requests import Check, Create, Multi, RequestHeader
 from aiolead.errors import (
     AioleadError,
     ConnectionLossError,
@@ -27,7 +35,7 @@ from aiolead.errors import (
     TransactionError,
     UnknownServerError,
 )
-from aiolead.model import Stat
+from aiolead.model import OPEN_ACL_UNSAFE, Stat
 
 
 def call(*, is_write: bool = False, bound: bool = False, size: int = 0) -> Call[int]:
@@ -389,8 +397,66 @@ def failed(*codes: int) -> MultiReply:
 def test_a_transaction_that_worked() -> None:
     stat = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
     results = ((OpCode.CHECK, DoneResult(OpCode.CHECK)), (OpCode.CREATE2, CreateReply("/b", stat)))
-    answer = checks("/a", "/b").read(0, body(MultiReply(results)))
+    create = Create("/b", b"", OPEN_ACL_UNSAFE, 0)
+    call = multi_call(Multi((Check("/a", -1), create)), ["/a", "/b"])
+    answer = call.read(0, body(MultiReply(results)))
     assert answer == [DoneResult(OpCode.CHECK), CreateReply("/b", stat)]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        (OpCode.CHECK, DoneResult(OpCode.CHECK)),
+        (OpCode.SET_DATA, StatReply(Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))),
+        (OpCode.CREATE, PathReply("/c")),
+        (OpCode.CREATE, PathReply("/b0000000001")),
+    ],
+)
+def test_a_transaction_with_the_results_of_another_one(result: tuple[OpCode, MultiResult]) -> None:
+    call = multi_call(Multi((Create("/b", b"", OPEN_ACL_UNSAFE, 0),)), ["/b"])
+    with pytest.raises(RemoteWireError):
+        call.read(0, body(MultiReply((result,))))
+
+
+@pytest.mark.parametrize(
+    ("flags", "created", "is_it"),
+    [
+        (0, "/a", True),
+        (0, "/a0000000001", False),
+        (0, "/b", False),
+        (0, "", False),
+        (2, "/a0000000001", True),
+        (3, "/a-2147483648", True),
+        (2, "/a", False),
+        (2, "/a0000000001/b", False),
+        (2, "/b0000000001", False),
+        (2, "/a\u0660123456789", False),
+    ],
+)
+def test_what_was_created_is_what_was_asked_for(flags: int, created: str, is_it: bool) -> None:
+    request = Create("/a", b"", OPEN_ACL_UNSAFE, flags)
+    if is_it:
+        assert request.checked(created) == created
+    else:
+        with pytest.raises(RemoteWireError, match="created was"):
+            request.checked(created)
+
+
+def test_a_read_over_which_links_are_lost_again_and_again_fails() -> None:
+    """It may be the read that they are lost over: a server that dies of it, or means to."""
+    depot = depot_of()
+    read = call()
+    queued(depot, read)
+    for now in (100.0, 101.0, 108.0, 116.0):
+        take(depot, now - 1)
+        depot.link_lost(now, 8.0)
+        assert not read.is_done
+    take(depot, 116.0)
+    depot.link_lost(116.1, 8.0)
+    error = read.error()
+    assert isinstance(error, ConnectionLossError)
+    assert error.outcome is Outcome.NOT_APPLIED
+    assert not depot.has_queued
 
 
 def test_a_transaction_that_failed_says_which_operation_and_why() -> None:

@@ -145,6 +145,12 @@ def test_paths_above() -> None:
     assert list(ancestors("/")) == []
 
 
+@pytest.mark.parametrize("path", ["/a" * 500_000, "/" * 1_000_000, "a" * 1_000_000])
+def test_of_a_path_of_a_megabyte_only_what_may_be_watched_is_looked_at(path: str) -> None:
+    assert len(list(ancestors(path, 4))) <= 5
+    assert all(len(above) <= 4 for above in ancestors(path, 4))
+
+
 def test_several_streams_hear_of_the_same_event(script: Script) -> None:
     streams = [opened(script), opened(script), opened(script, "/", recursive=True)]
     script.event(E.DELETED, "/a")

@@ -403,8 +403,8 @@ MUTANTS = (
             Change("_client/supervisor.py", "REFUSALS = 3", "REFUSALS = 1"),
             Change(
                 "_client/supervisor.py",
-                "return self._session_id != 0 and age > self._machine.timing.session_timeout",
-                "return self._session_id != 0 and age > 0",
+                "return age > self._machine.timing.session_timeout",
+                "return age > 0",
             ),
         ),
         tests=LINKS,
