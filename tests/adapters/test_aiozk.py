@@ -20,7 +20,7 @@ from support.recipes import PATIENCE, eventually
 
 import aiolead
 from aiolead.adapters.aiozk import adapt
-from aiolead.adapters.aiozk._session import AdaptedSession
+from aiolead.adapters.aiozk._session import AdaptedSession, patience_of
 from aiolead.errors import (
     ConfigurationError,
     ConnectFailed,
@@ -91,6 +91,16 @@ async def test_the_session_is_the_same_before_meanwhile_and_afterwards(scene: Sc
     assert set(server.sessions()) == {before}
     assert {"/theirs", "/ours"} < set(server.znodes())
     assert type(scene.session) is aiozk.session.Session
+
+
+async def test_a_timeout_that_nobody_has_asked_for(scene: Scene) -> None:
+    """aiozk takes what it is granted for what it wants, whatever that is."""
+    scene.session.timeout = 0x7FFF_FFFF / 1000
+    assert patience_of(scene.session) <= 60
+    async with adapt(scene.zk) as client:
+        assert client.session_timeout <= 10
+        await client.exists("/")
+    await scene.zk.exists("/")
 
 
 async def test_a_client_can_be_adapted_again(scene: Scene) -> None:

@@ -486,3 +486,28 @@ def test_a_zxid_from_the_future_keeps_us_from_the_other_servers_for_a_while(
     with caplog.at_level(logging.WARNING, "aiolead"):
         play_virtually(backend, liar, play)
     assert any("refuse" in record.getMessage() for record in caplog.records)
+
+
+# --- what is held --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_any_answer_to_the_renewals_of_a_lease(backend: Backend, name: str) -> None:
+    """What is held is lost in time, or kept where the answer confirms it; the client goes on."""
+    fake, answer = Hostile(honest), ANSWERS[name]
+
+    def say(header: RequestHeader) -> bytes | None:
+        return answer(header) if header.op in (OpCode.MULTI, OpCode.SYNC) else honest(header)
+
+    async def play() -> None:
+        async with fake.connect() as client:
+            lost = anyio.Event()
+            held = client.lease.hold("/a", lambda _reason: lost.set(), urgent=True)
+            fake.answer = say
+            with anyio.fail_after(SESSION + 1):
+                await lost.wait()
+            held.release()
+            fake.answer = honest
+            await served(client)
+
+    play_virtually(backend, fake, play)
