@@ -603,4 +603,34 @@ MUTANTS = (
         tests=("tests/unit/test_server_core.py",),
         note="The simulation's servers do so, too, as ZooKeeper's do.",
     ),
+    Mutant(
+        number="24h",
+        name="reads-are-sent-again-for-ever",
+        wrong="A read over which each connection is lost is sent again, without an end.",
+        seen_in="aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "_session/depot.py",
+                "return now - self.lost_at > SENT_AGAIN * patience",
+                "return False",
+            ),
+        ),
+        tests=("tests/unit/test_session_depot.py",),
+    ),
+    Mutant(
+        number="24i",
+        name="dns-names-the-servers",
+        wrong="The certificate of a target of SRV records is checked for the name that DNS gives.",
+        seen_in="aiolead, before its first release",
+        simulated=False,
+        changes=(
+            Change(
+                "_client/sources.py",
+                "return host if is_ours or not self._domain else self._domain",
+                "return host if is_ours or True else self._domain",
+            ),
+        ),
+        tests=("tests/client/test_client_hosts.py",),
+    ),
 )
