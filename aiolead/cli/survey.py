@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 SERVING = ("leader", "follower", "observer", "standalone")
+LONGEST_MODE = 40
+"""How much is kept of what a server says that it is, in characters."""
 
 
 @final
@@ -175,7 +177,7 @@ def _take_srvr(answers: Answers, text: str) -> None:
     said = by_colon(text)
     match = _VERSION.match(said.get("Zookeeper version", ""))
     answers.version = match[0] if match else ""
-    answers.mode = said.get("Mode", "")
+    answers.mode = said.get("Mode", "")[:LONGEST_MODE]
     answers.connections = count_in(said, "Connections")
     _, _, mean_and_greatest = said.get("Latency min/avg/max", "").partition("/")
     mean, slash, _ = mean_and_greatest.partition("/")
@@ -191,7 +193,7 @@ def _take_monitor(answers: Answers) -> None:
     said = answers.monitor
     match = _VERSION.match(said.get("version", ""))
     answers.version = answers.version or (match[0] if match else "")
-    answers.mode = answers.mode or said.get("server_state", "")
+    answers.mode = answers.mode or said.get("server_state", "")[:LONGEST_MODE]
     if answers.connections is None:
         answers.connections = count_in(said, "num_alive_connections")
     if answers.mode in SERVING:

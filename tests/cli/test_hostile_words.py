@@ -130,6 +130,13 @@ async def test_hosts_that_cannot_be_looked_up(host: str) -> None:
     assert answers.problem
 
 
+async def test_a_mode_that_is_too_long() -> None:
+    with HostileServer(lambda link: link.send(b"Mode: " + b"x" * 60_000 + b"\n")) as server:
+        inquirer, where = plain(server.port)
+        (answers,) = await ask_all(inquirer, [where])
+    assert (answers.mode, answers.is_serving) == ("x" * 40, False)
+
+
 async def test_ports_that_are_none() -> None:
     (answers,) = await ask_all(Inquirer(None, 10.0, 0), [Server("127.0.0.1", 70_000)])
     assert answers.problem
