@@ -188,19 +188,30 @@ class Inquirer:
                     answer = await _exchange(stream, request.encode(), MOST_ADMIN_BYTES)
         except OSError:
             raise NotToldError(nobody) from None
-        head, _, body = answer.partition(b"\r\n\r\n")
-        lines = head.decode("latin-1").split("\r\n")
-        try:
-            values = _parsing.json_object(body)
-        except MalformedError:
-            values = {}
-        # Somebody else may be there.
-        if "command" not in values:
+        told = admin_answer(answer)
+        if told is None:
             raise NotToldError(nobody)
-        if values.get("error"):
-            raise NotToldError(str(values["error"])[:LONGEST_REASON])
-        told = {name: str(value) for name, value in values.items() if _is_plain(value)}
-        return AdminAnswer(told, _date(lines))
+        return told
+
+
+def admin_answer(answer: bytes) -> AdminAnswer | None:
+    """What an admin server has answered; None if it is none.
+
+    Raises:
+        NotToldError: the server says that it cannot.
+    """
+    head, _, body = answer.partition(b"\r\n\r\n")
+    try:
+        values = _parsing.json_object(body)
+    except MalformedError:
+        return None
+    # Somebody else may be there.
+    if "command" not in values:
+        return None
+    if values.get("error"):
+        raise NotToldError(str(values["error"])[:LONGEST_REASON])
+    told = {name: str(value) for name, value in values.items() if _is_plain(value)}
+    return AdminAnswer(told, _date(head.decode("latin-1").split("\r\n")))
 
 
 def _is_plain(value: object) -> bool:
