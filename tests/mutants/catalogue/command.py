@@ -9,7 +9,7 @@ OUTPUT = ("tests/cli/test_output.py",)
 
 MUTANTS = (
     Mutant(
-        number="340",
+        number="370",
         name="cons-by-a-regular-expression",
         wrong="The clients in the answer to `cons` are found by a regular expression, in quadratic "
         "time: a server can keep the command busy for hours, and no signal ends it.",
@@ -36,7 +36,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="341",
+        number="371",
         name="admin-json-as-it-comes",
         wrong="JSON of an admin server is parsed by what raises RecursionError for nesting: one "
         "server ends `ensemble`, `doctor` and the dashboard.",
@@ -48,7 +48,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="341b",
+        number="371b",
         name="admin-server-asked-in-the-clear",
         wrong="Admin servers are asked without TLS although the user has said to use it.",
         seen_in="aiolead, before its first release",
@@ -57,7 +57,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="342",
+        number="372",
         name="lines-are-printed-as-they-are",
         wrong="What is printed is as safe as its caller made it: one field of a server that was "
         "forgotten moves the cursor.",
@@ -73,7 +73,7 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
-        number="343",
+        number="373",
         name="a-second-signal-is-only-noted",
         wrong="A second SIGINT does nothing: what computes or waits for the resolver goes on.",
         changes=(Change("cli/signals.py", "os.kill(os.getpid(), number)", "pass"),),
