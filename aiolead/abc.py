@@ -65,8 +65,8 @@ class Reply(Protocol[T_co]):
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Has the callback called, synchronously, as soon as the answer or error is there.
 
-        At once, if it is there already. The callback runs in the client's task: it must be quick
-        and must not raise.
+        At once, if it is there already. The callback runs in the client's task: it must be
+        quick. What it raises is logged by the client, and reaches nobody else.
         """
         ...
 
@@ -416,7 +416,8 @@ class CoordinationClient(Protocol):
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
         """Has every change of state reported, in order, with the session id it speaks of.
 
-        Called synchronously, in the client's task. Returns what ends the subscription.
+        Called synchronously, in the client's task; what it raises is logged, and reaches nobody
+        else. Returns what ends the subscription.
         """
         ...
 
@@ -474,11 +475,24 @@ class CoordinationClient(Protocol):
         """
         ...
 
-    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
+    def spawn(
+        self,
+        job: Callable[[], Awaitable[object]],
+        on_end: Callable[[AioleadError | None], object] | None = None,
+    ) -> None:
         """Runs a job in the client's own task group: work that must outlive its caller.
 
         The job ends with the client at the latest, cancelled at its next await; it runs at least to
-        its first one, also if the client is closed in between, so that its `finally` is run. An
-        `AioleadError` that it raises is logged. Without effect where `state` is final already.
+        its first one, also if the client is closed in between, so that its `finally` is run.
+        Whatever it raises ends the job, and neither the client nor other jobs. Without effect where
+        `state` is final already.
+
+        Args:
+            job: what to run.
+            on_end: called synchronously, once, when the job has ended: with None if it returned;
+                with the `AioleadError` that it raised, which the callee then reports; with an
+                `InternalError` if it raised any other exception, which the client logs, once, with
+                its traceback; with a `ClientClosedError` if the end of the client cancelled it.
+                Without `on_end`, an `AioleadError` is logged as well.
         """
         ...

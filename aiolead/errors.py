@@ -11,6 +11,7 @@
     ├─ WireError                          bytes that are not ZooKeeper's protocol
     │   ├─ LocalWireError(ValueError)     ... that we were asked to send
     │   └─ RemoteWireError                ... that the peer sent
+    ├─ InternalError                      a defect: a job or a callback raised something unexpected
     ├─ TransportError
     │   ├─ ConnectFailed(OSError)         no server could be reached in time: `attempts` says why
     │   └─ ConnectionLossError            the link died with the request unanswered
@@ -105,6 +106,7 @@ __all__ = [
     "DataInconsistencyError",
     "EphemeralOnLocalSessionError",
     "Fenced",
+    "InternalError",
     "InvalidACLError",
     "InvalidConnectStringError",
     "InvalidDataError",
@@ -164,6 +166,7 @@ class LossReason(enum.Enum):
     REFUSED = "the servers refused to confirm the znode"
     DELETED = "the znode was deleted by somebody else"
     CLOSED = "the client was closed"
+    INTERNAL = "an unexpected error inside aiolead, which is in its log"
 
     def __str__(self) -> str:
         return self.value
@@ -174,7 +177,12 @@ class LossReason(enum.Enum):
         return self in _ZNODE_REMAINS
 
 
-_ZNODE_REMAINS = (LossReason.UNCONFIRMED, LossReason.DISCONNECTED, LossReason.REFUSED)
+_ZNODE_REMAINS = (
+    LossReason.UNCONFIRMED,
+    LossReason.DISCONNECTED,
+    LossReason.REFUSED,
+    LossReason.INTERNAL,
+)
 
 
 # --- the caller's mistakes ---------------------------------------------------------------------
@@ -247,6 +255,23 @@ class RemoteWireError(WireError):
     def __init__(self, message: str, *, offset: int | None = None) -> None:
         super().__init__(message if offset is None else f"{message} (at byte {offset})")
         self.offset = offset
+
+
+# --- defects -----------------------------------------------------------------------------------
+
+
+class InternalError(AioleadError):
+    """Something inside aiolead, or a function that was given to it, raised what it must not.
+
+    Its `__cause__` is that exception, which is also in the log, once, with its traceback. What it
+    happened in has ended with this error: a view, a campaign, a hold, a request. The client and
+    everything else that it does go on. Please report it, unless the function is yours.
+
+    `blame` is `CALLER`, since neither servers nor the network nor other clients are at fault.
+    """
+
+    blame = Blame.CALLER
+    outcome = Outcome.UNKNOWN
 
 
 # --- the link ----------------------------------------------------------------------------------
@@ -338,6 +363,7 @@ _BLAME_FOR_LOSS = {
     LossReason.REFUSED: Blame.SERVER,
     LossReason.DELETED: Blame.RIVAL,
     LossReason.CLOSED: Blame.CALLER,
+    LossReason.INTERNAL: Blame.CALLER,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
 import signal
 import uuid
@@ -71,6 +72,35 @@ async def right_backend(anyio_backend: tuple[str, dict[str, Any]]) -> None:
     loop, wanted = asyncio.get_running_loop(), options.get("loop_factory")
     assert isinstance(loop, uvloop.Loop) == (wanted is uvloop.new_event_loop), f"runs on {loop}"
     assert (loop.get_task_factory() is not None) == (wanted is eager_loop), f"runs on {loop}"
+
+
+class _InternalErrors(logging.Handler):
+    """Collects the unexpected errors that the library has contained."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.msg.startswith("an unexpected error in the background"):
+            self.records.append(record)
+
+
+@pytest.fixture(autouse=True)
+def internal_errors(request: pytest.FixtureRequest) -> Iterator[list[logging.LogRecord]]:
+    """What the library has logged as an unexpected error so far: none, unless a test asks for this.
+
+    Such an error ends neither the client nor the test, so that it would go unnoticed otherwise.
+    """
+    handler = _InternalErrors()
+    logger = logging.getLogger("aiolead.client")
+    logger.addHandler(handler)
+    yield handler.records
+    logger.removeHandler(handler)
+    function = getattr(request, "function", None)
+    if function is None or "internal_errors" not in inspect.signature(function).parameters:
+        errors = [record.getMessage() for record in handler.records]
+        assert errors == [], "errors that nothing but the log has shown"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -426,7 +426,7 @@ class Client(SessionSide):
 
         Args:
             on_event: called synchronously, in the client's task, as the event comes in; it must be
-                quick and must not raise. Usually one awaits `watch.wait()` instead.
+                quick. What it raises is logged. Usually one awaits `watch.wait()` instead.
         """
         self._core.check_home()
         return ClientWatch(self._core.machine.watches, on_event)

@@ -22,7 +22,7 @@ from .._session.machine import SessionMachine
 from .._session.timing import SHORTEST
 from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.srvr import Version, parse_version
-from ..errors import ConfigurationError, ConnectFailed, UsageError
+from ..errors import AioleadError, ConfigurationError, ConnectFailed, InternalError, UsageError
 from ..events import EventSink
 from ..model import Auth, SessionCredentials, SessionState
 from ..paths import parse_connect_string
@@ -362,8 +362,8 @@ class Connection:
         try:
             if self._guard is not None:
                 self._guard.start()
-            self._core.start(self._supervisor.keep_time)
-            self._core.start(self._keep_connected)
+            self._core.start(self._supervisor.keep_time, self._supervised)
+            self._core.start(self._keep_connected, self._supervised)
             if self._following is not None:
                 self._core.start(self._following)
             if self._connect_timeout:
@@ -394,6 +394,11 @@ class Connection:
                 await self.close_session()
         finally:
             await self._stop()
+
+    def _supervised(self, error: AioleadError | None) -> None:
+        """The end of a job without which there is no client."""
+        if isinstance(error, InternalError):
+            self._supervisor.end(error)
 
     async def _keep_connected(self) -> None:
         if self._discovery is not None:

@@ -13,6 +13,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from .._logging import get_logger
+from .._internal_errors import as_aiolead_error, call_back
 from .._session.depot import Call
 from .._session.machine import SessionMachine
 from .._wire.srvr import Version
@@ -21,6 +22,7 @@ from ..errors import (
     ClientClosedError,
     ConnectFailed,
     ConnectionLossError,
+    InternalError,
     Outcome,
 )
 from ..events import EventSink
@@ -31,6 +33,9 @@ from .telling import Telling
 
 T = TypeVar("T")
 
+Job = Callable[[], Awaitable[object]]
+OnEnd = Callable[[AioleadError | None], object]
+
 logger = get_logger("aiolead.client")
 
 KEPT = 1_000
@@ -38,6 +43,13 @@ KEPT = 1_000
 
 MAX_SERIAL = 1 << 62
 """Where the serials of a client begin at most: names have 64 bits for them."""
+
+
+def _log_failure(error: AioleadError | None) -> None:
+    """The end of a job that nobody waits for."""
+    # Every job ends with the client, and an `InternalError` has been logged.
+    if error is not None and not isinstance(error, (ClientClosedError, InternalError)):
+        logger.warning("a background job of the client failed: %s", error)
 
 
 class Core:
@@ -131,7 +143,7 @@ class Core:
         """A change of state: everybody is told, in the order of subscription."""
         self.telling.session(state, session_id)
         for on_state in list(self._subscribers.values()):
-            on_state(state, session_id)
+            call_back(on_state, state, session_id)
 
     async def ready(self, *, read_only: bool = False) -> None:
         """Waits until the session is connected; see `CoordinationClient.ready`.
@@ -200,25 +212,24 @@ class Core:
 
     # --- jobs ----------------------------------------------------------------------------------
 
-    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
+    def spawn(self, job: Job, on_end: OnEnd | None = None) -> None:
         """Runs a job in the client's task group; see `CoordinationClient.spawn`."""
         self.check_home()
+        if self.tasks is None:
+            return
         self.spawned += 1
 
-        async def log_failure() -> None:
-            try:
-                await job()
-            except ClientClosedError:
-                pass  # as the client was closed, which ends every job
-            except AioleadError as error:
-                logger.warning("a background job of the client failed: %s", error)
-            finally:
-                self.spawned -= 1
+        def ended(error: AioleadError | None) -> None:
+            self.spawned -= 1
+            (on_end or _log_failure)(error)
 
-        self.start(log_failure)
+        self.start(job, ended)
 
-    def start(self, job: Callable[[], Awaitable[object]]) -> None:
+    def start(self, job: Job, on_end: OnEnd = _log_failure) -> None:
         """Runs a job until the client is closed, whatever is cancelled around the client.
+
+        Whatever it raises ends the job, and is told to `on_end`; nothing of it reaches the task
+        group, whose other tasks go on. See `CoordinationClient.spawn`.
 
         Every job runs at least to its first await, also if the client is closed before the job has
         had its turn: whoever waits for a job's end (its `finally`) waits for one that comes. Once
@@ -229,17 +240,23 @@ class Core:
         the client has done that, and every wait of its exit is bounded.
         """
         if self.tasks is not None:
-            self.tasks.start_soon(self._run, job)
+            self.tasks.start_soon(self._run, job, on_end)
 
-    async def _run(self, job: Callable[[], Awaitable[object]]) -> None:
+    async def _run(self, job: Job, on_end: OnEnd) -> None:
+        # Nothing but the end of the client cancels it from outside.
+        error: AioleadError | None = ClientClosedError("the client is closed")
         with anyio.CancelScope(shield=True) as scope:
             if self.tasks is None:
                 scope.cancel()  # closed before the job has begun
             self._jobs.add(scope)
             try:
                 await job()
+                error = None
+            except Exception as caught:
+                error = as_aiolead_error(caught, job)
             finally:
                 self._jobs.discard(scope)
+                call_back(on_end, error)
 
     def end_jobs(self) -> None:
         """Cancels every job, those included that have not begun, and takes no more."""

@@ -10,10 +10,7 @@ from .._wire.jute import Reader
 from .._wire.packets import encode_body
 from .._wire.requests import AuthPacket
 from ..abc import EventHook
-from ..errors import (
-    ConfigurationError,
-    UsageError,
-)
+from ..errors import AioleadError, ConfigurationError, UsageError
 from ..events import ViewHook
 from ..model import (
     Auth,
@@ -230,13 +227,24 @@ class SessionSide:
         self._core.check_home()
         return self._core.pipelined
 
-    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
+    def spawn(
+        self,
+        job: Callable[[], Awaitable[object]],
+        on_end: Callable[[AioleadError | None], object] | None = None,
+    ) -> None:
         """Runs a job in the client's own task group, at most until the client is closed.
 
-        It runs at least to its first await, so that its `finally` is run. An `AioleadError` that it
-        raises is logged; any other exception ends the client. Without effect on a closed client.
+        It runs at least to its first await, so that its `finally` is run. What it raises ends
+        nothing but the job. Without effect on a closed client.
+
+        Args:
+            job: an async function without arguments.
+            on_end: called synchronously, once, when the job has ended: with None if it returned;
+                with the `AioleadError` that it raised; with an `InternalError` if it raised
+                anything else, which is logged with its traceback; with a `ClientClosedError` if the
+                end of the client cancelled it. Without it, an `AioleadError` is logged, too.
         """
-        self._core.spawn(job)
+        self._core.spawn(job, on_end)
 
     def add_auth(self, auth: Auth) -> PendingReply[None]:
         """Presents more credentials: to the present server, and on every later connection.

@@ -4,7 +4,8 @@ one that keeps time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+import logging
 from functools import partial
 from math import inf
 
@@ -12,9 +13,10 @@ import anyio
 from anyio.abc import ByteStream
 
 from .._logging import get_logger
+from .._internal_errors import internal_error
 from .._session.backoff import Backoff
 from .._session.states import SERVED
-from ..errors import AioleadError, AuthFailedError
+from ..errors import AioleadError, AuthFailedError, InternalError
 from ..paths import format_host
 from .carrier import Carrier
 from .core import Core
@@ -147,6 +149,11 @@ class Supervisor:
         if self._wakes_at > self._machine.next_deadline():
             self._due.set()
 
+    def end(self, error: InternalError) -> None:
+        """The client cannot go on: it is closed, with the error, and so is its connection."""
+        self._machine.failed(error)
+        self._cut(error)
+
     def _cut(self, why: Exception) -> None:
         """Gives up the connection, at once as far as the machine is concerned."""
         if self._link is not None and self._link.ended is None:
@@ -171,13 +178,15 @@ class Supervisor:
             return
         link.is_leaving = True
         self._machine.hold_back()
-        self._core.start(partial(self._leave, link, why))
+        self._core.start(partial(self._leave, link, why), partial(self._left, link, why))
 
     async def _leave(self, link: Link, why: str) -> None:
         with anyio.move_on_after(self._machine.timing.patience * MOVING):
             while link.ended is None and self._machine.awaits_answers:
                 self._answered = anyio.Event()
                 await self._answered.wait()
+
+    def _left(self, link: Link, why: str, _error: AioleadError | None) -> None:
         self._answered = None
         if link is self._link:
             self._cut(LinkEnded(why))
@@ -264,7 +273,7 @@ class Supervisor:
             and await says(server, b"ro", self._hosts, self._open_aside)
         )
 
-    async def _search(self) -> None:
+    async def _search(self, _link: Link) -> None:
         """Leaves a read-only server as soon as there is a better one."""
         server = await find_full_server(self._hosts, self._open_aside)
         self._hosts.prefer(server)
@@ -299,7 +308,7 @@ class Supervisor:
         try:
             with anyio.fail_after(self._patience):
                 addresses = await self._hosts.resolve(host, port)
-        except (OSError, ValueError) as error:  # a name that cannot be one
+        except Exception as error:  # whatever a resolver raises
             self._failed(name, _reason(error, "its name was not resolved in time"))
             return outcome
         self._machine.can_move = len(self._hosts) > 1 or len(addresses) > 1
@@ -331,7 +340,7 @@ class Supervisor:
         try:
             with anyio.fail_after(self._patience):
                 carrier = await self._opener.open_carrier(host, address, port)
-        except (OSError, ValueError, anyio.BrokenResourceError, LinkEnded) as error:
+        except Exception as error:  # whatever `dial` raises
             self._failed(name, _reason(error, "no connection in time"))
             return "failed"
         self._doing = (name, "no answer to the handshake yet")
@@ -345,9 +354,9 @@ class Supervisor:
             self._machine.link_up(clock())
             with kept_from_children(carrier.raw_socket), link.scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._carry, link)
+                    tasks.start_soon(self._guard, link, self._carry)
                     if login is not None:
-                        tasks.start_soon(self._log_in, link, login)
+                        tasks.start_soon(self._guard, link, partial(self._log_in, login))
                     with anyio.move_on_after(self._patience):
                         await link.opened.wait()
                         opened_at = clock()
@@ -355,7 +364,7 @@ class Supervisor:
                         if not self._hosts.opened(server):
                             self.move("the server is not in the list any more")
                         if self._machine.is_read_only:
-                            tasks.start_soon(self._search)
+                            tasks.start_soon(self._guard, link, self._search)
                     if not link.opened.is_set():
                         self._cut(LinkEnded("no answer to the handshake in time"))
         finally:
@@ -374,6 +383,13 @@ class Supervisor:
         if clock() - opened_at >= min(LASTING, self._machine.timing.patience / 20):
             self._backoff.succeeded()
         return "served"
+
+    async def _guard(self, link: Link, job: Callable[[Link], Awaitable[None]]) -> None:
+        """Runs a job of a connection. What it raises unexpectedly ends that connection."""
+        try:
+            await job(link)
+        except Exception as error:
+            self._cut(internal_error(error, job))
 
     async def _carry(self, link: Link) -> None:
         try:
@@ -407,7 +423,7 @@ class Supervisor:
             link.opened.set()
             self._on_due()
 
-    async def _log_in(self, link: Link, login: Login) -> None:
+    async def _log_in(self, login: Login, link: Link) -> None:
         machine, clock = self._machine, self._core.clock
 
         def answer(token: bytes | None, is_last: bool) -> None:

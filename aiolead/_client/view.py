@@ -104,7 +104,7 @@ class View(AsyncIterable[T]):
             raise
         self._unsubscribe = self._core.subscribe(self._on_state)
         self._on_state(self._core.machine.state, 0)
-        self._core.start(self._follow)
+        self._core.start(self._follow, self._end)
         return self
 
     async def __aexit__(
@@ -158,13 +158,10 @@ class View(AsyncIterable[T]):
         meanwhile to a znode that we may not read any more.
         """
         with self._job:
-            try:
-                while True:
-                    await self._changed.wait()
-                    self._changed = anyio.Event()
-                    self._publish(await self._read_at_last())
-            except AioleadError as error:
-                self._end(error)
+            while True:
+                await self._changed.wait()
+                self._changed = anyio.Event()
+                self._publish(await self._read_at_last())
 
     async def _read_at_last(self) -> T:
         while True:
@@ -191,8 +188,8 @@ class View(AsyncIterable[T]):
             self._was_lost = False
             self._changed.set()
 
-    def _end(self, error: AioleadError) -> None:
-        if self._ended is None:
+    def _end(self, error: AioleadError | None) -> None:
+        if error is not None and self._ended is None:
             self._ended = error
             self._wake()
 

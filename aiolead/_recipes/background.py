@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 
 from ..abc import CoordinationClient
-from ..errors import AioleadError, ClientClosedError, ReleaseError, UsageError
+from ..errors import AioleadError, ReleaseError, UsageError
 from .error_policy import log_refusal
 from .latest import Latest
 
@@ -53,7 +53,7 @@ class Background(Latest[V], Generic[V]):
             await self._client.ready()  # raises what became of the client
         # No checkpoint from here on: who is cancelled while entering never leaves, and the client
         # may be closed meanwhile.
-        self._client.spawn(self._job)
+        self._client.spawn(self._job, self._end)
         return self
 
     async def __aexit__(
@@ -74,19 +74,14 @@ class Background(Latest[V], Generic[V]):
         log_refusal(refusal)
 
     async def _job(self) -> None:
-        # Nothing but the end of the client cancels it from outside.
-        error: AioleadError | None = ClientClosedError("the client is closed")
-        try:
-            with self._scope:
-                await self._run()
-            error = None
-        except AioleadError as caught:
-            error = caught
-            if isinstance(caught, ReleaseError):
-                if self._is_left:
-                    log_refusal(caught)
-                else:
-                    self._refusal = caught
-        finally:
-            self.finish(error)
-            self._ended.set()
+        with self._scope:
+            await self._run()
+
+    def _end(self, error: AioleadError | None) -> None:
+        if isinstance(error, ReleaseError):
+            if self._is_left:
+                log_refusal(error)
+            else:
+                self._refusal = error
+        self.finish(error)
+        self._ended.set()

@@ -103,22 +103,22 @@ class Deletion:
         error = self._delete.error()
         action = Action.GONE if error is None else action_for(error, Step.RELEASE)
         if action in (Action.RECONNECT, Action.PAUSE):
-            self._client.spawn(self._pay_later)
+            self._spawn_payment()
         else:
             self._end(refused_release(self._path, error) or error)
 
+    def _spawn_payment(self) -> None:
+        self._client.spawn(self._pay_later, self._paid)
+
     async def _pay_later(self) -> None:
         error = self._delete.error()
-        refusal: ReleaseError | None = None
-        try:
-            if error is not None and action_for(error, Step.RELEASE) is Action.PAUSE:
-                await anyio.sleep(pause(self._client))
-            await self._pay()
-        except AioleadError as caught:
-            refusal = refused_release(self._path, caught)
-        finally:
-            # Whose doing it is that the znode is gone, nobody knows.
-            self._end(refusal)
+        if error is not None and action_for(error, Step.RELEASE) is Action.PAUSE:
+            await anyio.sleep(pause(self._client))
+        await self._pay()
+
+    def _paid(self, error: AioleadError | None) -> None:
+        # Whose doing it is that the znode is gone, nobody knows.
+        self._end(refused_release(self._path, error))
 
     def _end(self, error: AioleadError | None) -> None:
         self._error = error

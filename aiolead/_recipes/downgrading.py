@@ -164,7 +164,7 @@ class Writer(Contender):
 
     def _look_at_reader(self) -> Reply[tuple[bytes, Stat]]:
         if self._own_watch is None:
-            self._own_watch = self._client.make_watch(self._on_own)
+            self._own_watch = self._make_own_watch()
         look = self._reader_look = self._client.get(self._reader_path, watch=self._own_watch)
         look.add_done_callback(partial(self._reader_seen, look))
         return look
@@ -284,7 +284,7 @@ class _ReaderDeletion(Deletion):
             super()._answered()
         else:
             # The writer is still there, as far as we know: so the reader may still come.
-            self._client.spawn(self._pay_later)
+            self._spawn_payment()
 
 
 async def _delete_reader(client: CoordinationClient, writer: Node, path: str) -> None:

@@ -18,6 +18,9 @@ from .observer import ElectionObserver
 from .queued import QueuedRecipe
 from .tenure import Term
 
+_PAUSED_AFTER = (None, LossReason.REFUSED, LossReason.INTERNAL)
+"""Ends of a term of which the next one may come at once: `None`, if the worker has returned."""
+
 
 @final
 class Election(QueuedRecipe[Term]):
@@ -104,7 +107,8 @@ class Election(QueuedRecipe[Term]):
         A worker that returns resigns. After a pause, in which nothing is held and others may lead,
         we go to the end of the line. A term that is lost cancels its worker, and we contend again
         at once; after a pause, if the servers refuse to confirm our znode (`LossReason.REFUSED`),
-        since they will again. What the worker raises otherwise ends this, bare.
+        since they will again, or something in aiolead fails (`LossReason.INTERNAL`). What the
+        worker raises otherwise ends this, bare.
 
         Args:
             worker: a coroutine function, called with each term.
@@ -128,7 +132,7 @@ class Election(QueuedRecipe[Term]):
                 # A group, if tasks of the worker's own task group have called `term.check()`.
                 if term is None or not _is_loss_of(term.token, error):
                     raise
-            if term is not None and term.loss in (None, LossReason.REFUSED):
+            if term is not None and term.loss in _PAUSED_AFTER:
                 await anyio.sleep(pause)
 
     def campaign(self) -> Campaign:

@@ -203,6 +203,9 @@ async def in_background(path: str, job: Callable[[], Awaitable[object]]) -> None
     Args:
         path: the znode, or how its path begins.
         job: see `until_done`.
+
+    Raises:
+        Exception: the job failed unexpectedly: `spawn` logs that, with what it means for the znode.
     """
     try:
         await job()
@@ -210,3 +213,6 @@ async def in_background(path: str, job: Callable[[], Awaitable[object]]) -> None
         refusal = refused_release(path, error)
         if refusal is not None:
             log_refusal(refusal)
+    except Exception as error:
+        error.add_note(f"{path!r} was not deleted: it stays until its session ends")
+        raise

@@ -21,11 +21,7 @@ import anyio
 import anyio.lowlevel
 
 from ..abc import CoordinationClient, Watch
-from ..errors import (
-    AioleadError,
-    ClientClosedError,
-    UsageError,
-)
+from ..errors import AioleadError, UsageError
 from ..model import SessionState, WatchEvent
 from .error_policy import Step, before_next_try
 
@@ -103,7 +99,7 @@ class Following(AsyncIterable[T], Generic[T]):
         self._entered = True
         if self._client.state.is_final:
             await self._client.ready()  # raises what became of the client
-        self._client.spawn(self._job)
+        self._client.spawn(self._job, self._end)
         try:
             await self._next(0)
         except BaseException:
@@ -157,21 +153,18 @@ class Following(AsyncIterable[T], Generic[T]):
     # --- following -----------------------------------------------------------------------------
 
     async def _job(self) -> None:
-        # Nothing but the end of the client cancels it from outside.
-        error: AioleadError | None = ClientClosedError("the client is closed")
         unsubscribe = self._client.subscribe(self._on_state)
         try:
             with self._scope:
                 await self._follow()
-            error = None
-        except AioleadError as caught:
-            error = caught
         finally:
             unsubscribe()
             self._drop_watches(self._watches)
-            self._error = error
-            self._ended.set()
-            self._wake()
+
+    def _end(self, error: AioleadError | None) -> None:
+        self._error = error
+        self._ended.set()
+        self._wake()
 
     async def _follow(self) -> None:
         while True:

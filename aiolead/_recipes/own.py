@@ -13,6 +13,7 @@ from functools import partial
 
 import anyio
 
+from .._internal_errors import contained
 from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import AioleadError, LossReason, NoNodeError
 from ..model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
@@ -262,9 +263,9 @@ class OwnZnode:
         if self._watch is not None:
             return
         node = self.node
-        self._watch = self._client.make_watch(self._on_event)
+        self._watch = self._client.make_watch(contained(self._on_event, self._unwatched))
         look = self._look = self._client.get(node.path, watch=self._watch)
-        look.add_done_callback(partial(self._seen, node, look))
+        look.add_done_callback(contained(partial(self._seen, node, look), self._unwatched))
 
     def _seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
         if self._look is look:
@@ -279,7 +280,8 @@ class OwnZnode:
             gone = isinstance(error, NoNodeError)
             if action_for(error, Step.ACQUIRE) is Action.PAUSE:
                 self.unwatch()  # it was not armed
-                self._client.spawn(partial(self._watch_later, node))
+                later = partial(self._watch_later, node)
+                self._client.spawn(later, self._unwatched)
         if gone:
             self._lost()
 
@@ -287,6 +289,14 @@ class OwnZnode:
         await anyio.sleep(pause(self._client))
         if node is self._node and not self._gone:
             self.watch()
+
+    def _unwatched(self, error: AioleadError | None) -> None:
+        """It is not watched, if there was an error: nothing is held without that."""
+        if error is None or error.session_over or self._node is None:
+            return
+        self.unwatch()
+        if self._lose is not None:
+            self._lose(LossReason.INTERNAL)
 
     def _on_event(self, event: WatchEvent) -> None:
         self._watch = None

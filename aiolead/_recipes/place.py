@@ -17,9 +17,16 @@ from functools import partial
 
 import anyio
 
+from .._internal_errors import contained
 from .._tasks import Wakeup
 from ..abc import CoordinationClient, Reply, Watch
-from ..errors import LossReason, NodeExistsError, NoNodeError, SequenceExhaustedError
+from ..errors import (
+    AioleadError,
+    LossReason,
+    NodeExistsError,
+    NoNodeError,
+    SequenceExhaustedError,
+)
 from ..model import (
     ACL,
     ANYONE,
@@ -207,15 +214,19 @@ class Place:
     def _watch_own(self) -> Reply[tuple[bytes, Stat]]:
         """Has the deletion of our znode by others reported."""
         node = self.node
-        self._own_watch = self._client.make_watch(self._on_own)
+        self._own_watch = self._make_own_watch()
         look = self._own_look = self._client.get(node.path, watch=self._own_watch)
-        look.add_done_callback(partial(self._own_seen, node, look))
+        seen = partial(self._own_seen, node, look)
+        look.add_done_callback(contained(seen, self._own_unwatched))
         return look
 
     def _own_to_watch(self) -> tuple[str, Watch]:
         """The same, by `arm` with our own token: whatever has happened since is reported."""
-        self._own_watch = self._client.make_watch(self._on_own)
+        self._own_watch = self._make_own_watch()
         return self.node.path, self._own_watch
+
+    def _make_own_watch(self) -> Watch:
+        return self._client.make_watch(contained(self._on_own, self._own_unwatched))
 
     def _own_seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
         if self._own_look is look:
@@ -233,7 +244,8 @@ class Place:
             gone = isinstance(error, NoNodeError)
             if action_for(error, Step.ACQUIRE) is Action.PAUSE:
                 self._close_own_watch()  # it was not armed
-                self._client.spawn(partial(self._watch_own_later, node))
+                later = partial(self._watch_own_later, node)
+                self._client.spawn(later, self._own_unwatched)
         if gone:
             self._lost_own()
 
@@ -241,6 +253,16 @@ class Place:
         await anyio.sleep(pause(self._client))
         if node is self._node and self._own_watch is None and not self._own_gone:
             self._watch_own()
+
+    def _own_unwatched(self, error: AioleadError | None) -> None:
+        """Our znode is not watched, if there was an error: nothing is held without that."""
+        if error is None or error.session_over or self._node is None:
+            return
+        self._close_own_watch()
+        self._stale = True
+        self._wake.set()
+        if self._on_own_gone is not None:
+            self._on_own_gone(LossReason.INTERNAL)
 
     def _asked_for(self) -> None:
         if not self._is_asked_for:

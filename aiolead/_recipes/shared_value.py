@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast, final, overload
 
 import anyio
 
+from .._internal_errors import call_back
 from ..abc import CoordinationClient
 from ..errors import InvalidDataError, NoNodeError
 from ..model import ACL, Stat
@@ -61,7 +62,7 @@ class SharedValue(Generic[T]):
         codec: how a value is written; as it is, in bytes, unless given.
         on_invalid: for those who follow the value: told of data that make no sense, which are
             skipped then. Without it they end the following with the error. It is called in the
-            client's task: it must be quick and must not raise.
+            client's task: it must be quick. What it raises is logged.
         rng: for the pauses of `update`; one of its own unless given.
         acl: of what has to be created; everybody everything by default.
 
@@ -217,7 +218,7 @@ class SharedValueView(Following[T]):
         except InvalidDataError as error:
             if shared._on_invalid is None:
                 raise
-            shared._on_invalid(error)
+            call_back(shared._on_invalid, error)
             latest = before or Versioned(shared._default, None)
         # Versions repeat where a znode is deleted and created again; transactions do not.
         self._is_other = _written(before) != _written(latest)

@@ -14,6 +14,7 @@ from typing import ClassVar, final
 import anyio
 import anyio.lowlevel
 
+from .._internal_errors import call_back
 from ..abc import CoordinationClient, FencedClient
 from ..errors import (
     ClientClosedError,
@@ -241,7 +242,7 @@ class Tenure:
 
         A body needs none: it is cancelled. This is for what passes the news on to where no
         cancellation reaches, such as another thread. The callback runs in the client's task: it
-        must be quick and must not raise. It is not called if what is held is given up.
+        must be quick. What it raises is logged. It is not called if what is held is given up.
         """
         if self._loss is not None:
             callback()
@@ -306,7 +307,7 @@ class Tenure:
             self._loss = reason
             self._on_lost()
             for callback in self._lost_callbacks:
-                callback()
+                call_back(callback)
             self._has_ended()
 
     def _settle_by_clock(self) -> LossReason | None:

@@ -22,10 +22,12 @@ from collections.abc import Callable, Collection
 from math import inf
 from typing import Generic, Protocol, TypeVar, cast
 
+from .._internal_errors import call_back
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
-from .._wire.packets import encode_request
+from .._wire.packets import encode_body, encode_request
 from .._wire.refusal import server_error
+from .._wire.requests import CloseSession
 from ..errors import (
     AioleadError,
     ConnectionLossError,
@@ -199,7 +201,7 @@ class Call(Generic[T]):
         self._done = True
         callbacks, self._callbacks = self._callbacks, None
         for callback in callbacks or ():
-            callback()
+            call_back(callback)
 
     def read(self, err: int, reader: Reader) -> T | AioleadError:
         """The server's answer: from an error code, or the body that `reader` stands before.
@@ -404,7 +406,7 @@ class Depot:
             self._window.answered(call.ahead, call.sent_at, now)
 
     def nonsense(self, error: AioleadError) -> None:
-        """Bytes came that cannot be decoded: the call that was to be answered fails.
+        """Bytes came that cannot be decoded, or read: the call that was to be answered fails.
 
         They may have been its answer. Sent again, it would most likely be answered alike, and cost
         the next connection, too.
@@ -489,6 +491,16 @@ class Depot:
             unsent = error()
             unsent.outcome = Outcome.NOT_APPLIED
             call.fail(unsent)
+
+
+def close_call() -> Call[None]:
+    """The request that ends a session. It comes last, but waits for no answer."""
+    body = encode_body(CloseSession())
+    return Call(OpCode.CLOSE_SESSION, body, _nothing, is_write=True, is_counted=False)
+
+
+def _nothing(_: Reader) -> None:
+    return None
 
 
 def _name(op: int) -> str:

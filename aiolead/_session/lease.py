@@ -15,6 +15,7 @@ from itertools import islice
 from math import inf
 from typing import Protocol
 
+from .._internal_errors import call_back, contained
 from ..errors import LossReason
 from .ledger import Ledger
 from .timing import Timing
@@ -69,7 +70,8 @@ class HeldZnode:
     def settle(self) -> None:
         settled, self._settled = self._settled, None
         if settled is not None:
-            settled()
+            # That sets the watch on the znode: nothing is held without it.
+            contained(settled, lambda _error: self.lose(LossReason.INTERNAL))()
 
     def lose(self, reason: LossReason) -> None:
         """Ends the hold without its holder's doing. It winds down until it is released."""
@@ -78,7 +80,7 @@ class HeldZnode:
             self._book.wind_down(self)
             if self._book.observer is not None:
                 self._book.observer.lost(self, reason)
-            lost(reason)
+            call_back(lost, reason)
 
 
 class LeaseBook:

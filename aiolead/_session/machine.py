@@ -21,6 +21,7 @@ from functools import partial
 from math import inf
 from typing import TypeVar
 
+from .._internal_errors import as_aiolead_error
 from .._wire.codes import (
     REFUSED_READ_ONLY,
     RESERVED_XIDS,
@@ -28,18 +29,17 @@ from .._wire.codes import (
     XID_EVENT,
     XID_PING,
     XID_SET_WATCHES,
-    OpCode,
 )
 from .._wire.framing import FrameReader
 from .._wire.handshake import ConnectRequest, ConnectResponse
 from .._wire.jute import Reader
 from .._wire.packets import PING, encode_body, encode_record, encode_request
 from .._wire.replies import HEADER_SIZE, WatcherEvent, read_header
-from .._wire.requests import CloseSession
 from ..errors import (
     AioleadError,
     AuthFailedError,
     ConnectionLossError,
+    InternalError,
     LocalWireError,
     LossReason,
     NotReadOnlyError,
@@ -48,7 +48,7 @@ from ..errors import (
     SessionMovedError,
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
-from .depot import Call, Depot, unreached
+from .depot import Call, close_call, Depot, unreached
 from .grant import granted_timeout
 from .lease import LeaseBook
 from .ledger import Ledger
@@ -128,6 +128,7 @@ class SessionMachine:
         self._on_due = on_due
         self._read_only = read_only
         self._is_resuming = resume is not None
+        self._failure: InternalError | None = None
         if resume is not None:
             self.session_id, self._password = resume.session_id, resume.password
             self.last_zxid = resume.last_zxid
@@ -216,7 +217,7 @@ class SessionMachine:
 
         The answer to the returned call says that every ephemeral znode is gone.
         """
-        return self.submit(_close_call(), now, limited=False)
+        return self.submit(close_call(), now, limited=False)
 
     def closed(self) -> None:
         """The client is closed: whatever is still open fails."""
@@ -224,9 +225,15 @@ class SessionMachine:
             self._move(Trigger.CLOSED)
             self._end_session(LossReason.CLOSED)
 
+    def failed(self, error: InternalError) -> None:
+        """The client cannot go on: it is closed, and `ended` has the error as its cause."""
+        if not self.state.is_final:
+            self._failure = error
+            self.closed()
+
     def ended(self) -> AioleadError:
         """Why the session is over, or the client."""
-        return why_over(self.state, self.login.refusal, is_resuming=self._is_resuming)
+        return why_over(self.state, self.login.refusal, self._failure, self._is_resuming)
 
     # --- the link ------------------------------------------------------------------------------
 
@@ -341,9 +348,11 @@ class SessionMachine:
             SessionExpiredError, SessionMovedError: the session is over, or so the server says: the
                 link must be cut.
             ConnectionLossError: watches are not set again, or an answer is out of order: the same.
+            InternalError: they are not understood, by a defect of ours: the same.
         """
-        if not self._linked:
-            return  # bytes of a connection that was given up while they were on their way
+        if not self._linked or self.state.is_final:
+            # Bytes of a connection, or a client, that was given up while they were on their way.
+            return
         self.leases.expire(now)  # before an answer comes that is too late for a lease
         self.last_contact = now
         try:
@@ -354,13 +363,13 @@ class SessionMachine:
                     self.login.receive(frame, now)
                 else:
                     self._shake_hands(Reader(frame), now)
-        except RemoteWireError as error:
-            if self._established:
-                self._depot.nonsense(error)
-            raise
-        except AuthFailedError as error:
-            self.refuse_login(error)
-            raise
+        except Exception as error:
+            why = as_aiolead_error(error, "reading what a server has sent")
+            if self._established and isinstance(why, (RemoteWireError, InternalError)):
+                self._depot.nonsense(why)
+            elif isinstance(why, AuthFailedError):
+                self.refuse_login(why)
+            raise why from why.__cause__
         if self._frames.buffered:
             self._silence.begun(self._frames.begun, now)
         if self.leases.observer is not None:
@@ -588,13 +597,3 @@ class SessionMachine:
     def _fail_overdue(self, now: float) -> None:
         patience = self.timing.patience
         self._depot.fail_overdue(now, patience, lambda: unreached(patience))
-
-
-def _nothing(_: Reader) -> None:
-    return None
-
-
-def _close_call() -> Call[None]:
-    # It comes last, but waits for no answer.
-    body = encode_body(CloseSession())
-    return Call(OpCode.CLOSE_SESSION, body, _nothing, is_write=True, is_counted=False)

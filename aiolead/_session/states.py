@@ -24,6 +24,7 @@ from ..errors import (
     AioleadError,
     AuthFailedError,
     ClientClosedError,
+    InternalError,
     SessionExpiredError,
 )
 from ..model import SessionState
@@ -73,17 +74,24 @@ def after(state: SessionState, trigger: Trigger) -> SessionState:
         raise RuntimeError(f"no transition from {state.name} when {trigger.value}") from None
 
 
-def why_over(state: SessionState, refusal: str, *, is_resuming: bool) -> AioleadError:
+def why_over(
+    state: SessionState, refusal: str, failure: InternalError | None, is_resuming: bool
+) -> AioleadError:
     """What whoever comes too late is told.
 
     Args:
         state: in which the session has ended.
         refusal: why the credentials were refused, if they were.
+        failure: what the client could not go on after, if there was such a thing.
         is_resuming: whether it was somebody else's session, which could not be resumed.
     """
     match state:
         case SessionState.AUTH_FAILED:
             return AuthFailedError(refusal)
+        case SessionState.CLOSED if failure is not None:
+            over = ClientClosedError(f"the client has ended: {failure}")
+            over.__cause__ = failure
+            return over
         case SessionState.CLOSED if is_resuming:
             return SessionExpiredError("the session to be resumed is over")
         case SessionState.CLOSED:

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn
 
+from .._internal_errors import call_back
 from .._wire.codes import AddWatchMode, OpCode, WatcherType
 from .._wire.jute import Reader
 from .._wire.packets import encode_body
@@ -103,7 +104,7 @@ class WatchSlot:
     def fire(self, event: WatchEvent) -> None:
         self.event = event
         if self.on_event is not None:
-            self.on_event(event)
+            call_back(self.on_event, event)
 
 
 class Arming:

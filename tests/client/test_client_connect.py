@@ -439,7 +439,8 @@ async def test_asyncio_is_left_uncancelled() -> None:
                     await anyio.lowlevel.checkpoint()
                     raise ZeroDivisionError
 
-                client.spawn(job)
+                assert client._core.tasks is not None
+                client._core.tasks.start_soon(job)
                 await anyio.sleep_forever()
         task = asyncio.current_task()
         assert task is not None

@@ -23,8 +23,8 @@ async def closing_as_a_job_is_made(monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         core = client._core
         spawn = core.spawn
 
-        def spawn_and_close(job: Any) -> None:
-            spawn(job)
+        def spawn_and_close(job: Any, on_end: Any) -> None:
+            spawn(job, on_end)
             monkeypatch.undo()
             core.end_jobs()  # what leaving `connect` does in one step
             core.machine.closed()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -31,12 +32,17 @@ def ours(hosts: str) -> aiolead.Connection:
     return aiolead.connect(hosts, session_timeout=TIMEOUT)
 
 
-async def test_our_own_client_keeps_every_promise() -> None:
+async def test_our_own_client_keeps_every_promise(
+    internal_errors: list[logging.LogRecord],
+) -> None:
     assert await check_client(ours, patience=20) == tuple(PROMISES)
+    assert len(internal_errors) == 1  # that of a promise about them
 
 
 @only_on("asyncio")
-async def test_an_adapted_client_keeps_every_promise() -> None:
+async def test_an_adapted_client_keeps_every_promise(
+    internal_errors: list[logging.LogRecord],
+) -> None:
     assert aiozk.__version__.startswith("0.32.")
     kept = await check_client(lambda hosts: Adapted(hosts, session_timeout=TIMEOUT), patience=20)
     assert kept == tuple(PROMISES)
@@ -201,6 +207,13 @@ class Silent(Wrapped):
         return self.real.subscribe(filtered)
 
 
+class Untold(Wrapped):
+    """Does not say how a job has ended."""
+
+    def spawn(self, job: Any, on_end: Any = None) -> None:
+        self.real.spawn(job)
+
+
 class Selfish(Wrapped):
     """Shares nothing."""
 
@@ -278,6 +291,7 @@ BUGS = [
     (Forgetting, "the_end_of_a_session_ends_its_watches"),
     (Unaware, "watches_are_armed_together"),
     (Silent, "an_expired_session_is_told_before_the_next"),
+    (Untold, "the_end_of_a_job_is_reported"),
     (Selfish, "what_is_shared_is_one_object"),
     (leased(Optimistic), "a_lease_is_read_off_a_clock"),
     (leased(Optimistic), "a_hold_ends_before_its_session"),
@@ -291,7 +305,9 @@ BUGS = [
 
 
 @only_on("trio")
-async def test_planted_bugs_break_their_promises() -> None:
+async def test_planted_bugs_break_their_promises(
+    internal_errors: list[logging.LogRecord],
+) -> None:
     told: dict[tuple[str, str], str] = {}
 
     async def plant(bug: Any, promise: str) -> None:

@@ -119,9 +119,15 @@ class Jobs:
 
     def __init__(self) -> None:
         self.spawned: list[Callable[[], Awaitable[object]]] = []
+        self.ends: list[Callable[[AioleadError | None], object]] = []
 
-    def spawn(self, job: Callable[[], Awaitable[object]]) -> None:
+    def spawn(
+        self,
+        job: Callable[[], Awaitable[object]],
+        on_end: Callable[[AioleadError | None], object],
+    ) -> None:
         self.spawned.append(job)
+        self.ends.append(on_end)
 
 
 async def nothing() -> None:

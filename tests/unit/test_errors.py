@@ -176,6 +176,7 @@ ANSWERS = {
     "LockLost": (RIVAL, UNKNOWN, False),
     "BarrierLost": (RIVAL, UNKNOWN, False),
     "ClaimLost": (RIVAL, UNKNOWN, False),
+    "InternalError": (CALLER, UNKNOWN, False),
     "ReleaseError": (CALLER, NO, False),
     "Fenced": (RIVAL, NO, False),
     "MixedLayoutError": (CALLER, NO, False),
@@ -207,6 +208,7 @@ def test_a_lost_connection_leaves_the_outcome_open_unless_told_better() -> None:
         (LossReason.REFUSED, SERVER, False),
         (LossReason.DELETED, RIVAL, False),
         (LossReason.CLOSED, CALLER, True),
+        (LossReason.INTERNAL, CALLER, False),
     ],
 )
 @pytest.mark.parametrize("cls", [TenureLost, LeadershipLost, LockLost, BarrierLost, ClaimLost])

@@ -89,7 +89,8 @@ class Config(Generic[T]):
         keep: how many versions the history has.
         identity: what the history says of who has published; host name and process id by default.
         on_invalid: for those who follow: told of a version that is not valid, which is skipped. It
-            is called in the client's task: it must be quick and must not raise.
+            is called in the client's task: it must be quick. What it raises is
+            logged.
         max_size: how many bytes all keys and values may have together.
         rng: for pauses; one of its own unless given.
         acl: of what has to be created; everybody everything by default.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, final
 
+from ..._internal_errors import call_back
 from ...abc import CoordinationClient
 from ...errors import InvalidDataError
 from ..arguments import OnInvalid
@@ -76,7 +77,7 @@ class ConfigView(Following[T]):
         self._is_other = False
         self._invalid = error
         if self._on_invalid is not None and not is_told:
-            self._on_invalid(error)
+            call_back(self._on_invalid, error)
 
     def _is_news(self, before: T, after: T) -> bool:
         return self._is_other

@@ -20,7 +20,6 @@ from ...abc import CoordinationClient, Reply
 from ...errors import (
     AioleadError,
     BadVersionError,
-    ClientClosedError,
     NodeExistsError,
     NoNodeError,
     SequenceExhaustedError,
@@ -128,18 +127,17 @@ class Keeper:
 
     async def run(self) -> None:
         """The job: for `client.spawn`."""
-        # Nothing but the end of the client cancels it from outside.
-        error: AioleadError = ClientClosedError("the client is closed")
         unsubscribe = self._client.subscribe(self._on_state)
         try:
             with self._scope:
                 await self._keep()
-        except AioleadError as caught:
-            error = caught
         finally:
             unsubscribe()
-            if not self._discarded:
-                self._on_end(error)
+
+    def ended(self, error: AioleadError | None) -> None:
+        """The end of the job: for `client.spawn`, too."""
+        if error is not None and not self._discarded:
+            self._on_end(error)
 
     async def _keep(self) -> None:
         while True:

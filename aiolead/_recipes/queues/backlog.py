@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from ..._logging import get_logger
+from ..._internal_errors import call_back
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import (
     AioleadError,
@@ -198,7 +199,7 @@ class Backlog:
         if self._on_invalid is None:
             logger.warning("%s; the item is passed over", error)
         else:
-            self._on_invalid(error)
+            call_back(self._on_invalid, error)
 
     # --- waiting ---------------------------------------------------------------------------------
 

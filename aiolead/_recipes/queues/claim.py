@@ -19,6 +19,7 @@ from functools import partial
 
 import anyio
 
+from ..._internal_errors import contained
 from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import (
     AioleadError,
@@ -345,9 +346,10 @@ class Claim:
         node = self._node
         if node is None:
             return
-        self._own_watch = self._client.make_watch(self._on_own)
+        self._own_watch = self._client.make_watch(contained(self._on_own, self._own_unwatched))
         look = self._client.exists(node.path, watch=self._own_watch)
-        look.add_done_callback(partial(self._own_seen, node, look))
+        seen = partial(self._own_seen, node, look)
+        look.add_done_callback(contained(seen, self._own_unwatched))
 
     def _own_seen(self, node: Node, look: Reply[Stat | None]) -> None:
         if node is not self._node:
@@ -356,7 +358,8 @@ class Claim:
         if error is not None:
             if action_for(error, Step.ACQUIRE) is Action.PAUSE:
                 self._close_own_watch()  # it was not armed
-                self._client.spawn(partial(self._watch_own_later, node))
+                later = partial(self._watch_own_later, node)
+                self._client.spawn(later, self._own_unwatched)
             return
         stat = look.result()
         if stat is None or stat.czxid != node.token:
@@ -366,6 +369,14 @@ class Claim:
         await anyio.sleep(pause(self._client))
         if node is self._node and self._own_watch is None:
             self._watch_own()
+
+    def _own_unwatched(self, error: AioleadError | None) -> None:
+        """Our claim is not watched, if there was an error: nothing is held without that."""
+        if error is None or error.session_over or self._node is None:
+            return
+        self._close_own_watch()
+        if self._on_own_gone is not None:
+            self._on_own_gone(LossReason.INTERNAL)
 
     def _on_own(self, event: WatchEvent) -> None:
         self._own_watch = None

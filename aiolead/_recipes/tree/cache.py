@@ -13,9 +13,9 @@ import anyio.lowlevel
 from ...abc import CoordinationClient, WatchStream
 from ...errors import (
     AioleadError,
-    ClientClosedError,
     ConfigurationError,
     ConnectionLossError,
+    InternalError,
     NotReadOnlyError,
     SessionExpiredError,
     UnsupportedError,
@@ -56,7 +56,8 @@ class TreeCache:
         path: the top of the tree; it need not exist. `/` is allowed.
         data: whether to keep the data of the znodes. Without, only what their `Stat` says is known.
         select: which znodes to have: called with the path of each one below the top. What is below
-            a znode that is left out is left out, too. It must be quick and must not raise.
+            a znode that is left out is left out, too. It must be quick. What it raises
+            ends the cache with an `InternalError`.
         max_nodes: how many znodes there may be. With one more the cache ends, with an error.
 
     Raises:
@@ -102,6 +103,7 @@ class TreeCache:
         self._todo = anyio.Event()
         self._is_full = anyio.Event()
         self._ended = anyio.Event()
+        self._defect: InternalError | None = None
         self._entered = False
         self._has_gap = True
         """Whether something may have happened that we were not told of, and did not look for."""
@@ -185,7 +187,7 @@ class TreeCache:
         self._entered = True
         if self._client.state.is_final:
             await self._client.ready()  # raises what became of the client
-        self._client.spawn(self._job)
+        self._client.spawn(self._job, self._end)
         try:
             await self._is_full.wait()
             if self._copy.error is not None:
@@ -206,28 +208,25 @@ class TreeCache:
             await self._ended.wait()
 
     async def _job(self) -> None:
-        # Nothing but the end of the client cancels it from outside.
-        error: AioleadError | None = ClientClosedError("the client is closed")
         unsubscribe = self._client.subscribe(self._on_state)
         try:
             with self._scope:
                 await self._run()
-            error = None
-        except AioleadError as caught:
-            error = caught
         finally:
             unsubscribe()
             self._reader.close()
-            self._copy.end(error)
-            self._ended.set()
-            self._is_full.set()
+
+    def _end(self, error: AioleadError | None) -> None:
+        self._copy.end(error or self._defect)
+        self._ended.set()
+        self._is_full.set()
 
     async def _run(self) -> None:
         while True:
             stream = self._client.watch(self._path, recursive=True)
             try:
                 async with stream:
-                    self._client.spawn(partial(self._listen, stream))
+                    self._client.spawn(partial(self._listen, stream), self._not_listening)
                     await self._keep_up()
             except UnsupportedError:
                 self._reader.watched = True
@@ -244,6 +243,12 @@ class TreeCache:
                 self._look_at_all()
             else:
                 self._reader.note_event(item.path)
+
+    def _not_listening(self, error: AioleadError | None) -> None:
+        """The end of `_listen`: other errors than a defect end the stream, which `_run` meets."""
+        if isinstance(error, InternalError):
+            self._defect = error
+            self._scope.cancel()
 
     def _look_at_all(self) -> None:
         self._has_gap = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 
 from ...abc import CoordinationClient
@@ -9,6 +11,7 @@ from ...errors import (
     AioleadError,
     ClientClosedError,
     ConnectionLossError,
+    InternalError,
     NoNodeError,
     SessionError,
 )
@@ -207,6 +210,47 @@ async def a_job_that_fails_harms_nobody(stage: Stage) -> None:
     stage.client.spawn(failing)
     stage.client.spawn(working)
     await done.wait()
+    await stage.client.exists("/")
+
+
+@promise
+async def the_end_of_a_job_is_reported(stage: Stage) -> None:
+    """`on_end` is called once: with nothing, the `AioleadError`, or an `InternalError`."""
+    ends: list[tuple[str, AioleadError | None]] = []
+
+    async def returning() -> None:
+        await stage.client.exists("/")
+
+    async def refused() -> None:
+        await stage.client.delete("/none")
+
+    async def failing() -> None:
+        await stage.client.exists("/")
+        raise LookupError("nobody expects this")
+
+    async def lasting() -> None:
+        await anyio.sleep_forever()
+
+    def end(name: str, error: AioleadError | None) -> None:
+        ends.append((name, error))
+
+    async with stage.another() as other:
+        for client, job in (
+            (stage.client, returning),
+            (stage.client, refused),
+            (stage.client, failing),
+            (other, lasting),
+        ):
+            client.spawn(job, partial(end, job.__name__))
+        await stage.eventually(lambda: len(ends) == 3, "three jobs have ended")
+    told = dict(ends)
+    same(len(ends), 4, "how often the end of four jobs was reported")
+    same(told["returning"], None, "a job that returned")
+    true(isinstance(told["refused"], NoNodeError), "a job that raised an `AioleadError`")
+    defect = told["failing"]
+    true(isinstance(defect, InternalError), "a job that raised another exception")
+    true(defect is not None and isinstance(defect.__cause__, LookupError), "it is the cause")
+    true(isinstance(told["lasting"], ClientClosedError), "a job that ended with its client")
     await stage.client.exists("/")
 
 

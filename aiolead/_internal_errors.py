@@ -1,0 +1,68 @@
+"""Containing what must not be raised: by a job of the client, or by a function that it calls back.
+
+One error of this kind is logged once, with its traceback, and becomes an `InternalError`. It ends
+what the job or the function belongs to, and nothing else of the client.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from .errors import AioleadError, InternalError
+
+logger = logging.getLogger("aiolead.client")
+
+
+def internal_error(error: Exception, what: object) -> InternalError:
+    """Logs an unexpected exception, and returns the documented error that stands for it.
+
+    Args:
+        error: what was raised.
+        what: the function that raised it, or a description of the place.
+    """
+    # Not its text: that may be anything, such as data of a hostile znode.
+    failure = InternalError(f"{_name(what)} raised {type(error).__name__}")
+    failure.__cause__ = error
+    logger.error("an unexpected error in the background: %s", failure, exc_info=error)
+    return failure
+
+
+def as_aiolead_error(error: Exception, what: object) -> AioleadError:
+    """The error itself if it is of the documented ones; else see `internal_error`."""
+    return error if isinstance(error, AioleadError) else internal_error(error, what)
+
+
+def call_back(function: Callable[..., object], *args: Any) -> None:
+    """Calls a function whose exceptions must not reach the caller: they are logged."""
+    try:
+        function(*args)
+    except Exception as error:
+        internal_error(error, function)
+
+
+def contained(
+    function: Callable[..., object], on_failure: Callable[[InternalError], object]
+) -> Callable[..., None]:
+    """The function, with its exceptions passed to `on_failure` instead of raised.
+
+    Args:
+        function: called with whatever the result is called with.
+        on_failure: gets the `InternalError`, which has been logged.
+    """
+
+    def call(*args: Any) -> None:
+        try:
+            function(*args)
+        except Exception as error:
+            on_failure(internal_error(error, function))
+
+    return call
+
+
+def _name(what: object) -> str:
+    while isinstance(what, partial):
+        what = what.func
+    return what if isinstance(what, str) else getattr(what, "__qualname__", type(what).__name__)
