@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .errors import InvalidConnectStringError, InvalidPathError
@@ -35,8 +36,39 @@ _is_plain = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+").fullmatch
 _SUFFIX = re.compile(r"(?:(?<![^\W_])-[12][0-9]{9}|(?<![0-9])-[0-9]{9}|[0-9]{10})\Z")
 
 
+class ListedPath(str):
+    """A name or a path that a server has told us, and that ZooKeeper would not let anybody create.
+
+    Other servers allow control characters, for instance. What is there can be read and deleted, so
+    `validate` lets it pass; nothing new is created with it. `join` and the functions beside it keep
+    the type.
+    """
+
+    __slots__ = ()
+
+
+def as_listed(names: Sequence[str]) -> list[str]:
+    """Names of children as a server has listed them; see `ListedPath`."""
+    if _is_plain("/" + "/".join(names)):
+        return list(names)
+    return [name if _is_valid(f"/{name}") else ListedPath(name) for name in names]
+
+
+def told_path(path: str) -> str:
+    """A path that a server has told us; see `ListedPath`."""
+    return path if _is_valid(path) else ListedPath(path)
+
+
+def _is_valid(path: str) -> bool:
+    try:
+        validate(path)
+    except InvalidPathError:
+        return False
+    return True
+
+
 def validate(path: object, *, name: str = "path") -> str:
-    """Returns the path if a server would accept it.
+    """Returns the path if a server would accept it, or has told us that it has it (`ListedPath`).
 
     Args:
         path: an absolute path, such as `/app/leader`.
@@ -49,6 +81,8 @@ def validate(path: object, *, name: str = "path") -> str:
     if not isinstance(path, str):
         raise InvalidPathError(f"{name}: must be a str, not {type(path).__name__}")
     if _is_plain(path):
+        return path
+    if isinstance(path, ListedPath):
         return path
     if not path.startswith("/"):
         raise InvalidPathError(f"{name}: must start with '/', not {path!r}")
@@ -68,17 +102,21 @@ def validate(path: object, *, name: str = "path") -> str:
 
 def join(base: str, child: str) -> str:
     """`/a` and `b` give `/a/b`; the root, `/`, adds no slash of its own."""
-    return f"/{child}" if base == "/" else f"{base}/{child}"
+    path = f"/{child}" if base == "/" else f"{base}/{child}"
+    is_listed = isinstance(child, ListedPath) or isinstance(base, ListedPath)
+    return ListedPath(path) if is_listed else path
 
 
 def parent(path: str) -> str:
     """The path above; the root is its own parent."""
-    return path.rpartition("/")[0] or "/"
+    above = path.rpartition("/")[0] or "/"
+    return told_path(above) if isinstance(path, ListedPath) else above
 
 
 def basename(path: str) -> str:
     """What follows the last slash."""
-    return path.rpartition("/")[2]
+    name = path.rpartition("/")[2]
+    return as_listed([name])[0] if isinstance(path, ListedPath) else name
 
 
 def sequence_of(name: str) -> int | None:

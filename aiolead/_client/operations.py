@@ -45,7 +45,7 @@ from ..errors import (
     UsageError,
 )
 from ..model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Identity, Stat
-from ..paths import parent, validate
+from ..paths import ListedPath, as_listed, parent, told_path, validate
 from .core import Core
 from .features import Bound, bound_read
 from .reply import PendingReply
@@ -75,7 +75,7 @@ class Scope:
 
     def strip(self, path: str) -> str:
         """The path in this view, from that on the server."""
-        return path[len(self.prefix) :] or "/" if self.prefix else path
+        return told_path(path[len(self.prefix) :] or "/")
 
     # --- writes --------------------------------------------------------------------------------
 
@@ -103,6 +103,8 @@ class Scope:
         return Create(full, data, acl, mode, op=op)
 
     def _create_path(self, path: str, mode: CreateMode) -> str:
+        if isinstance(path, ListedPath):
+            path = str(path)  # it may be read and deleted, but nobody is to make another one
         # The server appends the digits before it looks at the path, so that `/a/` is fine here.
         if mode.is_sequential and isinstance(path, str) and path.endswith("/"):
             return self.full(path + "0")[:-1]
@@ -281,12 +283,12 @@ _data = DataReply.parse
 
 
 def _names(r: Reader) -> list[str]:
-    return list(NamesReply.read(r).names)
+    return as_listed(NamesReply.read(r).names)
 
 
 def _children(r: Reader) -> tuple[list[str], Stat]:
     reply = ChildrenReply.read(r)
-    return list(reply.names), reply.stat
+    return as_listed(reply.names), reply.stat
 
 
 def _number(r: Reader) -> int:

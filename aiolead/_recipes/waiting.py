@@ -25,7 +25,7 @@ from .._tasks import Wakeup
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import AioleadError, NoNodeError, SessionError, TransactionError
 from ..model import ACL, CreateMode, WatchEvent
-from ..paths import join
+from ..paths import ListedPath, join
 from .catching_up import catch_up
 from .contention import in_order
 from .deletion import Departure
@@ -59,7 +59,9 @@ class Waiters:
 
 def sort_out(path: str, signals: Sequence[str], waiters: Sequence[str]) -> Waiters:
     """Who waits, from a listing of the signals and a later one of the waiters. Pure."""
-    waiting = in_order(path, waiters, Layout.CURATOR, Role.WAIT)
+    # A signal has the name of its waiter, so whoever has a name that nobody can create gets none.
+    able = [name for name in waiters if not isinstance(name, ListedPath)]
+    waiting = in_order(path, able, Layout.CURATOR, Role.WAIT)
     there, signalled = set(waiting), set(signals)
     return Waiters(
         waiting,

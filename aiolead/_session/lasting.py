@@ -24,6 +24,7 @@ from sys import maxsize
 from .._wire.codes import AddWatchMode
 from ..errors import AioleadError
 from ..model import EventType, Missed, MissedReason, WatchEvent
+from ..paths import told_path
 from .events import EventBuffer
 
 
@@ -73,7 +74,7 @@ class StreamSlot:
         self.closed: bool = False
 
     def tell(self, type_: EventType, path: str, zxid: int) -> None:
-        label = path[len(self._prefix) :] or "/" if self._prefix else path
+        label = told_path(path[len(self._prefix) :] or "/")
         self.events.put(WatchEvent(type_, label, zxid))
         self.on_news()
 

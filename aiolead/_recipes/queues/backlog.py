@@ -31,7 +31,7 @@ from ...errors import (
     Outcome,
 )
 from ...model import ACL, CreateMode, WatchEvent
-from ...paths import join
+from ...paths import ListedPath, join
 from ..arguments import OnInvalid
 from .naming import Key, Naming
 
@@ -174,10 +174,14 @@ class Backlog:
     def free(self, name: str) -> None:
         """An item that we had has no claim of ours any more: it is there for anybody."""
         self._reserved.names.discard(name)
-        key = self.naming.key(name)
+        key = self._key(name)
         if key is not None:
             heapq.heappush(self._heap, (key, name))
         self._notify()
+
+    def _key(self, name: str) -> Key | None:
+        """What items are sorted by; None for what is no item, or cannot be claimed by its name."""
+        return None if isinstance(name, ListedPath) else self.naming.key(name)
 
     def vanished(self, name: str) -> None:
         """An item that we have had is no more."""
@@ -288,7 +292,7 @@ class Backlog:
         self.is_contended = not claimed <= reserved
         heap = []
         for name in items:
-            key = self.naming.key(name)
+            key = self._key(name)
             if key is not None and name not in claimed and name not in reserved:
                 heap.append((key, name))
         heapq.heapify(heap)
