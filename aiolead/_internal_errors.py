@@ -6,14 +6,14 @@ what the job or the function belongs to, and nothing else of the client.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ._logging import get_logger
 from .errors import AioleadError, InternalError
 
-logger = logging.getLogger("aiolead.client")
+logger = get_logger("aiolead.client")
 
 
 def internal_error(error: Exception, what: object) -> InternalError:

@@ -12,8 +12,8 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from .._logging import get_logger
 from .._internal_errors import as_aiolead_error, call_back
+from .._logging import get_logger
 from .._session.depot import Call
 from .._session.machine import SessionMachine
 from .._wire.srvr import Version

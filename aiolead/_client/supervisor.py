@@ -5,15 +5,14 @@ one that keeps time.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-import logging
 from functools import partial
 from math import inf
 
 import anyio
 from anyio.abc import ByteStream
 
-from .._logging import get_logger
 from .._internal_errors import internal_error
+from .._logging import get_logger
 from .._session.backoff import Backoff
 from .._session.states import SERVED
 from ..errors import AioleadError, AuthFailedError, InternalError

@@ -48,7 +48,7 @@ from ..errors import (
     SessionMovedError,
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
-from .depot import Call, close_call, Depot, unreached
+from .depot import Call, Depot, close_call, unreached
 from .grant import granted_timeout
 from .lease import LeaseBook
 from .ledger import Ledger

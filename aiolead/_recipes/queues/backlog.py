@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from ..._logging import get_logger
 from ..._internal_errors import call_back
+from ..._logging import get_logger
 from ...abc import CoordinationClient, Reply, Watch
 from ...errors import (
     AioleadError,
