@@ -37,13 +37,16 @@ from aiolead._recipes.queues import formats, naming
 from aiolead._recipes.semaphore import arrangement, limit
 from aiolead._session.login import Exchange
 from aiolead._wire import config, digest_md5, framing, handshake, replies, srvr
-from aiolead._wire.codes import XID_SASL
+from aiolead._wire.codes import XID_SASL, OpCode
 from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.record import Record
-from aiolead.cli import entries, line, shown, words
+from aiolead._wire.requests import Create
+from aiolead.cli import entries, line, shown, survey, words
 from aiolead.cli.dashboard import doors
+from aiolead.cli.doctor import lines, servers
 from aiolead.errors import AuthFailedError
-from aiolead.paths import parse_connect_string, sequence_of, validate
+from aiolead.model import CreateMode
+from aiolead.paths import as_listed, parse_connect_string, sequence_of, validate
 
 
 class Reads(enum.Enum):
@@ -151,6 +154,26 @@ def _token(data: bytes) -> bool:
 def _config(data: bytes) -> object:
     read = config.parse_config(data)
     return str(read), [str(each) for each in read.servers], read.client_addresses(secure=True)
+
+
+_WORDS = (words.NotToldError,)
+
+
+def _answers(said: str) -> survey.Answers:
+    """What a server says of itself, all of it the same."""
+    answers = survey.Answers(words.Server("zk", 2181), conf=words.by_equals(said))
+    survey._take_srvr(answers, said)
+    answers.monitor = words.by_tab(said)
+    survey._take_monitor(answers)
+    answers.mode = "leader"
+    return answers
+
+
+def _judged(said: str) -> object:
+    answers = _answers(said)
+    quorum = survey.quorum_of([answers], None)
+    found = [*servers.judge_server(answers), *servers.judge_settings(answers, 10.0)]
+    return [*found, *servers.judge_ensemble([answers], quorum, 1, has_names=False)]
 
 
 def _instance(data: bytes) -> object:
@@ -319,6 +342,14 @@ PARSERS: tuple[Parser, ...] = (
         "validate", Reads.NAME, _raise_away(validate), (ConfigurationError,), ("paths:validate",)
     ),
     Parser("sequence_of", Reads.NAME, sequence_of, (), ("paths:sequence_of",)),
+    Parser("as_listed", Reads.NAME, lambda name: as_listed([name]), (), ("paths:as_listed",)),
+    Parser(
+        "the path of a created znode",
+        Reads.NAME,
+        Create("/a-", b"", (), CreateMode.PERSISTENT_SEQUENTIAL.value, op=OpCode.CREATE2).checked,
+        _WIRE,
+        ("_wire.requests:Create.checked",),
+    ),
     Parser("kind_of", Reads.NAME, kinds.kind_of, (), ("_recipes.kinds:kind_of",)),
     Parser(
         "layouts",
@@ -389,8 +420,47 @@ PARSERS: tuple[Parser, ...] = (
         (),
         ("cli.line:_kind",),
     ),
+    Parser(
+        "a GUID in a name", Reads.NAME, lines._GUID.search, (), ("cli.doctor.lines:judge_ghosts",)
+    ),
     Parser("a name on the screen", Reads.NAME, lambda name: shown.shortened(name, 60)),
     # --- what servers say
+    Parser(
+        "what a server says of itself",
+        Reads.SERVER,
+        _judged,
+        _WORDS,
+        (
+            "cli.doctor.servers:judge_server",
+            "cli.survey:_take_monitor",
+            "cli.survey:_take_srvr",
+            "cli.survey:count_in",
+        ),
+        takes_text=True,
+    ),
+    Parser(
+        "sessions in cons",
+        Reads.SERVER,
+        words.sessions_in_cons,
+        _WORDS,
+        ("cli.words:_session",),
+        takes_text=True,
+    ),
+    Parser("sessions in dump", Reads.SERVER, words.sessions_in_dump, _WORDS, takes_text=True),
+    Parser(
+        "the body of an admin server",
+        Reads.SERVER,
+        lambda data: words.admin_answer(b"HTTP/1.0 200 OK\r\n\r\n" + data),
+        _WORDS,
+        ("cli.words:admin_answer",),
+    ),
+    Parser(
+        "the date of an admin server",
+        Reads.SERVER,
+        lambda data: words.admin_answer(b"x\r\nDate: " + data + b'\r\n\r\n{"command": "x"}'),
+        _WORDS,
+        ("cli.words:_date",),
+    ),
     *_records(),
     Parser(
         "frames",
@@ -418,9 +488,9 @@ PARSERS: tuple[Parser, ...] = (
     Parser("the proof of DIGEST-MD5", Reads.SERVER, _verified, (AuthFailedError,)),
     Parser("an answer to SASL", Reads.SERVER, _exchanged, (RemoteWireError, AuthFailedError)),
     Parser("a token of SASL", Reads.SERVER, _token, (RemoteWireError, AuthFailedError)),
-    Parser("by_colon", Reads.SERVER, words.by_colon, takes_text=True),
-    Parser("by_equals", Reads.SERVER, words.by_equals, takes_text=True),
-    Parser("by_tab", Reads.SERVER, words.by_tab, takes_text=True),
+    Parser("by_colon", Reads.SERVER, words.by_colon, _WORDS, takes_text=True),
+    Parser("by_equals", Reads.SERVER, words.by_equals, _WORDS, takes_text=True),
+    Parser("by_tab", Reads.SERVER, words.by_tab, _WORDS, takes_text=True),
     # --- files, and what stands in the place of one
     Parser(
         "servers_of",
@@ -472,6 +542,9 @@ PARSERS: tuple[Parser, ...] = (
 )
 
 NO_PARSERS: dict[str, str] = {
+    "cli.dashboard.command:_address": "an option, whose error is ConfigurationError",
+    "cli.dashboard.connections:_group": "the address of a connection, from the system",
+    "cli.dashboard.web:_Conversation._ask": "h11 has refused what is not ASCII in a request",
     "_client.hosts:HostList.resolve": "what is no address is looked up as a name",
     "_client.operations:checked_duration": "an argument, within bounds by then",
     "_client.peer:Peer._take": "a constant",
@@ -495,6 +568,19 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.doors:is_everywhere": "an argument: an address, or else a name",
     "cli.dashboard.doors:is_loopback": "an argument: an address, or else a name",
     "cli.dashboard.show:Show.serve": "the port of our own socket",
+    "cli.child:Child._receive": "a message of our own keeper; any other one ends it",
+    "cli.demo_contender:main": "an argument that our own command gives",
+    "cli.demo_troupe:Member.take": "a message of our own process; any other one is text",
+    "cli.doctor.network:_reach": "an address that the resolver gave",
+    "cli.doctor.network:_shake_hands": "the date of a certificate that is trusted, or no date",
+    "cli.keeper:Keeper._kill_adopted": "numbers of processes, by the kernel",
+    "cli.keeper:Keeper._read": "a message of our own command",
+    "cli.roster:addresses_of": "a port that the resolver gave",
+    "cli.server:_users": "a file of the user's, whose error is ConfigurationError",
+    "cli.settings:ConfigurationFile.__call__": "an argument",
+    "cli.settings:_chosen": "an argument",
+    "cli.settings:_read": "a file of the user's, whose error is ConfigurationError",
+    "cli.znodes:_show": "a text by then, cut between two characters",
     "cli.doctor.command:_is_address": "an address, or else a name",
     "cli.doctor.network:_is_address": "an address, or else a name",
     "cli.keeper:": "an argument that our own command gives",
@@ -507,20 +593,3 @@ NO_PARSERS: dict[str, str] = {
     "model:Auth.acl": "an argument, whose error is ConfigurationError",
 }
 """Functions that parse nothing which another process has written, and why."""
-
-PENDING = frozenset(
-    f"cli.{name}"
-    for name in (
-        *("child:Child._receive", "keeper:Keeper._kill_adopted", "keeper:Keeper._read"),
-        *("dashboard.command:_address", "dashboard.web:_Conversation._ask"),
-        *("demo_contender:main", "demo_troupe:Member.take"),
-        *("doctor.lines:judge_ghosts", "doctor.network:_reach", "doctor.network:_shake_hands"),
-        *("doctor.servers:_judge_times", "doctor.servers:_quotient"),
-        *("doctor.servers:judge_server", "ensemble:_server_as_json", "roster:addresses_of"),
-        *("server:_users", "settings:ConfigurationFile.__call__", "settings:_chosen"),
-        *("settings:_read", "survey:_number", "survey:_take_monitor", "survey:_take_srvr"),
-        *("words:Inquirer.admin", "words:_date", "words:_id"),
-        *("words:sessions_in_cons", "words:sessions_in_dump"),
-    )
-)
-"""Parsers of the command that have no row yet."""

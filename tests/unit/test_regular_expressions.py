@@ -25,9 +25,6 @@ BOUNDED = {
 }
 """Those that are not linear, and why that does not matter."""
 
-PENDING = {"cli.words:_CONNECTED", "cli.words:_SESSION"}
-"""Those of the command that another change takes out."""
-
 Case = tuple[re.Pattern[Any], bool, bool]
 
 
@@ -92,7 +89,7 @@ def _used(source: str, name: str) -> set[str]:
 ALL = dict(expressions())
 
 
-@pytest.mark.parametrize("name", sorted(ALL.keys() - BOUNDED.keys() - PENDING))
+@pytest.mark.parametrize("name", sorted(ALL.keys() - BOUNDED.keys()))
 def test_its_steps_grow_as_the_text_does(name: str) -> None:
     pattern, anchored, whole = ALL[name]
     growth, text = worst_growth(pattern, anchored=anchored, whole=whole)

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ... import Client
+from ..._parsing import MalformedError, whole
 from ...errors import ConfigurationError
 from ...paths import parse_connect_string, validate
 from .. import exits
@@ -92,6 +93,10 @@ def _address(listen: str) -> tuple[str, int]:
     """The host and the port of `host:port`, or `[::1]:port`."""
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+    try:
+        number = whole(port, least=0, most=65535)
+    except MalformedError:
+        number = -1
+    if not host or number < 0:
         raise ConfigurationError(f"--listen: must be ADDRESS:PORT, not {listen!r}")
-    return host, int(port)
+    return host, number
