@@ -10,8 +10,8 @@ import anyio
 from ..abc import CoordinationClient
 from ..errors import AioleadError, ConnectionLossError, NoNodeError, Outcome
 from ..model import SessionState
+from ._core.ephemeral import EphemeralNode, NodeGone
 from .error_policy import Action, Step, action_for, before_next_try
-from .own import OwnZnode, ZnodeGone
 
 
 class Attempt:
@@ -60,7 +60,7 @@ class Attempt:
                     won = await self._try(waits=waits)
                     if won:
                         await self._await_lease()
-                except ZnodeGone:
+                except NodeGone:
                     self._start_again()
                 except AioleadError as error:
                     if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
@@ -83,11 +83,11 @@ class Attempt:
         Called again, with whatever znodes there are, after the connection was lost, or a znode.
 
         Raises:
-            ZnodeGone: a znode of ours is not there any more.
+            NodeGone: a znode of ours is not there any more.
         """
 
     @abstractmethod
-    def _znodes(self) -> Sequence[OwnZnode]:
+    def _znodes(self) -> Sequence[EphemeralNode]:
         """Those that stand for what is held; the last of them is the youngest."""
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Attempt:
         """Waits until enough is left of the lease to begin with: see `Contender._await_lease`.
 
         Raises:
-            ZnodeGone: a znode of ours is not there any more.
+            NodeGone: a znode of ours is not there any more.
         """
         client, znodes = self._client, self._znodes()
         writes = int(self._is_new)
@@ -134,7 +134,7 @@ class Attempt:
             try:
                 await client.check(znodes[-1].node.path)
             except NoNodeError:
-                raise ZnodeGone from None
+                raise NodeGone from None
             writes += 1
         for znode in znodes:
             znode.check()

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from ..abc import Hold
 from ..errors import LossReason
+from ._core.registry import Node
 from .deletion import Departure
-from .line import Node
 
 
 class Candidate(Protocol):

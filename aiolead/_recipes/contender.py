@@ -4,7 +4,7 @@
                            │  session over, or znode deleted by others: join again
                            └──────────────────────────────────────────────────────
 
-Its znode, and how that comes and goes, is that of a `Place`.
+Its znode, and how that comes and goes, is that of a `QueueNode`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from typing import Any
 import anyio
 
 from .._tasks import Wakeup
-from ..abc import CoordinationClient, Hold, Reply, Watch
-from ..errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
-from ..model import ACL, Created, EventType, Stat, WatchEvent
+from ..abc import CoordinationClient, Reply, Watch
+from ..errors import AioleadError, ConnectionLossError, NoNodeError, Outcome
+from ..model import ACL, ANYONE, Created, EventType, Permission, Stat, WatchEvent
 from ..paths import join
+from ._core.ephemeral import NodeGone
+from ._core.registry import Node
 from .contention import Standing, sharing, standing
 from .deletion import Departure
-from .error_policy import Action, Step, action_for, before_next_try
+from .error_policy import Action, Step, action_for, before_next_try, in_background
 from .layout import Layout, Role
-from .line import Node
 from .neighbours import in_line
-from .place import OwnGone, Place, pay
+from .queue_node import QueueNode
 
 _NEVER = -1
 _NOBODY: frozenset[str] = frozenset()
@@ -37,7 +38,7 @@ PARENT_TRIES = 10
 """How often the path is created anew for one join: servers reap empty containers (CURATOR-724)."""
 
 
-class Contender(Place):
+class Contender(QueueNode):
     """One place in a line.
 
     Args:
@@ -52,13 +53,14 @@ class Contender(Place):
 
     __slots__ = (
         "_ahead",
-        "_gone",
+        "_ahead_gone",
+        "_is_readable",
         "_new_since",
         "_on_rank",
         "_outlived",
         "_places",
-        "_seen",
         "_seen_to_be",
+        "_standing",
     )
 
     def __init__(
@@ -74,13 +76,15 @@ class Contender(Place):
     ) -> None:
         super().__init__(client, path, layout, role, data, acl=acl)
         self._places = places
+        self._is_readable = acl is None or any(map(_lets_read, acl))
+        """Whether we surely may read what we create."""
         self._new_since = _NEVER
         """What `Line.changes` was at the answer to our create, unless we have waited since."""
-        self._seen: Standing | None = None
+        self._standing: Standing | None = None
         """What a listing has shown that came with the create."""
         # What watches have told since it was last looked at.
         self._ahead: dict[str, Watch] = {}
-        self._gone = _NOBODY
+        self._ahead_gone = _NOBODY
         self._seen_to_be = _NOBODY
         """Whom we have read: so they may be read, and what becomes of them is told."""
         self._outlived: Sequence[str] = ()
@@ -135,7 +139,7 @@ class Contender(Place):
         self._line.follow(self._client)
         try:
             while True:
-                self._seen = None
+                self._standing = None
                 try:
                     in_front = await self._join()
                     if not in_front:
@@ -144,14 +148,14 @@ class Contender(Place):
                         self._note_front()
                         await self._await_lease()
                         self._leave_watches()
-                except OwnGone:
-                    self._forget()
+                except NodeGone:
+                    self.forget()
                 except AioleadError as error:
                     if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
-                        self._forget()
+                        self.forget()
                     else:
                         self._leave_watches()
-                        self._close_own_watch()
+                        self.unwatch()
                         await before_next_try(self._client, error, Step.ACQUIRE)
                 else:
                     return in_front
@@ -164,14 +168,14 @@ class Contender(Place):
         return self._new_since == self._line.changes
 
     async def _is_in_front(self) -> bool:
-        return not (self._take_seen() or await self._look()).watch
+        return not (self._take_standing() or await self._list_queue()).watch
 
     # --- joining -------------------------------------------------------------------------------
 
     async def _join(self) -> bool:
         """Makes sure that we have a znode; returns whether it is known to be in front already."""
         if self._node is not None and self._node.session_id != self._client.session_id:
-            self._forget()
+            self.forget()
         if self._node is not None:
             return False
         for _ in range(PARENT_TRIES):
@@ -189,23 +193,24 @@ class Contender(Place):
         await self.look_before()
         if not await self._ready_to_create():
             return False
+        self._line.are_readable = self._line.are_readable and self._is_readable
         # Where others of ours are in the line already, the one before us is mostly one of them.
         is_first_of_ours = self._line.is_empty
         if is_first_of_ours:
             with self._client.pipelined():
-                create, listing = self._send_create(), self._client.get_children(self._path)
+                create, listing = self.create(), self._client.get_children(self._path)
         else:
-            create, listing = self._send_create(), None
+            create, listing = self.create(), None
         await self._await_created(create)
         self._new_since = self._line.changes
         if listing is None:
             return False
         try:
-            self._seen = await self._place_among(await listing)
+            self._standing = await self._place_among(await listing)
         except NoNodeError:
-            raise OwnGone from None
-        self._line.was_contended = bool(self._seen.watch)
-        return not self._seen.watch
+            raise NodeGone from None
+        self._line.was_contended = bool(self._standing.watch)
+        return not self._standing.watch
 
     async def look_before(self) -> None:
         """Has neighbours that do not fit refused before anything is written.
@@ -236,8 +241,8 @@ class Contender(Place):
         if kind not in line.fits:
             line.fits.append(kind)
 
-    def _take_seen(self) -> Standing | None:
-        seen, self._seen = self._seen, None
+    def _take_standing(self) -> Standing | None:
+        seen, self._standing = self._standing, None
         return seen
 
     # --- waiting -------------------------------------------------------------------------------
@@ -246,33 +251,31 @@ class Contender(Place):
         """Watches those before us until we are in front, and says so.
 
         Raises:
-            OwnGone: our znode is not there any more.
+            NodeGone: our znode is not there any more.
         """
-        place = self._take_seen() or self._behind_ours() or await self._look()
+        place = self._take_standing() or self._behind_ours() or await self._list_queue()
         while place.watch:
             self._wake = Wakeup()
             self._stale = False
             if not await self._arm(place.watch):
-                place = await self._look()
+                place = await self._list_queue()
                 continue
             if self._on_rank is not None:
                 self._on_rank(place.rank - self._places + 1 if place.is_exact else None)
             self._new_since = _NEVER
-            if not (self._gone or self._own_gone or self._stale):
+            if not (self._ahead_gone or self._gone or self._stale):
                 if unread := self._unread(place.watch):
                     await self._hear_of(unread)
                 else:
                     await self._wake.wait()
-            self._check_own()
-            if place.watch[0] in self._gone and (place.is_next or self._was_first(place.watch[0])):
+            self.check()
+            if place.watch[0] in self._ahead_gone and (
+                place.is_next or self._was_first(place.watch[0])
+            ):
                 break
-            if self._gone or self._stale:
-                place = await self._look()
+            if self._ahead_gone or self._stale:
+                place = await self._list_queue()
         return True
-
-    def _check_own(self) -> None:
-        if self._own_gone or self.node.session_id != self._client.session_id:
-            raise OwnGone
 
     def _behind_ours(self) -> Standing | None:
         """Where others of ours have the numbers just before us: those, without a listing.
@@ -304,16 +307,16 @@ class Contender(Place):
         """
         return self._line.front == name and name in self._outlived and self._is_one_at_a_time
 
-    async def _look(self) -> Standing:
+    async def _list_queue(self) -> Standing:
         """Lists the line and finds our place in it.
 
         Raises:
-            OwnGone: we are not in it.
+            NodeGone: we are not in it.
         """
         try:
             names = await self._client.get_children(self._path)
         except NoNodeError:
-            raise OwnGone from None
+            raise NodeGone from None
         return await self._place_among(names)
 
     async def _place_among(self, names: Sequence[str]) -> Standing:
@@ -324,7 +327,7 @@ class Contender(Place):
         else:
             place = standing(line, own, self._places, look_ahead=self._on_rank is not None)
         if place is None:
-            raise OwnGone
+            raise NodeGone
         if self._is_one_at_a_time and self._on_rank is None and len(place.watch) > 1:
             nearest = place.watch[0]
             if self._line.is_claimed(nearest):
@@ -338,22 +341,22 @@ class Contender(Place):
             False if one of the names is gone already, so that another look is due.
 
         Raises:
-            OwnGone: our own znode is not there any more.
+            NodeGone: our own znode is not there any more.
         """
         for name in [name for name in self._ahead if name not in names]:
             self._ahead.pop(name).close()
-        self._gone = self._gone.intersection(names) or _NOBODY
+        self._ahead_gone = self._ahead_gone.intersection(names) or _NOBODY
         self._seen_to_be = self._seen_to_be.intersection(names) or _NOBODY
         unread: list[tuple[str, Watch]] = []
         own: Reply[tuple[bytes, Stat]] | None = None
-        if self._own_watch is None:
+        if self._watch is None:
             if self._is_readable:
-                unread.append(self._own_to_watch())
+                unread.append((self.node.path, self._make_watch()))
             else:
-                own = self._watch_own()
+                own = self._send_look()
         looks: list[tuple[str, Reply[tuple[bytes, Stat]]]] = []
         for name in names:
-            if name not in self._ahead and name not in self._gone:
+            if name not in self._ahead and name not in self._ahead_gone:
                 path = join(self._path, name)
                 watch = self._ahead[name] = self._client.make_watch(Ahead(self, name))
                 if name in self._seen_to_be or self._is_unclaimed(name):
@@ -370,22 +373,22 @@ class Contender(Place):
                 self._ahead.pop(name).close()
                 complete = False
             else:
-                self._exorcise(name, stat)
+                self._delete_orphan(name, stat)
         if armed is not None:
             await armed
         if own is not None:
             try:
                 await own
             except NoNodeError:
-                raise OwnGone from None
+                raise NodeGone from None
         if self._is_one_at_a_time:
-            there, before = self._ahead.keys() - self._gone, self._outlived
+            there, before = self._ahead.keys() - self._ahead_gone, self._outlived
             self._outlived = tuple(name for name in names if name in there or name in before)
         return complete
 
     def _unread(self, names: Sequence[str]) -> Sequence[str]:
         """Those of whom it is not known whether we may read them."""
-        line, known = self._line, self._seen_to_be | self._gone
+        line, known = self._line, self._seen_to_be | self._ahead_gone
         return tuple(
             name
             for name in names
@@ -411,7 +414,7 @@ class Contender(Place):
                 await look
             except NoNodeError:
                 # Gone: the event has told it, or is not going to.
-                self._gone |= {name}
+                self._ahead_gone |= {name}
                 self._wake.set()
             else:
                 self._seen_to_be |= {name}
@@ -427,7 +430,7 @@ class Contender(Place):
             self._role, self._client.session_id, name
         )
 
-    def _exorcise(self, name: str, stat: Stat) -> None:
+    def _delete_orphan(self, name: str, stat: Stat) -> None:
         """Deletes a znode before us that is our own session's and that nobody claims.
 
         It belongs to a create whose answer was lost, and that was applied after we had looked for
@@ -435,14 +438,19 @@ class Contender(Place):
         """
         ours = stat.ephemeral_owner == self._client.session_id
         if ours and self._is_unclaimed(name):
-            ghost = Node.of(Created(join(self._path, name), stat), stat.ephemeral_owner)
-            self._line.claim(ghost.name, ghost.sequence)
-            self._client.spawn(partial(pay, self._client, self._line, ghost))
+            orphan = self._claim(Created(join(self._path, name), stat), stat.ephemeral_owner)
+            self._client.spawn(partial(self._delete_orphan_later, orphan))
+
+    async def _delete_orphan_later(self, orphan: Node) -> None:
+        try:
+            await in_background(orphan.path, partial(self._delete_until_gone, self._client, orphan))
+        finally:
+            self._unclaim(orphan)
 
     def _on_ahead(self, name: str, event: WatchEvent) -> None:
         self._ahead.pop(name, None)
         if event.type is EventType.DELETED:
-            self._gone |= {name}
+            self._ahead_gone |= {name}
         elif event.type is EventType.DATA_CHANGED:
             # It was asked to let go, which says nothing to us: the watch is set again, by a read.
             self._seen_to_be |= {name}
@@ -468,52 +476,25 @@ class Contender(Place):
         deleted it.
 
         Raises:
-            OwnGone: our znode is not there any more.
+            NodeGone: our znode is not there any more.
         """
         client = self._client
         writes = int(self._is_new)
         while True:
-            if not self._is_new and self._own_watch is None:
-                self._watch_own()
-            await self._own_looked_at()
+            if not self._is_new and self._watch is None:
+                self._send_look()
+            await self.looked_at()
             if client.lease.is_enough():
                 break
             if writes >= 2:
                 await anyio.sleep(client.session_timeout / 32)
-            self._check_own()
+            self.check()
             try:
                 await client.check(self.node.path)
             except NoNodeError:
-                raise OwnGone from None
+                raise NodeGone from None
             writes += 1
-        self._check_own()
-
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
-        """Registers our znode as held; to be called right after `reach_front`.
-
-        Args:
-            lost: called once, synchronously, when the hold is over without our doing.
-            urgent: whether the lease is renewed at once.
-            surrender: whether a lost link ends the hold.
-        """
-        return self._register(self.node.path, lost, urgent=urgent, surrender=surrender)
-
-    def _register(
-        self, path: str, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool
-    ) -> Hold:
-        def on_lost(reason: LossReason) -> None:
-            self._own_gone = self._own_gone or reason is LossReason.DELETED
-            lost(reason)
-
-        hold = self._client.lease.hold(
-            path, on_lost, settled=self._settled, urgent=urgent, surrender=surrender
-        )
-        self._on_own_gone = hold.lose
-        return hold
-
-    def _settled(self) -> None:
-        if self._own_watch is None and self._node is not None:
-            self._watch_own()
+        self.check()
 
     # --- leaving -------------------------------------------------------------------------------
 
@@ -530,13 +511,19 @@ class Contender(Place):
         for watch in self._ahead.values():
             watch.close()
         self._ahead.clear()
-        self._gone = self._seen_to_be = _NOBODY
+        self._ahead_gone = self._seen_to_be = _NOBODY
         self._outlived = ()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         self._leave_watches()
-        super()._forget()
-        self._seen = None
+        super().forget()
+        self._standing = None
+
+
+def _lets_read(entry: ACL) -> bool:
+    """Whether an entry lets whoever creates a znode read it, whoever he is."""
+    is_anyone = (entry.scheme, entry.id) == ANYONE or entry.scheme == "auth"
+    return is_anyone and Permission.READ in entry.permissions
 
 
 class Ahead:

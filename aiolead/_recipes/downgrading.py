@@ -28,10 +28,10 @@ from ..errors import (
 )
 from ..model import CreateMode, EventType, Stat, WatchEvent
 from ..paths import basename, join
+from ._core.registry import Node
 from .contender import Contender
 from .deletion import Deletion, Departure, whichever_there_is
 from .error_policy import may_be_applied, until_done
-from .line import Node
 
 
 class Mode(enum.Enum):
@@ -50,11 +50,12 @@ class Writer(Contender):
 
     mode = Mode.WRITER
     _holding: Hold
-    _lost: Callable[[LossReason], object]
+    _on_lost: Callable[[LossReason], object]
     _surrender: bool
     _reader_look: Reply[tuple[bytes, Stat]] | None = None
     _refusal: AioleadError | None = None
     _writer_watch: Watch | None = None
+    _is_discarded = False
     _has_moved = False
     """Whether the hold is on the reader."""
     _on_reader: Callable[[Node], object] | None = None
@@ -66,9 +67,9 @@ class Writer(Contender):
     # --- what is held --------------------------------------------------------------------------
 
     def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
-        self._lost = lost
+        self._on_lost = lost
         self._surrender = surrender
-        self._holding = self._register(
+        self._holding = self._hold(
             self.node.path, self._on_hold_lost, urgent=urgent, surrender=surrender
         )
         return self
@@ -84,17 +85,17 @@ class Writer(Contender):
             reason is LossReason.DELETED
             and self.mode is Mode.UNKNOWN
             and not self._has_moved
-            and not self._discarded
+            and not self._is_discarded
         ):
             self._move_hold()
             self._look_at_reader()
         else:
-            self._lost(reason)
+            self._on_lost(reason)
 
     def _move_hold(self) -> None:
         before, self._has_moved = self._holding, True
-        self._own_gone = False
-        self._holding = self._register(
+        self._gone = False
+        self._holding = self._hold(
             self._reader_path, self._on_hold_lost, urgent=True, surrender=self._surrender
         )
         before.release()
@@ -116,7 +117,7 @@ class Writer(Contender):
         if self._reader_look is not None:
             with suppress(NoNodeError):
                 await self._reader_look
-        if self._is_between and not self._own_gone:
+        if self._is_between and not self._gone:
             await self._find_out()
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
@@ -130,7 +131,7 @@ class Writer(Contender):
         writer, path = self.node, self._reader_path
         # Whoever looks for znodes that nobody wants must leave it alone.
         self._line.claim(basename(path), writer.sequence)
-        self._writer_watch, self._own_watch = self._own_watch, None
+        self._writer_watch, self._watch = self._watch, None
         self.mode = Mode.MOVING
         change = (
             self._client.fenced(writer.path)
@@ -149,23 +150,23 @@ class Writer(Contender):
     def _answered(self, change: Reply[list[Any]]) -> None:
         """The transaction is answered, or that was lost: before anything that came after it."""
         error = change.error()
-        if self._discarded:
+        if self._is_discarded:
             return
         if error is None:
             self._move_hold()
         elif may_be_applied(error):
             self.mode = Mode.UNKNOWN
         elif isinstance(error, Fenced):
-            self._lost_own()
+            self._lost()
         else:
             if not isinstance(error, (ConnectionLossError, SessionError)):
                 self._refusal = error
             self._stay()
 
     def _look_at_reader(self) -> Reply[tuple[bytes, Stat]]:
-        if self._own_watch is None:
-            self._own_watch = self._make_own_watch()
-        look = self._reader_look = self._client.get(self._reader_path, watch=self._own_watch)
+        if self._watch is None:
+            self._make_watch()
+        look = self._reader_look = self._client.get(self._reader_path, watch=self._watch)
         look.add_done_callback(partial(self._reader_seen, look))
         return look
 
@@ -192,7 +193,7 @@ class Writer(Contender):
             await self._client.check(self._reader_path)
         except NoNodeError:
             if self._is_between and self._has_moved:
-                self._lost_own()
+                self._lost()
             elif self._is_between:
                 self._stay()
             return
@@ -203,30 +204,30 @@ class Writer(Contender):
     def _stay(self) -> None:
         """Goes back to the writer: the transaction was not applied."""
         self._line.forget(basename(self._reader_path))
-        self._close_own_watch()
-        self._own_watch, self._writer_watch = self._writer_watch, None
+        self.unwatch()
+        self._watch, self._writer_watch = self._writer_watch, None
         self.mode = Mode.WRITER
-        if self._own_watch is None:
-            self._watch_own()
+        if self._watch is None:
+            self._send_look()
 
     # --- watching ------------------------------------------------------------------------------
 
-    def _settled(self) -> None:
+    def _hold_settled(self) -> None:
         if not self._is_between:
-            super()._settled()
+            super()._hold_settled()
 
-    def _own_seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
+    def _seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
         # What a look at the writer shows that was sent again, over the next connection, is stale.
         if self._is_between:
-            self._own_look = None
+            self._look = None
         else:
-            super()._own_seen(node, look)
+            super()._seen(node, look)
 
-    def _on_own(self, event: WatchEvent) -> None:
+    def _on_event(self, event: WatchEvent) -> None:
         if self.mode is not Mode.WRITER and self._is_of_writer(event):
             self._writer_watch = None  # as was to be expected
         else:
-            super()._on_own(event)
+            super()._on_event(event)
 
     def _is_of_writer(self, event: WatchEvent) -> bool:
         return event.type is not EventType.NONE and not self._layout.is_reader(basename(event.path))
@@ -239,12 +240,13 @@ class Writer(Contender):
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
+        self._is_discarded = True
         node = self._node
         if not self._is_between or node is None:
             return super().discard()
         # Whichever of the two there is, it is deleted.
         path, session_id = self._reader_path, node.session_id
-        self._close_own_watch()
+        self.unwatch()
         self._close_writer_watch()
         writer = super().discard()
         client, forget = self._client, partial(self._line.forget, basename(path))
@@ -288,7 +290,7 @@ class _ReaderDeletion(Deletion):
 
 
 async def _delete_reader(client: CoordinationClient, writer: Node, path: str) -> None:
-    """Pays a debt, as `delete_until_gone` does, for a reader that may come only later.
+    """Pays a debt, as `EphemeralNode` does, for a reader that may come only later.
 
     The transaction that makes the reader goes by the writer. So once the writer has been deleted,
     the reader is there, or never comes. To look for it, even after a `sync`, would be to look too

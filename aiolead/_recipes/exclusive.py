@@ -11,12 +11,12 @@ from ..abc import CoordinationClient, Hold, Watch
 from ..errors import LossReason, NodeExistsError, NoNodeError
 from ..model import ACL, Created, CreateMode, Participant
 from ..paths import parent
+from ._core.fixed import FixedNode
+from ._core.registry import Node, NodeRegistry
 from .arguments import OnSuspend
 from .attempt import Attempt
 from .deletion import Departure
 from .entered import HeldRecipe
-from .line import Node
-from .own import Claims, OwnZnode
 
 PARENT_TRIES = 10
 """How often the parent is made anew for one try: servers reap empty containers."""
@@ -97,9 +97,9 @@ class _OneZnode(Attempt):
         self._path = path
         self._acl = acl
         self._watch: Watch | None = None
-        self._own = OwnZnode(
+        self._own = FixedNode(
             client,
-            client.shared(path, Claims),
+            client.shared(path, NodeRegistry),
             path,
             data,
             acl=acl,
@@ -110,7 +110,7 @@ class _OneZnode(Attempt):
     def node(self) -> Node:
         return self._own.node
 
-    def _znodes(self) -> Sequence[OwnZnode]:
+    def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)
 
     async def _try(self, *, waits: bool) -> bool:
@@ -153,7 +153,7 @@ class _OneZnode(Attempt):
             return False
         if not self._own.is_unclaimed(data, stat):
             return False
-        self._own.claim(Created(self._path, stat))
+        self._own.take(Created(self._path, stat))
         return True
 
     def _start_again(self) -> None:

@@ -11,13 +11,13 @@ from ..abc import CoordinationClient, Hold, Watch
 from ..errors import ConfigurationError, InvalidPathError, LossReason, NodeExistsError, NoNodeError
 from ..model import ACL, CreateMode, Participant
 from ..paths import basename, join, validate
+from ._core.fixed import FixedNode
+from ._core.registry import Node, NodeRegistry
 from .arguments import OnSuspend, checked_count
 from .attempt import Attempt
 from .context import TenureContext, TryContext
 from .deletion import Departure
 from .holding import HoldingRecipe, TaskGuard
-from .line import Node
-from .own import Claims, OwnZnode
 from .tenure import Held
 
 MOST_NAMES = 100_000
@@ -204,14 +204,14 @@ class _Claim(Attempt):
         self._most = most
         self._data = data
         self._acl = acl
-        self._own: OwnZnode | None = None
+        self._own: FixedNode | None = None
         self._watch: Watch | None = None
 
     @property
     def node(self) -> Node:
         return self._znodes()[0].node
 
-    def _znodes(self) -> Sequence[OwnZnode]:
+    def _znodes(self) -> Sequence[FixedNode]:
         return () if self._own is None else (self._own,)
 
     async def _try(self, *, waits: bool) -> bool:
@@ -254,9 +254,9 @@ class _Claim(Attempt):
 
     async def _create(self, number: int) -> None:
         client = self._client
-        own = self._own = OwnZnode(
+        own = self._own = FixedNode(
             client,
-            client.shared(self._path, Claims),
+            client.shared(self._path, NodeRegistry),
             join(self._path, f"{self._kind}-{number}"),
             self._data,
             acl=self._acl,

@@ -10,12 +10,12 @@ import anyio.lowlevel
 from ..abc import CoordinationClient
 from ..errors import AioleadError, AlreadyHeldError, UpgradeError
 from ..model import ACL, Participant
+from ._core.registry import Node
 from .arguments import OnSuspend
 from .candidate import Candidate
 from .downgrading import Mode, Writer
 from .error_policy import Step, before_next_try
 from .layout import Layout, Role
-from .line import Node
 from .locking import Locking
 from .tenure import Held
 

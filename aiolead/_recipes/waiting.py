@@ -26,13 +26,14 @@ from ..abc import CoordinationClient, Reply, Watch
 from ..errors import AioleadError, NoNodeError, SessionError, TransactionError
 from ..model import ACL, CreateMode, WatchEvent
 from ..paths import ListedPath, join
+from ._core.ephemeral import NodeGone
+from ._core.registry import Node
 from .catching_up import catch_up
 from .contention import in_order
 from .deletion import Departure
 from .error_policy import Action, Step, action_for, before_next_try, in_background, until_done
 from .layout import Layout, Role
-from .line import Node
-from .place import OwnGone, Place
+from .queue_node import QueueNode
 
 PARENT_TRIES = 10
 
@@ -89,7 +90,7 @@ async def _names(listing: Reply[list[str]]) -> list[str]:
         return []
 
 
-class Waiter(Place):
+class Waiter(QueueNode):
     """One that waits, from before it lets go of the lock until it has it again.
 
     Args:
@@ -115,7 +116,7 @@ class Waiter(Place):
         while True:
             try:
                 if await self._ready_to_create():
-                    await self._await_created(self._send_create())
+                    await self._await_created(self.create())
                 return
             except NoNodeError:
                 if not tries:
@@ -139,14 +140,14 @@ class Waiter(Place):
                 except AioleadError as error:
                     # Whatever was to be watched may not be.
                     self._leave_watches()
-                    self._close_own_watch()
+                    self.unwatch()
                     if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
-                        raise OwnGone from None
+                        raise NodeGone from None
                     await before_next_try(self._client, error, Step.ACQUIRE)
                     continue
                 await self._wake.wait()
-        except OwnGone:
-            self._own_gone = True
+        except NodeGone:
+            self._gone = True
         finally:
             self._leave_watches()
 
@@ -154,14 +155,14 @@ class Waiter(Place):
         """Looks at everybody, with watches on all that could change what follows from it.
 
         Raises:
-            OwnGone: our znode is not there any more.
+            NodeGone: our znode is not there any more.
         """
         client, own = self._client, self.node
         self._wake = Wakeup()
-        self._check_own()
+        self.check()
         armed: list[Reply[Any]] = []
-        if self._own_watch is None:
-            armed.append(self._watch_own())
+        if self._watch is None:
+            armed.append(self._send_look())
         if self._signal_watch is None:
             self._signal_watch = client.make_watch(self._on_signal)
             armed.append(client.exists(self._signal_of(own.name), watch=self._signal_watch))
@@ -170,10 +171,10 @@ class Waiter(Place):
             try:
                 await reply
             except NoNodeError:
-                raise OwnGone from None
-        self._check_own()
+                raise NodeGone from None
+        self.check()
         if own.name not in seen.waiting:
-            raise OwnGone
+            raise NodeGone
         if own.name not in seen.unsignalled:
             return True
         if seen.orphans:
@@ -193,10 +194,6 @@ class Waiter(Place):
                 self._leave_before()
                 self._wake.set()
         return False
-
-    def _check_own(self) -> None:
-        if self._own_gone or self.node.session_id != self._client.session_id:
-            raise OwnGone
 
     async def _pass_on(self, orphan: str, to: str) -> None:
         """Gives the signal of one that is gone to another one, unless somebody else has."""
@@ -241,26 +238,25 @@ class Waiter(Place):
     def consume(self) -> None:
         """Is back: takes its signal away, and its znode. Synchronous: the rest is client's work."""
         node = self._node
-        is_over = self._own_gone or (node and node.session_id != self._client.session_id)
+        is_over = self._gone or (node and node.session_id != self._client.session_id)
         if node is None or is_over or not self._has_signal:
             # A signal that came too late to be seen goes to the next one.
             self.discard()
             return
         self._leave_watches()
-        self._node = None
-        self._discarded = True
-        own_watch, self._own_watch = self._own_watch, None
+        self._node = self._on_asked_for = None
+        watch, self._watch = self._watch, None
         change = self._take_away(node)
-        change.add_done_callback(partial(self._taken_away, node, change, own_watch))
+        change.add_done_callback(partial(self._taken_away, node, change, watch))
 
     def _take_away(self, node: Node) -> Reply[list[Any]]:
         signal = self._signal_of(node.name)
         return self._client.transaction().delete(signal).delete(node.path).commit()
 
-    def _taken_away(self, node: Node, change: Reply[list[Any]], own_watch: Watch | None) -> None:
+    def _taken_away(self, node: Node, change: Reply[list[Any]], watch: Watch | None) -> None:
         # The watch fires with the delete; only a failed one leaves it behind.
-        if own_watch is not None:
-            own_watch.close()
+        if watch is not None:
+            watch.close()
         error = change.error()
         if error is None:
             self._line.forget(node.name)

@@ -25,11 +25,12 @@ from ...abc import CoordinationClient, Hold, Watch
 from ...errors import AioleadError, LossReason, NodeExistsError, NoNodeError, ReleaseError
 from ...model import ACL, CreateMode, Stat
 from ...paths import join
+from .._core.ephemeral import NodeGone, NodeState
+from .._core.fixed import FixedNode
+from .._core.registry import Node, NodeRegistry
 from ..attempt import Attempt
 from ..deletion import Departure
 from ..error_policy import Step, before_next_try, in_background
-from ..line import Node
-from ..own import Claims, OwnZnode, ZnodeGone
 from .ready import READY, remove_ready, tidy
 
 PARENT_TRIES = 10
@@ -69,11 +70,11 @@ class Membership(Attempt):
         self.stays_to_the_end = False
         """Whether `others_left` is going to be called, which looks after `ready`."""
 
-    def _new_znode(self) -> OwnZnode:
+    def _new_znode(self) -> FixedNode:
         # Of a name that nobody else has, so that a lost create is found again by that.
-        return OwnZnode(
+        return FixedNode(
             self._client,
-            self._client.shared(self._path, Claims),
+            self._client.shared(self._path, NodeRegistry),
             join(self._path, str(uuid.uuid4())),
             self._data,
             acl=self._acl,
@@ -91,7 +92,7 @@ class Membership(Attempt):
             raise AssertionError("not inside")
         return self._round
 
-    def _znodes(self) -> Sequence[OwnZnode]:
+    def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)
 
     # --- entering ------------------------------------------------------------------------------
@@ -104,11 +105,11 @@ class Membership(Attempt):
             self._leave_watches()
             watch = self._watch()
             members: set[str] | None = None
-            if not self._own.is_wanted:
+            if self._own.state is NodeState.ABSENT:
                 stat, members = await self._join(watch)
             else:
                 if not await self._own.resolve():
-                    raise ZnodeGone
+                    raise NodeGone
                 stat = await self._client.exists(self._ready, watch=watch)
             self._own.check()
             if stat is not None and stat.czxid > self._own.node.token:
@@ -117,7 +118,7 @@ class Membership(Attempt):
             if members is None:
                 members = await self._members()
             if self._own.node.name not in members:
-                raise ZnodeGone
+                raise NodeGone
             if stat is not None:
                 if await self._is_under_way(stat.czxid, members, waits=waits):
                     return True
@@ -127,7 +128,7 @@ class Membership(Attempt):
                 continue
             if not waits and not self._wake.is_set():
                 return False
-            if self._own.is_wanted:
+            if self._own.state is not NodeState.ABSENT:
                 self._own.watch()  # so that nothing has to be asked of it when it is our turn
             await self._sleep()
 
@@ -146,15 +147,15 @@ class Membership(Attempt):
             except NoNodeError:
                 await exists
                 await client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
-                if self._own.is_wanted:
+                if self._own.state is not NodeState.ABSENT:
                     break  # it was created, and the path has gone with it since
-        raise ZnodeGone
+        raise NodeGone
 
     async def _members(self) -> set[str]:
         try:
             return set(await self._client.get_children(self._path)) - {READY}
         except NoNodeError:
-            raise ZnodeGone from None
+            raise NodeGone from None
 
     async def _decide(self) -> bool:
         """Enough are there: this lets all of them in. False if somebody else was quicker."""
@@ -164,7 +165,7 @@ class Membership(Attempt):
         except NodeExistsError:
             return False
         except NoNodeError:
-            raise ZnodeGone from None
+            raise NodeGone from None
         self._round = created.stat.czxid
         return True
 

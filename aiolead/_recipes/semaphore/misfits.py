@@ -73,7 +73,7 @@ class Turn(Contender):
     @property
     def is_place_lost(self) -> bool:
         """Whether our znode is known to be gone, or its session is over."""
-        return self._own_gone or self.node.session_id != self._client.session_id
+        return self._gone or self.node.session_id != self._client.session_id
 
     def watch_place(self, on_lost: Callable[[], object]) -> None:
         """Has it called, synchronously, when others have deleted our znode while we wait in front.
@@ -81,16 +81,15 @@ class Turn(Contender):
         What becomes of the session is for the caller to follow.
         """
         self._on_lost_place = on_lost
-        if self._own_watch is None:
-            self._watch_own()
+        self.watch()
 
     def unwatch_place(self) -> None:
         """Takes that back: after a lost connection nobody knows whether the watch was armed."""
         self._on_lost_place = None
-        self._close_own_watch()
+        self.unwatch()
 
-    def _lost_own(self) -> None:
-        super()._lost_own()
+    def _rouse(self) -> None:
+        super()._rouse()
         if self._on_lost_place is not None:
             self._on_lost_place()
 

@@ -21,16 +21,21 @@ from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import LossReason, NodeExistsError, NoNodeError, UsageError
 from ...model import ACL, Created, CreateMode, WatchEvent
 from ...paths import join, parent
+from .._core.ephemeral import EphemeralNode, NodeGone, NodeState
+from .._core.fixed import FixedNode
+from .._core.registry import Node, NodeRegistry
+from .._core.serial import SerialNode
 from ..attempt import Attempt
 from ..deletion import Departure, all_of
-from ..line import Line, Node
-from ..own import Claims, OwnZnode, ZnodeGone
+from ..line import Line
 from ..together import Together
 from .arrangement import Arrangement
 from .limit import LimitReply, ask
 from .misfits import Turn, refuse_misfits
 
 LEASE = "lease-"
+
+_UNSIGNED = (1 << 64) - 1
 
 PARENT_TRIES = 10
 """How often the path is made anew for one try: servers reap empty containers."""
@@ -65,25 +70,26 @@ class Permits(Attempt):
         self._acl = acl
         self._contender: Turn | None = None
         self._place: int | None = None  # our number in the line, once we are to be known by it
-        self._claims = client.shared(where.permits, Claims)
+        self._registry = client.shared(where.permits, NodeRegistry)
         self._own = [self._new_permit() for _ in range(count)]
         self._watches: dict[str, Watch] = {}
         self._is_granted = False
 
-    def _new_permit(self) -> OwnZnode:
+    def _new_permit(self) -> EphemeralNode:
         # Permits that wait bear the number of their place in line, for those who look on.
         mark = "" if self._place is None else f"{self._place:010d}-"
-        marker: str | None = LEASE
-        if self._where.is_kazoos:
-            # 32 hexadecimal digits, as kazoo has them, and never the same twice.
-            session_id = self._client.session_id & (1 << 64) - 1
-            mark, marker = f"{mark}{session_id:016x}{self._client.serial():016x}", None
-        return OwnZnode(
-            self._client,
-            self._claims,
-            join(self._where.permits, mark),
+        client, folder = self._client, self._where.permits
+        if not self._where.is_kazoos:
+            return _CuratorsPermit(
+                client, self._registry, folder, self._data, mark, acl=self._acl, on_gone=self._rouse
+            )
+        # 32 hexadecimal digits, as kazoo has them, and never the same twice.
+        name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.serial():016x}"
+        return FixedNode(
+            client,
+            self._registry,
+            join(folder, name),
             self._data,
-            marker=marker,
             acl=self._acl,
             on_gone=self._rouse,
         )
@@ -98,7 +104,7 @@ class Permits(Attempt):
         """All znodes."""
         return [znode.node.path for znode in self._own]
 
-    def _znodes(self) -> Sequence[OwnZnode]:
+    def _znodes(self) -> Sequence[EphemeralNode]:
         return self._own
 
     # --- getting them --------------------------------------------------------------------------
@@ -108,7 +114,7 @@ class Permits(Attempt):
             return True
         while True:
             for znode in self._own:
-                if znode.is_lost:
+                if znode.state is NodeState.UNRESOLVED:
                     await znode.resolve()
             question = await self._reach_turn(waits=waits)
             if question is None:
@@ -160,7 +166,7 @@ class Permits(Attempt):
                 question = self._ask(watches=False)
         else:
             contender.unwatch_place()  # it may not have been armed
-        if question is not None or any(znode.is_wanted for znode in self._own):
+        if question is not None or any(znode.state is not NodeState.ABSENT for znode in self._own):
             if await contender.try_front():
                 return question or self._ask(watches=False)
             self._withdraw()
@@ -193,7 +199,7 @@ class Permits(Attempt):
         client = self._client
         made: list[Reply[Created]] = []
         for number, znode in enumerate(self._own):
-            if not znode.is_wanted:
+            if znode.state is NodeState.ABSENT:
                 self._own[number] = self._new_permit()
                 made.append(self._own[number].create())
         where = self._where
@@ -216,7 +222,7 @@ class Permits(Attempt):
             UsageError: the limit is less than what is asked for.
             MixedLayoutError: there are semaphores of Curator on the path of kazoo's.
             InvalidDataError: what is published is no limit.
-            ZnodeGone: a permit, or our place in line, is not there any more.
+            NodeGone: a permit, or our place in line, is not there any more.
         """
         for _ in range(PARENT_TRIES):
             try:
@@ -233,7 +239,7 @@ class Permits(Attempt):
             else:
                 break
         else:
-            raise ZnodeGone
+            raise NodeGone
         if self._where.is_kazoos:
             await refuse_misfits(self._client, self._where, names)
         limit = await question.limit.value(self._default)
@@ -241,7 +247,7 @@ class Permits(Attempt):
             try:
                 await question.front
             except NoNodeError:
-                raise ZnodeGone from None
+                raise NodeGone from None
         if len(self._own) > limit:
             raise UsageError(
                 f"{self._where.path}: {len(self._own)} permits were asked for, and there are "
@@ -250,7 +256,7 @@ class Permits(Attempt):
         for znode in self._own:
             # Those of a create whose answer was lost are in no listing, until they are found.
             if not await znode.resolve() or znode.node.name not in names:
-                raise ZnodeGone
+                raise NodeGone
         return len(names) <= limit
 
     async def _make_parent(self) -> None:
@@ -302,6 +308,41 @@ class Permits(Attempt):
         # Behind the permits: whoever is next looks at those.
         self._leave_line()
         return all_of([delete for delete in deletes if delete is not None])
+
+
+class _CuratorsPermit(SerialNode):
+    """A permit in the layout of Curator: sequential, of any name that ends so.
+
+    Args:
+        client: the session.
+        registry: of the permits.
+        path: of the permits.
+        data: what it holds.
+        mark: how its name begins.
+        acl: of it.
+        on_gone: called, synchronously, when somebody else has deleted it.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        registry: NodeRegistry,
+        path: str,
+        data: bytes,
+        mark: str,
+        *,
+        acl: Sequence[ACL] | None,
+        on_gone: Callable[[], object],
+    ) -> None:
+        super().__init__(client, registry, path, data, acl=acl)
+        self._mark = mark
+        self._on_gone = on_gone
+
+    def _prefix(self, session_id: int, serial: int) -> str:
+        return f"{self._mark}{session_id & _UNSIGNED:016x}-{serial:x}-{LEASE}"
+
+    def _rouse(self) -> None:
+        self._on_gone()
 
 
 @dataclass(frozen=True, slots=True)

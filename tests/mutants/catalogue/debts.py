@@ -13,8 +13,8 @@ NO_EXORCISM = Change(
 """Switches off the second net: znodes of ours before us that nobody claims are left alone."""
 
 NO_LATE_LOOK = Change(
-    "_recipes/place.py",
-    "self._client.spawn(partial(in_background, join(self._path, self._prefix), job))",
+    "_recipes/_core/ephemeral.py",
+    "self._client.spawn(partial(in_background, path, job))",
     "repr(job)",
 )
 """Switches off the debt of a create whose answer was lost."""
@@ -32,9 +32,9 @@ MUTANTS = (
         seen_in="CURATOR-498, CURATOR-604; kazoo",
         changes=(
             Change(
-                "_recipes/line.py",
-                "found = [join(path, name) for name in names if name.startswith(prefix)]",
-                "found = [join(path, name) for name in names]",
+                "_recipes/_core/serial.py",
+                "found = [join(above, name) for name in names if name.startswith(prefix)]",
+                "found = [join(above, name) for name in names]",
             ),
         ),
     ),
@@ -62,9 +62,9 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/place.py",
-                "self._layout.prefix(self._role, session_id, client.serial())",
-                "self._layout.prefix(self._role, session_id, len(line._claimed) + 1)",
+                "_recipes/_core/serial.py",
+                "prefix = self._prefix(session_id, self._client.serial())",
+                "prefix = self._prefix(session_id, len(self._registry._claimed) + 1)",
             ),
         ),
         tests=("tests/recipes/test_counts.py", *ASYNCIO),
@@ -104,18 +104,19 @@ MUTANTS = (
         seen_in="aiolead, until the simulation found it",
         changes=(
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 """
-                    self._creating = create  # not settled yet
+                elif may_be_applied(error):
+                    self._note_lost(path, session_id, since)
                 """,
                 """
-                    self._creating = create  # not settled yet
-                    self._line.settle(self._prefix)
+                elif may_be_applied(error):
+                    self._settle_name(path)
                 """,
             ),
             Change(
-                "_recipes/line.py",
-                "if stat is None or self.is_claimed(basename(found[0])):",
+                "_recipes/_core/serial.py",
+                "if stat is None or self._registry.is_claimed(basename(found[0])):",
                 "if stat is None:",
             ),
         ),
@@ -157,9 +158,15 @@ MUTANTS = (
         wrong="Leaving deletes a znode of our znode's name also when our session is over.",
         changes=(
             Change(
-                "_recipes/place.py",
-                "if self._own_gone or node.session_id != self._client.session_id:",
-                "if node.token < 0:",
+                "_recipes/_core/ephemeral.py",
+                """
+                if self._gone or node.session_id != self._client.session_id:
+                    # What is at that path now may be somebody else's.
+                """,
+                """
+                if node.token < 0:
+                    # What is at that path now may be somebody else's.
+                """,
             ),
         ),
         tests=("tests/recipes/test_lock.py", *ASYNCIO),
@@ -171,19 +178,21 @@ MUTANTS = (
         wrong="Which session creates the znode is noted before waiting for a connection.",
         changes=(
             Change(
-                "_recipes/place.py",
+                "_recipes/queue_node.py",
                 """
                 if self._client.state is not SessionState.CONNECTED:
                     await self._client.ready()
                 """,
                 """
-                self._noted = self._client.session_id
+                self._line._noted = self._client.session_id
                 if self._client.state is not SessionState.CONNECTED:
                     await self._client.ready()
                 """,
             ),
             Change(
-                "_recipes/place.py", "session_id = client.session_id", "session_id = self._noted"
+                "_recipes/_core/ephemeral.py",
+                "session_id = self._create_session = client.session_id",
+                "session_id = self._create_session = self._registry._noted",
             ),
         ),
         tests=RARE,
@@ -199,13 +208,16 @@ MUTANTS = (
         seen_in="CURATOR-45",
         changes=(
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 """
-                    self._creating = create  # not settled yet
-                    if self._discarded:
+                if not wanted:  # else that is settled by `resolve`, or `withdraw`
+                    self._delete_lost_later(path, session_id)
                 """,
                 """
-                    if self._discarded:
+                if not wanted:  # else that is settled by `resolve`, or `withdraw`
+                    self._delete_lost_later(path, session_id)
+                else:
+                    self._creating = None
                 """,
             ),
             NO_EXORCISM,
@@ -219,14 +231,14 @@ MUTANTS = (
         "the late look is left.",
         changes=(
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 """
                 if self._client.session_id == self._create_session:
-                    node = await self._line.find_lost(self._client, self._path, self._prefix)
+                    found = await self._find(path)
                 """,
                 """
                 if self._client.session_id == self._create_session:
-                    node = None
+                    found = None
                 """,
             ),
         ),
@@ -240,14 +252,14 @@ MUTANTS = (
         "would wait for.",
         changes=(
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 """
                 if self._client.session_id == self._create_session:
-                    node = await self._line.find_lost(self._client, self._path, self._prefix)
+                    found = await self._find(path)
                 """,
                 """
                 if self._client.session_id == self._create_session:
-                    node = None
+                    found = None
                 """,
             ),
             NO_EXORCISM,
@@ -270,9 +282,9 @@ MUTANTS = (
         wrong="The search for a lost create does not have its server catch up first.",
         changes=(
             Change(
-                "_recipes/line.py",
-                "await catch_up(client, path)",
-                "await client.exists(path)",
+                "_recipes/_core/serial.py",
+                "await catch_up(client, above)",
+                "await client.exists(above)",
             ),
         ),
         tests=("tests/simulation/test_servers_that_lag.py",),

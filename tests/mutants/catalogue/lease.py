@@ -420,16 +420,16 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 """
-                self._own_gone = True
-                self._wake.set()
-                if self._on_own_gone is not None:
-                    self._on_own_gone(LossReason.DELETED)
+                self._gone = True
+                self._rouse()
+                if self._lose is not None:
+                    self._lose(LossReason.DELETED)
                 """,
                 """
-                self._own_gone = True
-                self._wake.set()
+                self._gone = True
+                self._rouse()
                 """,
             ),
         ),

@@ -126,26 +126,26 @@ MUTANTS = (
             Change(
                 "_recipes/contender.py",
                 """
-                    self._leave_watches()
-                    self._close_own_watch()
-                    await before_next_try(self._client, error, Step.ACQUIRE)
+                self._leave_watches()
+                self.unwatch()
+                await before_next_try(self._client, error, Step.ACQUIRE)
                 """,
                 """
-                    self._leave_watches()
-                    self._close_own_watch()
-                    with anyio.CancelScope(shield=True):
-                        await before_next_try(self._client, error, Step.ACQUIRE)
+                self._leave_watches()
+                self.unwatch()
+                with anyio.CancelScope(shield=True):
+                    await before_next_try(self._client, error, Step.ACQUIRE)
                 """,
             ),
             Change(
-                "_recipes/place.py",
+                "_recipes/queue_node.py",
                 """
                 if self._client.state is not SessionState.CONNECTED:
                     await self._client.ready()
                 """,
                 """
                 if self._client.state is not SessionState.CONNECTED:
-                    with anyio.CancelScope(shield=True):
+                    with __import__("anyio").CancelScope(shield=True):
                         await self._client.ready()
                 """,
             ),

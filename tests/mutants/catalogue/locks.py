@@ -253,8 +253,8 @@ MUTANTS = (
         wrong="A holder whose znode was changed does not look at what is in it.",
         changes=(
             Change(
-                "_recipes/place.py",
-                "if not gone and is_request(data):",
+                "_recipes/queue_node.py",
+                "if not self._is_asked_for and is_request(data):",
                 "if False:",
             ),
         ),

@@ -107,12 +107,11 @@ MUTANTS = (
             Change(
                 "_recipes/queues/claim.py",
                 """
-                elif in_doubt:
-                    client.spawn(partial(_pay, client, backlog, path, session_id, since))
+                self._uses += 1
+                super()._delete_lost_later(path, session_id, already_looked=already_looked)
                 """,
                 """
-                elif in_doubt:
-                    backlog.free(name)
+                assert path, (session_id, already_looked)
                 """,
             ),
         ),

@@ -34,8 +34,8 @@ MUTANTS = (
         seen_in="CURATOR-696",
         changes=(
             Change(
-                "_recipes/contender.py",
-                "if self._own_gone or self.node.session_id != self._client.session_id:",
+                "_recipes/_core/ephemeral.py",
+                "if self._gone or self.node.session_id != self._client.session_id:",
                 "if self._node is None:",
             ),
         ),
@@ -52,7 +52,7 @@ MUTANTS = (
             Change(
                 "_recipes/contender.py",
                 """
-                if self._own_watch is None:
+                if self._watch is None:
                     if self._is_readable:
                 """,
                 """
@@ -75,11 +75,12 @@ MUTANTS = (
                 "_recipes/contender.py",
                 """
                 if self._node is not None and self._node.session_id != self._client.session_id:
-                    self._forget()
+                    self.forget()
                 if self._node is not None:
                 """,
                 """
                 if self._node is not None:
+                    assert self._node
                 """,
             ),
         ),
@@ -98,20 +99,21 @@ MUTANTS = (
                 "_recipes/contender.py",
                 """
                 if self._node is not None and self._node.session_id != self._client.session_id:
-                    self._forget()
+                    self.forget()
                 if self._node is not None:
                 """,
                 """
                 if self._node is not None:
+                    assert self._node
                 """,
             ),
             Change(
-                "_recipes/contender.py",
-                "if self._own_gone or self.node.session_id != self._client.session_id:",
-                "if self._own_gone:",
+                "_recipes/_core/ephemeral.py",
+                "if self._gone or self.node.session_id != self._client.session_id:",
+                "if self._node is None:",
             ),
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 "gone = stat.czxid != node.token",
                 "gone = False",
             ),
@@ -128,7 +130,7 @@ MUTANTS = (
         wrong="A znode of our znode's name counts as ours, also if the path was made anew.",
         changes=(
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 "gone = stat.czxid != node.token",
                 "gone = False",
             ),
@@ -228,13 +230,13 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contender.py",
-                "create, listing = self._send_create(), self._client.get_children(self._path)",
-                "listing, create = self._client.get_children(self._path), self._send_create()",
+                "create, listing = self.create(), self._client.get_children(self._path)",
+                "listing, create = self._client.get_children(self._path), self.create()",
             ),
             Change(
                 "_recipes/contender.py",
-                "self._seen = await self._place_among(await listing)",
-                "self._seen = await self._place_among([*await listing, self.node.name])",
+                "self._standing = await self._place_among(await listing)",
+                "self._standing = await self._place_among([*await listing, self.node.name])",
             ),
         ),
     ),
@@ -286,14 +288,14 @@ MUTANTS = (
                 "_recipes/contender.py",
                 """
                 if not await self._arm(place.watch):
-                    place = await self._look()
+                    place = await self._list_queue()
                     continue
                 """,
                 """
                 if not await self._arm(place.watch):
-                    place = await self._look()
+                    place = await self._list_queue()
                     continue
-                if place.watch[0] in self._gone:
+                if place.watch[0] in self._ahead_gone:
                     break
                 """,
             ),

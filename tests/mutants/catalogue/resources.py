@@ -34,14 +34,14 @@ MUTANTS = (
         seen_in="CURATOR-79, CURATOR-18; aiozk",
         changes=(
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 """
-                self._node = node
-                if self._discarded:
-                    self._drop_node()
+                else:
+                    self._delete(node, None)
                 """,
                 """
-                self._node = node
+                else:
+                    assert node
                 """,
             ),
         ),
@@ -60,22 +60,25 @@ MUTANTS = (
         seen_in="go-zookeeper #229",
         changes=(
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 """
-                if self._creating is not None and self._creating.is_done:
-                    self._owe_lost_create()
+                if create is not None and create.is_done:
+                    self._delete_lost_later(self._create_path, self._create_session)
                 """,
-                "",
+                """
+                if create is not None and create.is_done:
+                    assert create
+                """,
             ),
             Change(
-                "_recipes/place.py",
+                "_recipes/_core/ephemeral.py",
                 """
-                    self._creating = create  # not settled yet
-                    if self._discarded:
-                        self._owe_lost_create()
+                if not wanted:  # else that is settled by `resolve`, or `withdraw`
+                    self._delete_lost_later(path, session_id)
                 """,
                 """
-                    self._creating = create  # not settled yet
+                if not wanted:
+                    assert create
                 """,
             ),
         ),
@@ -278,10 +281,9 @@ MUTANTS = (
         wrong="The name of a znode that was deleted stays claimed for ever.",
         changes=(
             Change(
-                "_recipes/place.py",
-                "return Deletion(client, node.path, delete, debt, partial(self._line.forget, "
-                "node.name))",
-                "return Deletion(client, node.path, delete, debt, partial(repr, node.name))",
+                "_recipes/_core/ephemeral.py",
+                "return Deletion(client, node.path, delete, later, partial(self._unclaim, node))",
+                "return Deletion(client, node.path, delete, later, partial(repr, node))",
             ),
         ),
         tests=("tests/recipes/test_claims.py", *ASYNCIO),

@@ -116,9 +116,9 @@ MUTANTS = (
         wrong="A znode of our session is taken for that of our lost create, whoever here has it.",
         changes=(
             Change(
-                "_recipes/own.py",
-                "if not ours or stat.czxid in self._claims.tokens:",
-                "if not ours:",
+                "_recipes/_core/registry.py",
+                "if stat.ephemeral_owner != client.session_id or stat.czxid in self._czxids:",
+                "if stat.ephemeral_owner != client.session_id:",
             ),
         ),
         tests=(EXCLUSIVE, "-k", "two_tasks and trio"),
@@ -130,9 +130,15 @@ MUTANTS = (
         wrong="A lost lock is released by its path, which is somebody else's by then.",
         changes=(
             Change(
-                "_recipes/own.py",
-                "if self._gone or node.session_id != self._client.session_id:",
-                "if node.session_id != self._client.session_id:",
+                "_recipes/_core/ephemeral.py",
+                """
+                if self._gone or node.session_id != self._client.session_id:
+                    # What is at that path now may be somebody else's.
+                """,
+                """
+                if node.session_id != self._client.session_id:
+                    # What is at that path now may be somebody else's.
+                """,
             ),
         ),
         tests=(EXCLUSIVE, "-k", "left_alone and trio"),

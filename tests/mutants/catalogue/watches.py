@@ -176,8 +176,8 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/contender.py",
-                "place = self._take_seen() or self._behind_ours() or await self._look()",
-                "place = await self._look()",
+                "place = self._take_standing() or self._behind_ours() or await self._list_queue()",
+                "place = await self._list_queue()",
             ),
         ),
         tests=("tests/unit/test_contention.py",),
@@ -234,7 +234,7 @@ MUTANTS = (
             Change(
                 "_recipes/contender.py",
                 """
-                if not (self._gone or self._own_gone or self._stale):
+                if not (self._ahead_gone or self._gone or self._stale):
                     if unread := self._unread(place.watch):
                         await self._hear_of(unread)
                     else:

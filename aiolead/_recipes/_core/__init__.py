@@ -1,0 +1,1 @@
+"""What all recipes are built on."""

@@ -1,0 +1,484 @@
+"""The life of an ephemeral znode: one mechanism for all recipes.
+
+The znode exists exactly as long as its owner wants it, whatever is cancelled or cut when:
+
+* The answer to the create is recorded synchronously, whoever waits for it.
+* A create whose answer was lost is looked for, never sent twice unseen.
+* `withdraw` only hands over: the delete is queued in the client before it returns. What cannot be
+  deleted at once is a pending delete (`deletion`) of the client's own tasks. It ends with the
+  znode, with the session, or with a refusal that was reported.
+* The znode may be watched: the owner learns that others have deleted it.
+
+The states, and what each event makes of them:
+
+    ==========  ===================  ============  =============  ===============  ===============
+    state       create               answered      answer lost    withdraw         deleted, or
+                                                                                   session over
+    ==========  ===================  ============  =============  ===============  ===============
+    ABSENT      CREATING             -             -              ABSENT           -
+    CREATING    -                    PRESENT, or   UNRESOLVED     ABSENT; deleted  (by the answer)
+                                     ABSENT and                   when the answer
+                                     the error                    comes
+    UNRESOLVED  `resolve` looks:     -             -              ABSENT; looked   ABSENT, by
+                PRESENT if found,                                 for, deleted     `resolve`
+                else ABSENT; one
+                that turns up later
+                is deleted
+    PRESENT     -                    -             -              ABSENT; deleted  GONE
+    GONE        -                    -             -              ABSENT           -
+    ==========  ===================  ============  =============  ===============  ===============
+
+What is done about an error of a server is a table as well: see `error_policy`.
+
+A znode is proven to be ours by its name (`serial`) or by its czxid (`fixed`), never by the session
+alone: see `registry`.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import anyio
+
+from ..._internal_errors import contained
+from ...abc import CoordinationClient, Hold, Reply, Watch
+from ...errors import AioleadError, LossReason, NoNodeError
+from ...model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
+from ..deletion import Deletion, Departure
+from ..error_policy import (
+    Action,
+    Step,
+    action_for,
+    in_background,
+    may_be_applied,
+    pause,
+    until_done,
+)
+from ..ownership import now
+from .registry import Node, NodeRegistry
+
+
+class NodeGone(Exception):
+    """Our znode is not there any more. Never leaves the recipes."""
+
+
+class NodeState(enum.Enum):
+    """What is known of a znode of ours; see the table of the module."""
+
+    ABSENT = "absent"
+    CREATING = "creating"
+    UNRESOLVED = "unresolved"
+    PRESENT = "present"
+    GONE = "gone"
+
+
+class EphemeralNode:
+    """One ephemeral znode of this client.
+
+    Args:
+        client: the session.
+        registry: shared by all of this client's recipes that make such znodes at this path.
+        data: what it holds.
+        acl: of the znode.
+    """
+
+    # There may be thousands, and most of what each costs is memory.
+    __slots__ = (
+        "_acl",
+        "_client",
+        "_create_path",
+        "_create_session",
+        "_creating",
+        "_data",
+        "_gone",
+        "_look",
+        "_lose",
+        "_node",
+        "_registry",
+        "_watch",
+    )
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        registry: NodeRegistry,
+        data: bytes,
+        *,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        self._client = client
+        self._registry = registry
+        self._data = data
+        self._acl = acl
+        self._node: Node | None = None
+        self._creating: Reply[Created] | None = None
+        self._create_session = 0
+        self._create_path = ""
+        self._gone = False
+        self._watch: Watch | None = None
+        self._look: Reply[tuple[bytes, Stat]] | None = None
+        self._lose: Callable[[LossReason], object] | None = None
+
+    @property
+    def node(self) -> Node:
+        """The znode. Only while there is one."""
+        if self._node is None:
+            raise AssertionError("there is no znode")
+        return self._node
+
+    @property
+    def state(self) -> NodeState:
+        """What is known of it."""
+        if self._node is not None:
+            over = self._gone or self._node.session_id != self._client.session_id
+            return NodeState.GONE if over else NodeState.PRESENT
+        if self._creating is None:
+            return NodeState.ABSENT
+        return NodeState.UNRESOLVED if self._creating.is_done else NodeState.CREATING
+
+    def check(self) -> None:
+        """Returns if we know nothing else than that it is there.
+
+        Raises:
+            NodeGone: it is not, or its session is over.
+        """
+        if self._gone or self.node.session_id != self._client.session_id:
+            raise NodeGone
+
+    # --- naming, and the proof that it is ours: for subclasses -----------------------------------
+
+    @abstractmethod
+    def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
+        """The path of the next create, or how it begins, and its mode."""
+
+    @abstractmethod
+    def _claim(self, created: Created, session_id: int) -> Node:
+        """Records a znode as ours."""
+
+    @abstractmethod
+    def _unclaim(self, node: Node) -> None:
+        """It is gone: it is recorded no longer."""
+
+    @abstractmethod
+    async def _find(self, path: str) -> Created | None:
+        """Looks for the znode of a create whose answer was lost: what it was sent with.
+
+        There is no checkpoint between the answer that shows it and the return.
+        """
+
+    @staticmethod
+    @abstractmethod
+    async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
+        """Deletes a znode if it is still that one: one try."""
+
+    def _settle_name(self, path: str) -> None:
+        """What became of a create is known, or its znode is not wanted any more."""
+
+    def _note_lost(self, path: str, session_id: int, since: int) -> None:
+        """The answer to a create was lost."""
+
+    def _lost_create_over(self) -> None:
+        """A create whose answer was lost, and that nobody wants, has left nothing behind."""
+
+    # --- what subclasses hear of -----------------------------------------------------------------
+
+    def _rouse(self) -> None:
+        """The znode was deleted by others."""
+
+    def _watch_ended(self) -> None:
+        """The watch on the znode has ended with its session, or by an error."""
+
+    def _saw(self, data: bytes) -> None:
+        """What the znode holds."""
+
+    # --- creating --------------------------------------------------------------------------------
+
+    def create(self) -> Reply[Created]:
+        """Hands the create over. The answer is recorded, whoever waits for it."""
+        client = self._client
+        session_id = self._create_session = client.session_id
+        path, mode = self._next_name(session_id)
+        self._create_path = path
+        since = now(client)
+        create = self._creating = self._send_create(path, mode)
+        create.add_done_callback(partial(self._created, create, path, session_id, since))
+        return create
+
+    def _send_create(self, path: str, mode: CreateMode) -> Reply[Created]:
+        return self._client.create(path, self._data, mode=mode, acl=self._acl)
+
+    def _created(self, create: Reply[Created], path: str, session_id: int, since: int) -> None:
+        """The answer to a create is there: in the client's task, before anything after it."""
+        wanted = self._creating is create
+        error = create.error()
+        if error is None:
+            node = self._claim_created(create, session_id, since)
+            self._settle_name(path)
+            if wanted:
+                self._creating = None
+                self._node = node
+            else:
+                self._delete(node, None)
+        elif may_be_applied(error):
+            self._note_lost(path, session_id, since)
+            if not wanted:  # else that is settled by `resolve`, or `withdraw`
+                self._delete_lost_later(path, session_id)
+        else:
+            self._settle_name(path)
+            if wanted:
+                self._creating = None
+
+    def _claim_created(self, create: Reply[Created], session_id: int, _since: int) -> Node:
+        return self._claim(create.result(), session_id)
+
+    def take(self, created: Created) -> None:
+        """Takes a znode for ours that was found to be of a lost create."""
+        self._node = self._claim(created, created.stat.ephemeral_owner)
+
+    async def resolve(self) -> bool:
+        """Finds out what became of a create whose answer was lost; whether there is a znode.
+
+        Raises:
+            ConnectionLossError, SessionExpiredError: that is not known yet.
+        """
+        if self._node is not None and self._node.session_id != self._client.session_id:
+            self.withdraw()
+        create, path = self._creating, self._create_path
+        if create is not None and not create.is_done:
+            try:
+                await create
+            except AioleadError as error:
+                if not may_be_applied(error):
+                    raise
+        if self._creating is not None:
+            if self._client.session_id == self._create_session:
+                found = await self._find(path)
+                if found is None:
+                    # It may still be on its way: whatever turns up later is not wanted any more.
+                    self._delete_lost_later(path, self._create_session, already_looked=True)
+                else:
+                    self.take(found)
+                    self._settle_name(path)
+            else:
+                self._settle_name(path)
+            self._creating = None
+        return self._node is not None
+
+    def _delete_lost_later(
+        self, path: str, session_id: int, *, already_looked: bool = False
+    ) -> None:
+        job = partial(self._delete_lost, path, session_id, already_looked=already_looked)
+        self._client.spawn(partial(in_background, path, job))
+        self._settle_name(path)
+
+    async def _delete_lost(self, path: str, session_id: int, *, already_looked: bool) -> None:
+        """Deletes the znode of a create whose answer was lost, and that nobody wants.
+
+        Args:
+            path: what the create was sent with.
+            session_id: the session; once it is over there is nothing to delete.
+            already_looked: whether it was searched for in vain. A create that was on its way over a
+                connection that we gave up may be applied after that, so there is one more look when
+                the session timeout has passed. (One that comes even later is found by the next
+                contender of ours that would have to wait for it.)
+
+        Raises:
+            AioleadError: it was refused.
+        """
+        client = self._client
+        found: list[Node] = []
+
+        async def find() -> None:
+            created = await self._find(path)
+            if created is not None:
+                found.append(self._claim(created, session_id))
+
+        try:
+            if not already_looked and not await until_done(client, session_id, find):
+                return
+            if not found:
+                await anyio.sleep(client.session_timeout)
+                await until_done(client, session_id, find)
+            for node in found:
+                try:
+                    await self._delete_until_gone(client, node)
+                finally:
+                    self._unclaim(node)
+        finally:
+            self._lost_create_over()
+
+    # --- watching --------------------------------------------------------------------------------
+
+    def seen_gone(self) -> None:
+        """An answer has shown that it is not there: what is at its path from now on is not ours."""
+        self._gone = True
+
+    def watch(self) -> None:
+        """Has the deletion by others reported, unless that was asked for already."""
+        if self._watch is None:
+            self._send_look()
+
+    def unwatch(self) -> None:
+        """Takes the watch back."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+
+    def _make_watch(self) -> Watch:
+        watch = self._watch = self._client.make_watch(contained(self._on_event, self._unwatched))
+        return watch
+
+    def _send_look(self) -> Reply[tuple[bytes, Stat]]:
+        node = self.node
+        look = self._look = self._client.get(node.path, watch=self._make_watch())
+        look.add_done_callback(contained(partial(self._seen, node, look), self._unwatched))
+        return look
+
+    def _seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
+        if self._look is look:
+            self._look = None
+        if node is not self._node:
+            return
+        error = look.error()
+        if error is None:
+            data, stat = look.result()
+            # A znode of that path may be another one: made anew, or restored by somebody.
+            gone = stat.czxid != node.token
+            if not gone:
+                self._saw(data)
+        else:
+            gone = isinstance(error, NoNodeError)
+            if action_for(error, Step.ACQUIRE) is Action.PAUSE:
+                self.unwatch()  # it was not armed
+                self._client.spawn(partial(self._watch_later, node), self._unwatched)
+        if gone:
+            self._lost()
+
+    async def _watch_later(self, node: Node) -> None:
+        await anyio.sleep(pause(self._client))
+        if node is self._node and not self._gone:
+            self.watch()
+
+    def _unwatched(self, error: AioleadError | None) -> None:
+        """It is not watched, if there was an error: nothing is held without that."""
+        if error is None or error.session_over or self._node is None:
+            return
+        self.unwatch()
+        self._watch_ended()
+        if self._lose is not None:
+            self._lose(LossReason.INTERNAL)
+
+    def _on_event(self, event: WatchEvent) -> None:
+        self._watch = None
+        if event.type is EventType.DELETED:
+            self._lost()
+        elif event.type is EventType.NONE or self._node is None:
+            self._watch_ended()
+        else:
+            self.watch()
+
+    async def looked_at(self) -> None:
+        """Waits for what the last look at it shows; no checkpoint if that is known."""
+        while self._look is not None:
+            with suppress(NoNodeError):
+                await self._look
+
+    def _lost(self) -> None:
+        self._gone = True
+        self._rouse()
+        if self._lose is not None:
+            self._lose(LossReason.DELETED)
+
+    # --- holding ---------------------------------------------------------------------------------
+
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
+        """Registers it as held.
+
+        Args:
+            lost: called once, synchronously, when the hold is over without our doing.
+            urgent: whether the lease is renewed at once.
+            surrender: whether a lost connection ends the hold.
+        """
+        return self._hold(self.node.path, lost, urgent=urgent, surrender=surrender)
+
+    def _hold(
+        self, path: str, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool
+    ) -> Hold:
+        def on_lost(reason: LossReason) -> None:
+            self._gone = self._gone or reason is LossReason.DELETED
+            lost(reason)
+
+        hold = self._client.lease.hold(
+            path, on_lost, settled=self._hold_settled, urgent=urgent, surrender=surrender
+        )
+        self._lose = hold.lose
+        return hold
+
+    def _hold_settled(self) -> None:
+        """The lease of the hold is proven for the first time, which comes before the watch."""
+        if self._node is not None:
+            self.watch()
+
+    # --- leaving ---------------------------------------------------------------------------------
+
+    def discard(self) -> Departure | None:
+        """Gives it up for good. Synchronous: the rest is the client's work.
+
+        Returns:
+            That our znode goes, to wait for; None if there is none to delete.
+        """
+        self._lose = None
+        return self.withdraw()
+
+    def withdraw(self) -> Departure | None:
+        """Gives it up, whether or not it was created by now; another one may be made.
+
+        Returns:
+            That it goes; None if there is nothing to delete yet.
+        """
+        create, self._creating = self._creating, None
+        if create is not None and create.is_done:
+            self._delete_lost_later(self._create_path, self._create_session)
+        node, self._node = self._node, None
+        watch, self._watch = self._watch, None
+        if node is None:
+            return None
+        if self._gone or node.session_id != self._client.session_id:
+            # What is at that path now may be somebody else's.
+            self._gone = False
+            self._unclaim(node)
+            if watch is not None:
+                watch.close()
+            return None
+        return self._delete(node, watch)
+
+    def forget(self) -> None:
+        """It is known to be gone: there is nothing to delete."""
+        self.unwatch()
+        node, self._node = self._node, None
+        if node is not None:
+            self._unclaim(node)
+        self._look = None
+        self._gone = False
+
+    def _delete(self, node: Node, watch: Watch | None) -> Departure:
+        client = self._client
+        delete = client.delete(node.path)
+        if watch is not None:
+            # It fires with the delete; only a failed one leaves it behind.
+            delete.add_done_callback(watch.close)
+        later = partial(self._delete_until_gone, client, node)
+        return Deletion(client, node.path, delete, later, partial(self._unclaim, node))
+
+    @classmethod
+    async def _delete_until_gone(cls, client: CoordinationClient, node: Node) -> None:
+        """Deletes a znode, over as many connections as it takes, while it can be ours.
+
+        Raises:
+            AioleadError: it was refused.
+        """
+        await until_done(client, node.session_id, partial(cls._delete_if_ours, client, node))

@@ -1,0 +1,88 @@
+"""Ephemeral znodes at fixed paths, which are proven to be ours by their czxid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...abc import CoordinationClient
+from ...errors import NoNodeError
+from ...model import ACL, Created, CreateMode, Stat
+from ..catching_up import catch_up
+from .ephemeral import EphemeralNode
+from .registry import Node, NodeRegistry
+
+
+class FixedNode(EphemeralNode):
+    """A znode at a fixed path, where others may have had theirs, and may have it later.
+
+    Its czxid proves that it is ours.
+
+    Args:
+        client: the session.
+        registry: of the path, or of what is above it.
+        path: of the znode.
+        data: what it holds.
+        acl: of the znode.
+        on_gone: called, synchronously, when somebody else has deleted it.
+    """
+
+    __slots__ = ("_on_gone", "_path")
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        registry: NodeRegistry,
+        path: str,
+        data: bytes,
+        *,
+        acl: Sequence[ACL] | None,
+        on_gone: Callable[[], object],
+    ) -> None:
+        super().__init__(client, registry, data, acl=acl)
+        self._path = path
+        self._on_gone = on_gone
+
+    def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
+        return self._path, CreateMode.EPHEMERAL
+
+    def _claim(self, created: Created, session_id: int) -> Node:
+        self._registry.claim_czxid(self._path, created.stat.czxid)
+        return Node(self._path, 0, created.stat.czxid, session_id)
+
+    def _unclaim(self, node: Node) -> None:
+        self._registry.forget_czxid(node.token)
+
+    def _note_lost(self, path: str, session_id: int, since: int) -> None:
+        self._registry.note_lost(self._client, path, session_id, since)
+
+    def _rouse(self) -> None:
+        self._on_gone()
+
+    def is_unclaimed(self, data: bytes, stat: Stat) -> bool:
+        """Whether a znode at our path is of a lost create of ours, as far as that can be known.
+
+        It is our session's, filled like ours, and nobody here has it; see `registry`.
+        """
+        return data == self._data and self._registry.is_unclaimed(self._client, self._path, stat)
+
+    async def _find(self, path: str) -> Created | None:
+        await catch_up(self._client, path)
+        try:
+            data, stat = await self._client.get(path)
+        except NoNodeError:
+            return None
+        return Created(path, stat) if self.is_unclaimed(data, stat) else None
+
+    @staticmethod
+    async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
+        # The delete whose answer was lost may have been applied, and the path be somebody else's by
+        # now. A server that is behind the last one may not know that yet, so it catches up first.
+        await catch_up(client, node.path)
+        data, stat = await client.get(node.path)
+        if not node.is_shown_by(stat):
+            return
+        # A delete that was held back may come between, and a create of our own. A delete goes by
+        # name and version, and all new znodes have the same: so it gets another one first.
+        stat = await client.set(node.path, data, version=stat.version)
+        if node.is_shown_by(stat):
+            await client.delete(node.path, version=stat.version)

@@ -1,0 +1,81 @@
+"""Ephemeral znodes that are proven to be ours by a name that is given once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from ...abc import CoordinationClient
+from ...errors import NoNodeError
+from ...model import ACL, Created, CreateMode
+from ...paths import basename, join
+from ..catching_up import catch_up
+from .ephemeral import EphemeralNode
+from .registry import Node, NodeRegistry
+
+
+class SerialNode(EphemeralNode):
+    """A sequential znode whose name begins with the session and a serial of the client.
+
+    No other znode ever has that name, so it proves that the znode is ours.
+
+    Args:
+        client: the session.
+        registry: of the path.
+        path: what it is below.
+        data: what it holds.
+        acl: of the znode.
+    """
+
+    __slots__ = ("_path",)
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        registry: NodeRegistry,
+        path: str,
+        data: bytes,
+        *,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        super().__init__(client, registry, data, acl=acl)
+        self._path = path
+
+    @abstractmethod
+    def _prefix(self, session_id: int, serial: int) -> str:
+        """How the name begins."""
+
+    def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
+        prefix = self._prefix(session_id, self._client.serial())
+        self._registry.expect(prefix)
+        return join(self._path, prefix), CreateMode.EPHEMERAL_SEQUENTIAL
+
+    def _settle_name(self, path: str) -> None:
+        self._registry.settle(basename(path))
+
+    def _claim(self, created: Created, session_id: int) -> Node:
+        node = Node.of(created, session_id)
+        self._registry.claim(node.name, node.sequence)
+        return node
+
+    def _unclaim(self, node: Node) -> None:
+        self._registry.forget(node.name)
+
+    async def _find(self, path: str) -> Created | None:
+        # One that is claimed already is none: another contender of ours, which would have had to
+        # wait for it, has found that nobody wanted it, and deletes it.
+        client, above, prefix = self._client, self._path, basename(path)
+        await catch_up(client, above)
+        try:
+            names = await client.get_children(above)
+            found = [join(above, name) for name in names if name.startswith(prefix)]
+            stat = await client.exists(found[0]) if found else None
+        except NoNodeError:
+            return None
+        if stat is None or self._registry.is_claimed(basename(found[0])):
+            return None
+        return Created(found[0], stat)
+
+    @staticmethod
+    async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
+        await client.delete(node.path)
