@@ -134,6 +134,7 @@ class Attempt:
             try:
                 await client.check(znodes[-1].node.path)
             except NoNodeError:
+                znodes[-1].seen_gone()
                 raise NodeGone from None
             writes += 1
         for znode in znodes:

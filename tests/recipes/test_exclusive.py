@@ -150,6 +150,31 @@ async def test_a_znode_of_another_is_left_alone() -> None:
         await nothing_left(server, PARENT)
 
 
+async def test_the_next_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our znode is deleted before we hold, which our check shows; then somebody makes theirs."""
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        await b.create(PARENT)
+        proofs = iter([False])
+        is_enough, check = a.lease.is_enough, a.check
+
+        async def deleted_before_it(path: str) -> None:
+            await b.delete(path)
+            try:
+                await check(path)
+            finally:
+                await b.create(path, mode=CreateMode.EPHEMERAL)
+
+        monkeypatch.setattr(type(a.lease), "is_enough", lambda _: next(proofs, is_enough()))
+        monkeypatch.setattr(type(a), "check", lambda _, path: deleted_before_it(path))
+        with pytest.raises(AcquireTimeout):
+            async with ExclusiveLock(a, PATH).hold(wait=0):
+                raise AssertionError("two hold the lock")
+        await a.sync(PATH)
+        stat = await b.exists(PATH)
+        assert stat is not None
+        assert stat.ephemeral_owner == b.session_id
+
+
 @backends
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
 @pytest.mark.parametrize("cancelled", [True, False], ids=["cancelled", "wanted"])

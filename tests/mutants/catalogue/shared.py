@@ -145,6 +145,22 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="215",
+        name="next-holder-deleted",
+        wrong="A znode that a check has shown to be gone is deleted all the same, by its path: "
+        "that is somebody else's by then, and two hold the lock.",
+        seen_in="aiolead, before its first release",
+        changes=(
+            Change(
+                "_recipes/attempt.py",
+                "znodes[-1].seen_gone()",
+                "znodes[-1].check()",
+            ),
+        ),
+        tests=(EXCLUSIVE, "-k", "next_one and trio"),
+        simulated=False,
+    ),
+    Mutant(
         number="145",
         name="any-ready-lets-in",
         wrong="Whoever finds `ready` is let in, even if all who were in that round have died.",
