@@ -134,8 +134,8 @@ class EphemeralNode:
     def state(self) -> NodeState:
         """What is known of it."""
         if self._node is not None:
-            over = self._gone or self._node.session_id != self._client.session_id
-            return NodeState.GONE if over else NodeState.PRESENT
+            gone = self._gone or self._is_over(self._node.session_id)
+            return NodeState.GONE if gone else NodeState.PRESENT
         if self._creating is None:
             return NodeState.ABSENT
         return NodeState.UNRESOLVED if self._creating.is_done else NodeState.CREATING
@@ -146,8 +146,12 @@ class EphemeralNode:
         Raises:
             NodeGone: it is not, or its session is over.
         """
-        if self._gone or self.node.session_id != self._client.session_id:
+        if self._gone or self._is_over(self.node.session_id):
             raise NodeGone
+
+    def _is_over(self, session_id: int) -> bool:
+        """Whether the session is over that owns a znode, which is gone with it."""
+        return session_id not in (0, self._client.session_id)
 
     # --- naming, and the proof that it is ours: for subclasses -----------------------------------
 
@@ -181,6 +185,9 @@ class EphemeralNode:
     def _note_lost(self, path: str, session_id: int, since: int) -> None:
         """The answer to a create was lost."""
 
+    def _lost_create_looked(self) -> None:
+        """It was looked for once, and deleted if it was there."""
+
     def _lost_create_over(self) -> None:
         """A create whose answer was lost, and that nobody wants, has left nothing behind."""
 
@@ -200,8 +207,8 @@ class EphemeralNode:
     def create(self) -> Reply[Created]:
         """Hands the create over. The answer is recorded, whoever waits for it."""
         client = self._client
-        session_id = self._create_session = client.session_id
-        path, mode = self._next_name(session_id)
+        path, mode = self._next_name(client.session_id)
+        session_id = self._create_session = client.session_id if mode.is_ephemeral else 0
         self._create_path = path
         since = now(client)
         create = self._creating = self._send_create(path, mode)
@@ -236,7 +243,7 @@ class EphemeralNode:
         return self._claim(create.result(), session_id)
 
     def take(self, created: Created) -> None:
-        """Takes a znode for ours that was found to be of a lost create."""
+        """Takes a znode for ours that was found."""
         self._node = self._claim(created, created.stat.ephemeral_owner)
 
     async def resolve(self) -> bool:
@@ -245,7 +252,7 @@ class EphemeralNode:
         Raises:
             ConnectionLossError, SessionExpiredError: that is not known yet.
         """
-        if self._node is not None and self._node.session_id != self._client.session_id:
+        if self._node is not None and self._is_over(self._node.session_id):
             self.withdraw()
         create, path = self._creating, self._create_path
         if create is not None and not create.is_done:
@@ -255,7 +262,7 @@ class EphemeralNode:
                 if not may_be_applied(error):
                     raise
         if self._creating is not None:
-            if self._client.session_id == self._create_session:
+            if not self._is_over(self._create_session):
                 found = await self._find(path)
                 if found is None:
                     # It may still be on its way: whatever turns up later is not wanted any more.
@@ -289,25 +296,37 @@ class EphemeralNode:
         Raises:
             AioleadError: it was refused.
         """
-        client = self._client
-        found: list[Node] = []
+        client, was_found = self._client, False
 
-        async def find() -> None:
-            created = await self._find(path)
-            if created is not None:
-                found.append(self._claim(created, session_id))
+        async def find_and_delete() -> bool:
+            """False if the session is over."""
+            nonlocal was_found
+            found: list[Node] = []
 
-        try:
-            if not already_looked and not await until_done(client, session_id, find):
-                return
-            if not found:
-                await anyio.sleep(client.session_timeout)
-                await until_done(client, session_id, find)
+            async def find() -> None:
+                created = await self._find(path)
+                if created is not None:
+                    found.append(self._claim(created, session_id))
+
+            is_alive = await until_done(client, session_id, find)
             for node in found:
+                was_found = True
                 try:
                     await self._delete_until_gone(client, node)
                 finally:
                     self._unclaim(node)
+            return is_alive
+
+        try:
+            is_alive = True
+            try:
+                if not already_looked:
+                    is_alive = await find_and_delete()
+            finally:
+                self._lost_create_looked()
+            if is_alive and not was_found:
+                await anyio.sleep(client.session_timeout)
+                await find_and_delete()
         finally:
             self._lost_create_over()
 
@@ -447,7 +466,7 @@ class EphemeralNode:
         watch, self._watch = self._watch, None
         if node is None:
             return None
-        if self._gone or node.session_id != self._client.session_id:
+        if self._gone or self._is_over(node.session_id):
             # What is at that path now may be somebody else's.
             self._gone = False
             self._unclaim(node)
@@ -467,12 +486,15 @@ class EphemeralNode:
 
     def _delete(self, node: Node, watch: Watch | None) -> Departure:
         client = self._client
-        delete = client.delete(node.path)
+        delete = self._send_delete(node)
         if watch is not None:
             # It fires with the delete; only a failed one leaves it behind.
             delete.add_done_callback(watch.close)
         later = partial(self._delete_until_gone, client, node)
         return Deletion(client, node.path, delete, later, partial(self._unclaim, node))
+
+    def _send_delete(self, node: Node) -> Reply[None]:
+        return self._client.delete(node.path)
 
     @classmethod
     async def _delete_until_gone(cls, client: CoordinationClient, node: Node) -> None:

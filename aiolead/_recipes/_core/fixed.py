@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...abc import CoordinationClient
-from ...errors import NoNodeError
+from ...abc import CoordinationClient, Reply
+from ...errors import NoAuthError, NoNodeError
 from ...model import ACL, Created, CreateMode, Stat
 from ..catching_up import catch_up
 from .ephemeral import EphemeralNode
@@ -26,7 +26,7 @@ class FixedNode(EphemeralNode):
         on_gone: called, synchronously, when somebody else has deleted it.
     """
 
-    __slots__ = ("_on_gone", "_path")
+    __slots__ = ("_on_gone", "_on_over", "_path", "_uses")
 
     def __init__(
         self,
@@ -41,19 +41,61 @@ class FixedNode(EphemeralNode):
         super().__init__(client, registry, data, acl=acl)
         self._path = path
         self._on_gone = on_gone
+        self._on_over: Callable[[], object] | None = None
+        self._uses = 0
+        """Creates that are not answered, znodes of ours, and searches for lost creates."""
+
+    def when_over(self, call: Callable[[], object]) -> None:
+        """Has it called, synchronously, once no znode of ours is there, nor may come; or at once.
+
+        To be asked for when it was given up.
+        """
+        self._on_over = call
+        self._check_over()
+
+    def _one_use_less(self) -> None:
+        self._uses -= 1
+        self._check_over()
+
+    def _check_over(self) -> None:
+        call = self._on_over
+        if call is not None and not self._uses:
+            self._on_over = None
+            call()
+
+    # --- creating --------------------------------------------------------------------------------
+
+    def create(self) -> Reply[Created]:
+        self._uses += 1
+        return super().create()
+
+    def _created(self, create: Reply[Created], path: str, session_id: int, since: int) -> None:
+        super()._created(create, path, session_id, since)
+        self._one_use_less()
 
     def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
         return self._path, CreateMode.EPHEMERAL
 
     def _claim(self, created: Created, session_id: int) -> Node:
+        self._uses += 1
         self._registry.claim_czxid(self._path, created.stat.czxid)
-        return Node(self._path, 0, created.stat.czxid, session_id)
+        return Node(created.path, 0, created.stat.czxid, session_id)
 
     def _unclaim(self, node: Node) -> None:
         self._registry.forget_czxid(node.token)
+        self._one_use_less()
 
     def _note_lost(self, path: str, session_id: int, since: int) -> None:
-        self._registry.note_lost(self._client, path, session_id, since)
+        self._registry.note_lost(self._client, self._path, session_id, since)
+
+    def _delete_lost_later(
+        self, path: str, session_id: int, *, already_looked: bool = False
+    ) -> None:
+        self._uses += 1
+        super()._delete_lost_later(path, session_id, already_looked=already_looked)
+
+    def _lost_create_over(self) -> None:
+        self._one_use_less()
 
     def _rouse(self) -> None:
         self._on_gone()
@@ -78,11 +120,16 @@ class FixedNode(EphemeralNode):
         # The delete whose answer was lost may have been applied, and the path be somebody else's by
         # now. A server that is behind the last one may not know that yet, so it catches up first.
         await catch_up(client, node.path)
-        data, stat = await client.get(node.path)
-        if not node.is_shown_by(stat):
-            return
-        # A delete that was held back may come between, and a create of our own. A delete goes by
-        # name and version, and all new znodes have the same: so it gets another one first.
-        stat = await client.set(node.path, data, version=stat.version)
+        try:
+            data, stat = await client.get(node.path)
+            if node.is_shown_by(stat):
+                # A delete that was held back may come between, and a create of our own. A delete
+                # goes by name and version, and all new znodes have the same: so it gets another.
+                stat = await client.set(node.path, data, version=stat.version)
+        except NoAuthError:  # by an ACL of our own choice
+            seen = await client.exists(node.path)
+            if seen is None:
+                return
+            stat = seen
         if node.is_shown_by(stat):
             await client.delete(node.path, version=stat.version)

@@ -115,6 +115,9 @@ class NodeRegistry:
             if lost.is_empty:
                 del self._lost[path]
 
+    def is_claimed_czxid(self, czxid: int) -> bool:
+        return czxid in self._czxids
+
     def forget_czxid(self, czxid: int) -> None:
         """It is gone."""
         self._czxids.discard(czxid)

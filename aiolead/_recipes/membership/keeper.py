@@ -27,15 +27,11 @@ from ...errors import (
 )
 from ...model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
 from ...paths import parent
-from ..deletion import Deletion
-from ..error_policy import (
-    Step,
-    before_next_try,
-    in_background,
-    may_be_applied,
-)
-from ..ownership import now
-from .kept import Claims, Kept, delete_kept, delete_lost, find_unclaimed
+from .._core.ephemeral import NodeState
+from .._core.registry import Node
+from ..deletion import Departure
+from ..error_policy import Step, before_next_try, may_be_applied
+from .kept import KeptRegistry, KeptZnode
 
 PARENT_TRIES = 10
 """How often the parent is created anew in a row: servers reap empty containers (CURATOR-724)."""
@@ -75,20 +71,16 @@ class Keeper:
     ) -> None:
         self._client = client
         self._path = path
-        self._mode = mode
         self._acl = acl
         self._restore = restore
         self._on_change = on_change
         self._on_end = on_end
-        self._is_ephemeral = mode is not CreateMode.PERSISTENT
-        self._is_sequential = mode is CreateMode.EPHEMERAL_SEQUENTIAL
-        self._claims = client.shared(path, Claims)
-        if not self._is_sequential and self._claims.kept.setdefault(path, self) is not self:
+        self._registry = client.shared(path, KeptRegistry)
+        self._own = own = KeptZnode(
+            client, self._registry, path, data, mode=mode, acl=acl, on_deleting=self._deleting
+        )
+        if own.name and self._registry.keepers.setdefault(own.name, self) is not self:
             raise UsageError(f"{path}: this client keeps that znode already")
-        self.node: Kept | None = None
-        """Our znode, as far as we know."""
-        self.name: str | None = None if self._is_sequential else path
-        """The path of the znode, also while it is not there; None before its number is known."""
         self.wanted = data
         self.generation = 0
         """Counts what was wanted."""
@@ -96,18 +88,12 @@ class Keeper:
         """The latest of those that the servers have confirmed."""
         self.gone = anyio.Event()
         """Set once it is deleted, or as good as that."""
-        self.deletion: Deletion | None = None
+        self.deletion: Departure | None = None
         """Its delete, once that is asked for."""
         self._is_awaited = False
         """Whether somebody waits for that, who reports a refusal."""
         self._scope = anyio.CancelScope()
         self._discarded = False
-        self._is_creating = False
-        """Whether the answer to a create is awaited: the znode may be there before we know."""
-        self._ends = 0
-        """How many deletes, and searches for lost creates, have not ended yet."""
-        self._lost_in = 0
-        """The session in which the answer to a create was lost."""
         self._is_overwritten = False
         self.is_blocked = False
         """Whether somebody else's znode is there."""
@@ -116,9 +102,20 @@ class Keeper:
         self._watch = client.make_watch(self._on_event)
         self._repairs: list[float] = []
 
+    @property
+    def node(self) -> Node | None:
+        """Our znode, as far as we know."""
+        return self._own.present
+
+    @property
+    def name(self) -> str | None:
+        """The path of the znode, also while it is not there; None before its number is known."""
+        return self._own.name
+
     def want(self, data: bytes) -> int:
         """Wants other data; returns its number, for `written`."""
         self.wanted = data
+        self._own.wants(data)
         self.generation += 1
         self._news.set()
         return self.generation
@@ -155,7 +152,7 @@ class Keeper:
         while True:
             if client.state is not SessionState.CONNECTED:
                 await client.ready()
-            if self.node is not None and self.node.owner not in (0, client.session_id):
+            if self._own.state is NodeState.GONE:
                 self._forget()
             # Whoever has given it up has cancelled this.
             await anyio.lowlevel.checkpoint_if_cancelled()
@@ -183,8 +180,8 @@ class Keeper:
 
     def _forget(self) -> None:
         """Our znode is not there any more."""
-        node, self.node = self.node, None
-        if node is not None:
+        if self.node is not None:
+            self._own.forget()
             self._is_overwritten = False
             self._on_change()
 
@@ -205,20 +202,10 @@ class Keeper:
                 return
             self.is_blocked = False
         await self._pause_between_repairs()
-        if self._is_sequential and self._lost_in == self._client.session_id:
-            found = await find_unclaimed(
-                self._client,
-                self._claims,
-                self._path,
-                is_sequential=True,
-                owner=self._lost_in,
-                data=self.wanted,
-            )
-            if found is not None:
-                self._take(found)
-                self._look_due = True
-                self._on_change()
-                return
+        if await self._own.resolve():
+            self._taken()
+            self._look_due = True
+            return
         for _ in range(PARENT_TRIES):
             try:
                 await self._create()
@@ -231,15 +218,11 @@ class Keeper:
 
     async def _create(self) -> None:
         """One round trip: the create, and a look at the znode that watches it."""
-        client, path = self._client, self.name or self._path
+        client, own = self._client, self._own
         await anyio.lowlevel.checkpoint_if_cancelled()
-        # One that had its number gets it back, as with Curator.
-        mode = self._mode if self.name is None else _without_number(self._mode)
-        create = client.create(path, self.wanted, mode=mode, acl=self._acl)
-        self._is_creating = True
-        sent_in, since = client.session_id, now(client)
-        create.add_done_callback(partial(self._created, create, self.generation, sent_in, since))
-        look = None if self.name is None else client.exists(path, watch=self._watch)
+        create = own.create()
+        create.add_done_callback(partial(self._created, create, self.generation))
+        look = None if own.name is None else client.exists(own.name, watch=self._watch)
         self._look_due = look is None
         try:
             try:
@@ -247,7 +230,7 @@ class Keeper:
             except NodeExistsError:
                 if look is None:
                     # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
-                    raise SequenceExhaustedError(parent(path)) from None
+                    raise SequenceExhaustedError(parent(self._path)) from None
                 stat = await look
                 if stat is not None:
                     self._take_or_wait(stat)
@@ -258,64 +241,35 @@ class Keeper:
             self._look_due = True
             raise
 
-    def _created(
-        self, create: Reply[Created], generation: int, session_id: int, since: int
-    ) -> None:
+    def _created(self, create: Reply[Created], generation: int) -> None:
         """The answer to our create is there: in the client's task, before anything after it."""
-        self._is_creating = False
-        error = create.error()
-        if error is None:
-            created = create.result()
-            self.node = Kept.of(created.path, created.stat)
-            if self._discarded:
-                self._drop()
-            else:
-                self._take(self.node)
-                self.written = generation
-                self._is_overwritten = False
-                self._on_change()
-            return
-        if may_be_applied(error):
-            self._lost_in = session_id
-            self._claims.lost.add(self._client, session_id, since)
-            if self._discarded:
-                self._owe_lost_create()
-        if self._discarded:
-            self._drop()
+        if create.error() is None and not self._discarded:
+            self._taken()
+            self.written = generation
+            self._is_overwritten = False
 
     def _take_or_wait(self, stat: Stat) -> None:
         """There is a znode already: ours, or that of somebody else, who is waited for."""
-        if self._is_ours(stat):
-            self._claims.lost.found(stat.czxid)
-            self._take(Kept.of(self.name or self._path, stat))
-            self._on_change()
-        elif self._is_sequential:
+        own = self._own
+        if own.is_ours(stat):
+            own.take(Created(own.name or self._path, stat))
+            self._taken()
+        elif own.is_sequential:
             self._release_name()
-            self.name = None  # another number will do
+            own.name = None  # another number will do
             self._watch.close()
             self._watch = self._client.make_watch(self._on_event)
         else:
             self.is_blocked = True
             self._on_change()
 
-    def _is_ours(self, stat: Stat) -> bool:
-        if not self._is_ephemeral:
-            return stat.ephemeral_owner == 0  # nobody can tell, so whoever keeps it shares it
-        # One of our session that nobody here has is that of a lost create: ours, or that of a
-        # keeper before us, who may not know of it yet. To wait for its end would be for ever.
-        mine = stat.ephemeral_owner == self._client.session_id
-        given_up = stat.czxid in self._claims.going
-        if not mine or given_up or self._claims.kept.get(self.name or "", self) is not self:
-            return False
-        return self._claims.lost.may_have_made(self._client, stat.czxid)
-
-    def _take(self, node: Kept) -> None:
+    def _taken(self) -> None:
         """It is ours; what it holds is not known to be what is wanted."""
-        self.node = node
-        self.name = node.path
-        self._claims.kept[node.path] = self
+        name = self._own.name = self._own.node.path
+        self._registry.keepers[name] = self
         self._is_overwritten = True
         self.is_blocked = False
+        self._on_change()
 
     # --- looking after it ----------------------------------------------------------------------
 
@@ -335,14 +289,14 @@ class Keeper:
         node = self.node
         if stat is None or node is None:
             self._forget()
-        elif stat.czxid != node.czxid:
+        elif stat.czxid != node.token:
             self._forget()
             self._take_or_wait(stat)
-        elif stat.mzxid != node.mzxid:
-            node.version, node.mzxid = stat.version, stat.mzxid
+        elif stat.mzxid != self._own.mzxid:
+            self._own.saw(stat)
             self._is_overwritten = self._restore
 
-    async def _write(self, node: Kept) -> None:
+    async def _write(self, node: Node) -> None:
         if self.written == self.generation:
             await self._pause_between_repairs()
             await anyio.lowlevel.checkpoint_if_cancelled()
@@ -350,7 +304,7 @@ class Keeper:
                 return
         generation = self.generation
         try:
-            stat = await self._client.set(node.path, self.wanted, version=node.version)
+            stat = await self._client.set(node.path, self.wanted, version=self._own.version)
         except BadVersionError:
             await self._look()
         except NoNodeError:
@@ -360,8 +314,8 @@ class Keeper:
             self._look_due = self._look_due or may_be_applied(error)
             raise
         else:
-            if stat.czxid == node.czxid:
-                node.version, node.mzxid = stat.version, stat.mzxid
+            if stat.czxid == node.token:
+                self._own.saw(stat)
                 self.written = generation
                 self._is_overwritten = False
                 self._on_change()
@@ -375,15 +329,14 @@ class Keeper:
         self._discarded = True
         self._scope.cancel()
         self._release_name()
-        lost = self._lost_in == self._client.session_id or not self._is_ephemeral
-        if self._lost_in and lost and self.node is None:
-            self._owe_lost_create()
-        if not self._is_creating:
-            self._drop()
+        if self._own.discard() is None:
+            self._watch.close()
+        self._own.when_over(self.gone.set)
 
     def _release_name(self) -> None:
-        if self.name is not None and self._claims.kept.get(self.name) is self:
-            del self._claims.kept[self.name]
+        name = self._own.name
+        if name is not None and self._registry.keepers.get(name) is self:
+            del self._registry.keepers[name]
 
     def await_report(self, is_awaited: bool) -> None:
         """Says whether somebody waits until it is gone; see `Departure.await_report`."""
@@ -391,50 +344,8 @@ class Keeper:
         if self.deletion is not None:
             self.deletion.await_report(is_awaited)
 
-    def _drop(self) -> None:
-        node, self.node = self.node, None
-        if node is None or node.owner not in (0, self._client.session_id):
-            self._watch.close()
-            self._check_gone()
-            return
-        self._ends += 1
-        self._claims.going.add(node.czxid)
-        delete = self._client.delete(node.path, version=node.version)
-        # It fires with the delete; only a failed one leaves it behind.
-        delete.add_done_callback(self._watch.close)
-        debt = partial(delete_kept, self._client, self._claims, node)
-        over = partial(self._settled, node)
-        self.deletion = Deletion(self._client, node.path, delete, debt, over)
-        self.deletion.await_report(self._is_awaited)
-
-    def _settled(self, node: Kept) -> None:
-        self._claims.going.discard(node.czxid)
-        self._one_end()
-        if self._is_ephemeral and self._lost_in == node.owner:
-            self._owe_lost_create()
-
-    def _one_end(self) -> None:
-        self._ends -= 1
-        self._check_gone()
-
-    def _check_gone(self) -> None:
-        if not (self._is_creating or self._ends):
-            self.gone.set()
-
-    def _owe_lost_create(self) -> None:
-        self._ends += 1
-        job = partial(
-            delete_lost,
-            self._client,
-            self._claims,
-            self._path,
-            is_sequential=self._is_sequential,
-            owner=self._lost_in if self._is_ephemeral else 0,
-            data=self.wanted,
-            looked=self._one_end,
-        )
-        self._client.spawn(partial(in_background, self._path, job))
-
-
-def _without_number(mode: CreateMode) -> CreateMode:
-    return CreateMode.EPHEMERAL if mode is CreateMode.EPHEMERAL_SEQUENTIAL else mode
+    def _deleting(self, deletion: Departure) -> None:
+        self.deletion = deletion
+        deletion.await_report(self._is_awaited)
+        # The watch fires with the delete; only a failed one leaves it behind.
+        deletion.add_done_callback(self._watch.close)

@@ -1,159 +1,159 @@
-"""The znode of a keeper, and the debts that are left when it cannot be deleted at once."""
+"""The znode of a keeper: ephemeral, ephemeral and sequential, or persistent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-import anyio
-
-from ...abc import CoordinationClient
+from ...abc import CoordinationClient, Reply, Watch
 from ...errors import NoNodeError
-from ...model import Stat
+from ...model import ACL, Created, CreateMode, Stat
 from ...paths import join, parent
+from .._core.fixed import FixedNode
+from .._core.registry import SEQUENCE_DIGITS, Node, NodeRegistry
 from ..catching_up import catch_up
-from ..error_policy import until_done
-from ..ownership import LostCreates, is_shared
+from ..deletion import Departure
+from ..ownership import is_shared
 
 AT_ONCE = 100
 """How many znodes are looked at in one go, when a lost create is searched for."""
 
 
-@dataclass(slots=True)
-class Kept:
-    """A znode that we have created, or taken over.
-
-    Attributes:
-        path: where it is.
-        czxid: the transaction that created it.
-        owner: the session that owns it; 0 if it is persistent.
-        version: of the data that we know of.
-        mzxid: the transaction that set that data.
-    """
-
-    path: str
-    czxid: int
-    owner: int
-    version: int
-    mzxid: int
-
-    @classmethod
-    def of(cls, path: str, stat: Stat) -> Kept:
-        return cls(path, stat.czxid, stat.ephemeral_owner, stat.version, stat.mzxid)
-
-
-class Claims:
+class KeptRegistry(NodeRegistry):
     """What the keepers of one client have at, or under, one path."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, object] = {}
+        super().__init__()
+        self.keepers: dict[str, object] = {}
         """The keeper of each path."""
-        self.going: set[int] = set()
-        """The czxids of znodes that were given up and are being deleted."""
-        self.lost = LostCreates()
-        """Those of our creates."""
 
 
-async def delete_kept(client: CoordinationClient, claims: Claims, node: Kept) -> None:
-    """Pays a debt: deletes a znode, over as many connections as it takes, if it is still that one.
+class KeptZnode(FixedNode):
+    """A znode that a keeper creates again and again, always at the same path.
 
-    Raises:
-        AioleadError: it was refused: `NoAuthError`, `NotEmptyError`.
-    """
-
-    async def delete() -> None:
-        stat = await client.exists(node.path)
-        if stat is not None and stat.czxid == node.czxid:
-            await client.delete(node.path, version=stat.version)
-
-    claims.going.add(node.czxid)
-    try:
-        await until_done(client, node.owner, delete)
-    finally:
-        claims.going.discard(node.czxid)
-
-
-async def find_unclaimed(
-    client: CoordinationClient,
-    claims: Claims,
-    path: str,
-    *,
-    is_sequential: bool,
-    owner: int,
-    data: bytes,
-) -> Kept | None:
-    """Finds a znode that no keeper of ours has: that of a create whose answer was lost.
+    A sequential one gets its number from the server the first time, and keeps it. A persistent one
+    has no owner, so nobody can tell whose it is: whoever keeps it shares it.
 
     Args:
         client: the session.
-        claims: what our keepers have.
-        path: the znode, or what the server appended a number to.
-        is_sequential: whether it did.
-        owner: our session; 0 for a persistent one, which nobody owns. That, or one of a session
-            that is shared, is ours if it holds what we have created it with; see `ownership`.
-        data: that.
-
-    Raises:
-        ConnectionLossError, SessionExpiredError: nothing is known yet.
+        registry: of the path.
+        path: the znode; for a sequential one, what the server appends the number to.
+        data: what it holds at first.
+        mode: ephemeral, ephemeral and sequential, or persistent.
+        acl: of the znode.
+        on_deleting: called, synchronously, with each delete of it.
     """
-    await catch_up(client, path)
-    if is_sequential:
-        folder = parent(path)
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        registry: KeptRegistry,
+        path: str,
+        data: bytes,
+        *,
+        mode: CreateMode,
+        acl: Sequence[ACL] | None,
+        on_deleting: Callable[[Departure], object],
+    ) -> None:
+        super().__init__(client, registry, path, data, acl=acl, on_gone=_ignore)
+        self._mode = mode
+        self._on_deleting = on_deleting
+        self._sent = data
+        """What the last create was sent with."""
+        self.name: str | None = None if self.is_sequential else path
+        """The path of the znode, also while it is not there; None before its number is known."""
+        self.version = self.mzxid = 0
+        """Of the data that we know of."""
+
+    @property
+    def is_sequential(self) -> bool:
+        return self._mode is CreateMode.EPHEMERAL_SEQUENTIAL
+
+    @property
+    def present(self) -> Node | None:
+        """The znode, as far as we know."""
+        return self._node
+
+    def wants(self, data: bytes) -> None:
+        """The next create is sent with other data."""
+        self._data = data
+
+    def saw(self, stat: Stat) -> None:
+        """Takes note of the version of the data."""
+        self.version, self.mzxid = stat.version, stat.mzxid
+
+    # --- naming, and the proof that it is ours ---------------------------------------------------
+
+    def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
+        if self.name is None:
+            return self._path, self._mode
+        # One that had its number gets it back, as with Curator.
+        return self.name, CreateMode.EPHEMERAL if self.is_sequential else self._mode
+
+    def _send_create(self, path: str, mode: CreateMode) -> Reply[Created]:
+        self._sent = self._data
+        return super()._send_create(path, mode)
+
+    def _claim(self, created: Created, session_id: int) -> Node:
+        self.saw(created.stat)
+        return super()._claim(created, session_id)
+
+    def is_ours(self, stat: Stat) -> bool:
+        """Whether a znode that is there already is ours, or ours to share."""
+        if not self._mode.is_ephemeral:
+            return stat.ephemeral_owner == 0
+        # One of our session that nobody here has is that of a lost create: ours, or that of a
+        # keeper before us, who may not know of it yet. To wait for its end would be for ever.
+        return self._registry.is_unclaimed(self._client, self._path, stat)
+
+    def is_unclaimed(self, data: bytes, stat: Stat) -> bool:
+        """Whether it is of a lost create of ours, as far as that can be known."""
+        if self._mode.is_ephemeral:
+            ours = self._registry.is_unclaimed(self._client, self._path, stat)
+            is_owned = not is_shared(self._client)
+        else:
+            ours = stat.ephemeral_owner == 0 and not self._registry.is_claimed_czxid(stat.czxid)
+            is_owned = False
+        return ours and (is_owned or (data, stat.version) == (self._sent, 0))
+
+    async def _find(self, path: str) -> Created | None:
+        if path != self._path or not self.is_sequential:
+            return await super()._find(path)
+        client = self._client
+        await catch_up(client, path)
+        folder, length = parent(path), len(path) + SEQUENCE_DIGITS
         try:
             every = [join(folder, name) for name in sorted(await client.get_children(folder))]
         except NoNodeError:
             return None
-        paths = [each for each in every if each.startswith(path) and len(each) == len(path) + 10]
-    else:
-        paths = [path]
-    unclaimed = [each for each in paths if each not in claims.kept]
-    for start in range(0, len(unclaimed), AT_ONCE):
-        looks = [(each, client.get(each)) for each in unclaimed[start : start + AT_ONCE]]
-        for each, look in looks:
-            try:
-                content, stat = await look
-            except NoNodeError:
-                continue
-            ours = stat.ephemeral_owner == owner and claims.lost.may_have_made(client, stat.czxid)
-            if not owner or is_shared(client):
-                ours = ours and (content, stat.version) == (data, 0)
-            if ours and each not in claims.kept:
-                claims.lost.found(stat.czxid)
-                return Kept.of(each, stat)
-    return None
+        paths = [each for each in every if each.startswith(path) and len(each) == length]
+        for start in range(0, len(paths), AT_ONCE):
+            looks = [(each, client.get(each)) for each in paths[start : start + AT_ONCE]]
+            for each, look in looks:
+                try:
+                    data, stat = await look
+                except NoNodeError:
+                    continue
+                if self.is_unclaimed(data, stat):
+                    return Created(each, stat)
+        return None
+
+    # --- leaving ---------------------------------------------------------------------------------
+
+    def _delete(self, node: Node, watch: Watch | None) -> Departure:
+        departure = super()._delete(node, watch)
+        self._on_deleting(departure)
+        return departure
+
+    def _send_delete(self, node: Node) -> Reply[None]:
+        # Data that others have set meanwhile make it look first.
+        return self._client.delete(node.path, version=self.version)
+
+    def _lost_create_looked(self) -> None:
+        self._one_use_less()  # whoever leaves does not wait for the second look
+
+    def _lost_create_over(self) -> None:
+        pass
 
 
-async def delete_lost(
-    client: CoordinationClient,
-    claims: Claims,
-    path: str,
-    *,
-    is_sequential: bool,
-    owner: int,
-    data: bytes,
-    looked: Callable[[], object],
-) -> None:
-    """Pays the debt of a create whose answer was lost, and whose znode nobody wants any more.
-
-    The znode is looked for as by `find_unclaimed`. When it was not there, or is deleted, `looked`
-    is called. There is a second look, when the session timeout has passed: a create that was on its
-    way over a connection that we gave up may be applied after the first one.
-
-    Raises:
-        AioleadError: it was refused.
-    """
-
-    async def find_and_delete() -> None:
-        node = await find_unclaimed(
-            client, claims, path, is_sequential=is_sequential, owner=owner, data=data
-        )
-        if node is not None:
-            await delete_kept(client, claims, node)
-
-    try:
-        may_come = await until_done(client, owner, find_and_delete)
-    finally:
-        looked()
-    if may_come:
-        await anyio.sleep(client.session_timeout)
-        await until_done(client, owner, find_and_delete)
+def _ignore() -> None:
+    pass

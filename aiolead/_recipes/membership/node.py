@@ -230,7 +230,7 @@ class KeptNode(AsyncIterable[NodeState]):
         if node is None:
             state = NodeState(False, keeper.name, None, 0)
         else:
-            state = NodeState(connected, node.path, node.czxid, node.owner)
+            state = NodeState(connected, node.path, node.token, node.session_id)
         if state != self._state:
             self._state = state
             self._count += 1

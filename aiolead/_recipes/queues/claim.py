@@ -14,6 +14,7 @@ cancelled or cut when: no two consumers of a client ever work for the same name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 from ...abc import CoordinationClient, Hold, Reply
@@ -66,10 +67,6 @@ class _ClaimNode(FixedNode):
         self.name = name
         self.item = join(backlog.items, name)
         self._backlog = backlog
-        self._give_back: Callable[[str], object] | None = None
-        """How the name is given back; None while the claim is wanted."""
-        self._uses = 0
-        """Creates that are not answered, znodes of ours, and searches for lost creates."""
 
     @property
     def path(self) -> str:
@@ -78,27 +75,15 @@ class _ClaimNode(FixedNode):
 
     # --- creating --------------------------------------------------------------------------------
 
-    def create(self) -> Reply[Created]:
-        self._uses += 1
-        return super().create()
-
     def _send_create(self, path: str, mode: CreateMode) -> Reply[Created]:
         transaction = self._client.transaction().check(self.item)
         transaction.create(path, self._data, mode=mode, acl=self._acl)
         return cast("Reply[Created]", transaction.commit())
 
-    def _created(self, create: Reply[Created], path: str, session_id: int, since: int) -> None:
-        super()._created(create, path, session_id, since)
-        self._one_use_less()
-
     def _claim_created(self, create: Reply[Any], session_id: int, since: int) -> Node:
         # The answer to a transaction does not tell the czxid: the look behind it does.
         self._uses += 1
         return Node(self._path, 0, -since, session_id)
-
-    def _claim(self, created: Created, session_id: int) -> Node:
-        self._uses += 1
-        return super()._claim(created, session_id)
 
     def shown(self, stat: Stat | None, sequence: int) -> None:
         """What the look behind the create has shown.
@@ -142,33 +127,9 @@ class _ClaimNode(FixedNode):
         Returns:
             That our znode goes; None if there is none to delete.
         """
-        self._give_back = give_back
         departure = self.discard()
-        self._check_over()
+        self.when_over(partial(give_back, self.name))
         return departure
-
-    def _delete_lost_later(
-        self, path: str, session_id: int, *, already_looked: bool = False
-    ) -> None:
-        self._uses += 1
-        super()._delete_lost_later(path, session_id, already_looked=already_looked)
-
-    def _lost_create_over(self) -> None:
-        self._one_use_less()
-
-    def _unclaim(self, node: Node) -> None:
-        super()._unclaim(node)
-        self._one_use_less()
-
-    def _one_use_less(self) -> None:
-        self._uses -= 1
-        self._check_over()
-
-    def _check_over(self) -> None:
-        give_back = self._give_back
-        if give_back is not None and not self._uses:
-            self._give_back = None
-            give_back(self.name)
 
 
 class Claim(Attempt):

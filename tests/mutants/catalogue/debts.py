@@ -160,7 +160,7 @@ MUTANTS = (
             Change(
                 "_recipes/_core/ephemeral.py",
                 """
-                if self._gone or node.session_id != self._client.session_id:
+                if self._gone or self._is_over(node.session_id):
                     # What is at that path now may be somebody else's.
                 """,
                 """
@@ -233,11 +233,11 @@ MUTANTS = (
             Change(
                 "_recipes/_core/ephemeral.py",
                 """
-                if self._client.session_id == self._create_session:
+                if not self._is_over(self._create_session):
                     found = await self._find(path)
                 """,
                 """
-                if self._client.session_id == self._create_session:
+                if not self._is_over(self._create_session):
                     found = None
                 """,
             ),
@@ -254,11 +254,11 @@ MUTANTS = (
             Change(
                 "_recipes/_core/ephemeral.py",
                 """
-                if self._client.session_id == self._create_session:
+                if not self._is_over(self._create_session):
                     found = await self._find(path)
                 """,
                 """
-                if self._client.session_id == self._create_session:
+                if not self._is_over(self._create_session):
                     found = None
                 """,
             ),

@@ -80,16 +80,14 @@ MUTANTS = (
         wrong="A znode whose create is answered after it was given up stays.",
         changes=(
             Change(
-                "_recipes/membership/keeper.py",
+                "_recipes/_core/ephemeral.py",
                 """
-                if self._discarded:
-                    self._drop()
                 else:
-                    self._take(self.node)
+                    self._delete(node, None)
                 """,
                 """
-                if not self._discarded:
-                    self._take(self.node)
+                else:
+                    assert node
                 """,
             ),
         ),
@@ -102,13 +100,15 @@ MUTANTS = (
         wrong="A create whose answer was lost is nobody's when it is given up.",
         changes=(
             Change(
-                "_recipes/membership/keeper.py",
+                "_recipes/_core/ephemeral.py",
                 """
-                self._claims.lost.add(self._client, session_id, since)
-                if self._discarded:
-                    self._owe_lost_create()
+                if not wanted:  # else that is settled by `resolve`, or `withdraw`
+                    self._delete_lost_later(path, session_id)
                 """,
-                "self._claims.lost.add(self._client, session_id, since)",
+                """
+                if not wanted:
+                    self._settle_name(path)
+                """,
             ),
         ),
         tests=(KEPT, "-k", "trio and embedded and unanswered"),
@@ -122,11 +122,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/membership/keeper.py",
-                """
-                if not self._is_creating:
-                    self._drop()
-                """,
-                "self._drop()",
+                "self._own.when_over(self.gone.set)",
+                "(self.deletion or self.gone.set())",
             ),
         ),
         tests=(REACHED, "-k", "kept and trio"),
@@ -139,8 +136,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/membership/keeper.py",
-                "if self._is_sequential and self._lost_in == self._client.session_id:",
-                "if False:",
+                "if await self._own.resolve():",
+                "if self._own.withdraw():",
             ),
         ),
         tests=(REACHED, "-k", "kept and trio"),

@@ -105,7 +105,7 @@ MUTANTS = (
         seen_in="CURATOR-45, of locks",
         changes=(
             Change(
-                "_recipes/queues/claim.py",
+                "_recipes/_core/fixed.py",
                 """
                 self._uses += 1
                 super()._delete_lost_later(path, session_id, already_looked=already_looked)

@@ -132,11 +132,11 @@ MUTANTS = (
             Change(
                 "_recipes/_core/ephemeral.py",
                 """
-                if self._gone or node.session_id != self._client.session_id:
+                if self._gone or self._is_over(node.session_id):
                     # What is at that path now may be somebody else's.
                 """,
                 """
-                if node.session_id != self._client.session_id:
+                if self._is_over(node.session_id):
                     # What is at that path now may be somebody else's.
                 """,
             ),
