@@ -260,6 +260,15 @@ def test_what_is_open_when_the_client_closes_fails(script: Script) -> None:
     assert script.states == states
 
 
+def test_a_closed_client_reads_nothing_that_comes_in_late() -> None:
+    """Such as the answer to a handshake, as the program is cancelled while it connects."""
+    script = Script()
+    script.open()
+    script.machine.closed()
+    script.greet()
+    assert script.states == [(S.CLOSED, 0)]
+
+
 def test_closing_while_the_link_is_down(script: Script) -> None:
     script.lose_link()
     script.machine.closed()

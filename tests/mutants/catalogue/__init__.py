@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..model import Absent, Mutant
 from . import (
     command,
+    containment,
     debts,
     lease,
     limits,
@@ -43,6 +44,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *threads.MUTANTS,
     *secrets.MUTANTS,
     *command.MUTANTS,
+    *containment.MUTANTS,
 )
 
 ABSENT: tuple[Absent, ...] = (
@@ -51,11 +53,6 @@ ABSENT: tuple[Absent, ...] = (
         "The step-down callback runs before the hold counts as over",
         "Users have no such callback: losing cancels a scope, and no code of theirs runs before "
         "the loss is recorded. What is left of it is `loss-not-recorded`.",
-    ),
-    Absent(
-        "47",
-        "An exception in one listener stops the others",
-        "Listeners are the library's own; user code is never called from the client's tasks.",
     ),
     Absent(
         "56",
