@@ -39,14 +39,14 @@ from aiolead import (
 )
 from aiolead._client import view as client_view
 from aiolead._client.supervisor import Supervisor
-from aiolead._recipes import campaign, observer, own, place
+from aiolead._recipes import campaign, observer
+from aiolead._recipes._core.ephemeral import EphemeralNode
 from aiolead._recipes.board.view import BoardView
 from aiolead._recipes.config.view import ConfigView
 from aiolead._recipes.error_policy import in_background
 from aiolead._recipes.following import Following
 from aiolead._recipes.membership import keeper
 from aiolead._recipes.membership.entries import Entries
-from aiolead._recipes.queues import claim
 from aiolead._recipes.shared_value import SharedValueView
 from aiolead._recipes.tree.reading import TreeReader
 from aiolead._session.machine import SessionMachine
@@ -291,13 +291,9 @@ async def settled(client: Client) -> None:
 
 
 HOLDS: list[tuple[Any, type, str]] = [
-    (of_a_lock, place.Place, "_own_seen"),
-    (of_a_lock, place.Place, "_on_own"),
-    (of_a_lock, place.Place, "_watch_own"),
-    (of_an_exclusive_lock, own.OwnZnode, "_seen"),
-    (of_an_exclusive_lock, own.OwnZnode, "watch"),
-    (of_a_claim, claim.Claim, "_own_seen"),
-    (of_a_claim, claim.Claim, "_watch_own"),
+    (use, EphemeralNode, name)
+    for use in (of_a_lock, of_an_exclusive_lock, of_a_claim)
+    for name in ("_seen", "_on_event", "watch")
 ]
 
 
@@ -326,7 +322,7 @@ async def test_a_watch_that_cannot_be_set_again_later(
         with pytest.raises(LockLost) as caught:
             async with Lock(client, "/a"):
                 await settled(client)
-                monkeypatch.setattr(place.Place, "_watch_own_later", defective)
+                monkeypatch.setattr(EphemeralNode, "_watch_later", defective)
                 server.throttle(OpCode.GET_DATA)
                 (name,) = await helper.get_children("/a")
                 await helper.set(f"/a/{name}", b"other")
@@ -343,7 +339,7 @@ async def test_a_pending_delete_is_reported(
     internal_errors: Records,
 ) -> None:
     async with bystander(internal_errors) as (client, _, server):
-        monkeypatch.setattr(place, "delete_until_gone", defective)
+        monkeypatch.setattr(EphemeralNode, "_delete_until_gone", defective)
         lock = Lock(client, "/a")
         if is_awaited:
             with pytest.raises(ReleaseError) as caught:

@@ -57,12 +57,12 @@ MUTANTS = (
         wrong="What is held is kept although its znode could not be watched again.",
         changes=(
             Change(
-                "_recipes/place.py",
-                "look.add_done_callback(contained(seen, self._own_unwatched))",
-                "look.add_done_callback(contained(seen, bool))",
+                "_recipes/_core/ephemeral.py",
+                "contained(partial(self._seen, node, look), self._unwatched)",
+                "contained(partial(self._seen, node, look), bool)",
             ),
         ),
-        tests=(ERRORS, "-k", "given_up and of_a_lock-_own_seen and trio"),
+        tests=(ERRORS, "-k", "given_up and of_a_lock-_seen and trio"),
         simulated=False,
     ),
     Mutant(
