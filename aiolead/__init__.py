@@ -44,17 +44,13 @@ if TYPE_CHECKING:
     from ._client.telling import ClientStatistics
     from ._client.tls import TLS
     from ._client.transaction import Transaction
-    from ._client.view import (
-        ChildrenView,
-        DataView,
-        View,
-    )
     from ._client.watch import ClientWatch
     from ._client.watchdog import (
         OverdueHold,
         Overrun,
         Watchdog,
     )
+    from ._recipes._core.observe import View
     from ._recipes.barrier import Barrier
     from ._recipes.board.board import TaskBoard
     from ._recipes.board.states import (
@@ -115,7 +111,6 @@ if TYPE_CHECKING:
     )
     from ._recipes.election import Election
     from ._recipes.exclusive import ExclusiveLock
-    from ._recipes.following import Following
     from ._recipes.layout import Layout
     from ._recipes.lock import Lock
     from ._recipes.membership.entries import Entries
@@ -191,6 +186,7 @@ if TYPE_CHECKING:
         TreeEventType,
         TreeNode,
     )
+    from ._recipes.znode_views import ChildrenView, DataView
     from ._wire.versions import Feature
     from .errors import (
         AcquireTimeout,
@@ -365,7 +361,6 @@ __all__ = [
     "Fence",
     "Fenced",
     "FencedTransaction",
-    "Following",
     "Group",
     "Held",
     "HeldName",

@@ -23,9 +23,9 @@ MODULES = {
     "_client.telling": "ClientStatistics",
     "_client.tls": "TLS",
     "_client.transaction": "Transaction",
-    "_client.view": "ChildrenView DataView View",
     "_client.watch": "ClientWatch",
     "_client.watchdog": "OverdueHold Overrun Watchdog",
+    "_recipes._core.observe": "View",
     "_recipes.barrier": "Barrier",
     "_recipes.board.board": "TaskBoard",
     "_recipes.board.states": "TaskPhase TaskResult TaskState",
@@ -48,7 +48,6 @@ MODULES = {
     "_recipes.double_barrier.double_barrier": "BarrierContext BarrierMember DoubleBarrier",
     "_recipes.election": "Election",
     "_recipes.exclusive": "ExclusiveLock",
-    "_recipes.following": "Following",
     "_recipes.layout": "Layout",
     "_recipes.lock": "Lock",
     "_recipes.membership.entries": "Entries",
@@ -71,6 +70,7 @@ MODULES = {
     "_recipes.tenure": "Held Tenure TenureStatistics Term",
     "_recipes.tree.cache": "TreeCache",
     "_recipes.tree.copy": "TreeEvent TreeEvents TreeEventType TreeNode",
+    "_recipes.znode_views": "ChildrenView DataView",
     "_wire.versions": "Feature",
     "errors": (
         "AcquireTimeout AioleadError AlreadyHeldError APIError AuthFailedError "

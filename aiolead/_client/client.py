@@ -7,6 +7,7 @@ from typing import final
 
 from anyio.lowlevel import checkpoint
 
+from .._recipes.znode_views import ChildrenView, DataView
 from .._session.transaction import multi_parser
 from .._wire.codes import OpCode
 from .._wire.jute import Reader
@@ -44,7 +45,6 @@ from .reply import PendingReply
 from .session import SessionSide
 from .stream import MAX_EVENTS, WatchStream
 from .transaction import Transaction
-from .view import ChildrenView, DataView
 from .watch import ClientWatch
 
 
@@ -481,9 +481,9 @@ class Client(SessionSide):
         present one, then what it becomes. See `View`.
 
         Raises (on entering):
-            NoAuthError: it may not be read; ConnectionLossError: no server was reached.
+            NoAuthError: it may not be read.
         """
-        return DataView(self._core, self._scope, path)
+        return DataView(self, path)
 
     def watch_children(self, path: str) -> ChildrenView:
         """A znode's latest children: `async with client.watch_children(path) as view:`.
@@ -492,9 +492,9 @@ class Client(SessionSide):
         the present ones, then what they become. See `View`.
 
         Raises (on entering):
-            NoAuthError: they may not be read; ConnectionLossError: no server was reached.
+            NoAuthError: they may not be read.
         """
-        return ChildrenView(self._core, self._scope, path)
+        return ChildrenView(self, path)
 
     def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
         if self._limited:

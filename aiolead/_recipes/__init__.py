@@ -23,7 +23,6 @@
     together     several holds, or several answers, as one
 
     latest, background      states that are followed: iterators of which the latest value wins
-    following               a value that is followed: the latest, whether it is live, iterators
     codec                   how a value is written as the bytes of a znode
     optimistic              reading, changing and writing back, with nobody in between
 

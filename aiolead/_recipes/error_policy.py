@@ -10,6 +10,7 @@ A row is a class of errors, a column is the step in which it comes:
     session expired                                      START_AGAIN  GONE       RECONNECT
     client closed, credentials refused, session moved    RAISE        GONE       RAISE
     server overloaded: throttled, or it timed out        PAUSE        PAUSE      PAUSE
+    too many requests of ours wait to be sent            RAISE        PAUSE      PAUSE
     no such znode                                        RAISE        GONE       RAISE
     another version                                      RAISE        RECONNECT  RAISE
     any other: no permission, quota, children ...        RAISE        REFUSED    RAISE
@@ -60,6 +61,7 @@ from ..errors import (
     SessionError,
     SessionExpiredError,
     ThrottledOpError,
+    TooManyRequestsError,
     TransactionError,
 )
 
@@ -104,6 +106,7 @@ TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
     ((SessionExpiredError,), _row(Action.START_AGAIN, Action.GONE, Action.RECONNECT)),
     ((SessionError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
     (OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE)),
+    ((TooManyRequestsError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),
     ((NoNodeError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
     ((BadVersionError,), _row(Action.RAISE, Action.RECONNECT, Action.RAISE)),
     ((AioleadError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),

@@ -13,9 +13,9 @@ from .._internal_errors import call_back
 from ..abc import CoordinationClient
 from ..errors import InvalidDataError, NoNodeError
 from ..model import ACL, Stat
+from ._core.observe import View
 from .arguments import OnInvalid, checked_acl, checked_client, checked_on_invalid, checked_path
 from .codec import Codec, checked_codec, decoded, encoded
-from .following import Following
 from .optimistic import checked_rng, compare_and_set, pause, read, write
 
 T = TypeVar("T")
@@ -192,8 +192,8 @@ class SharedValue(Generic[T]):
 
 
 @final
-class SharedValueView(Following[T]):
-    """The latest of a `SharedValue`, and an async iterator over what it becomes. See `Following`.
+class SharedValueView(View[T]):
+    """The latest of a `SharedValue`, and an async iterator over what it becomes. See `View`.
 
     A write counts as a change even if it sets the same value.
     """

@@ -29,7 +29,7 @@ from aiolead import (
     UsageError,
     View,
 )
-from aiolead._client import view as view_module
+from aiolead._recipes import error_policy
 from aiolead._wire.codes import OpCode
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import NamesReply, ReplyHeader, StatReply
@@ -260,7 +260,7 @@ async def test_a_read_that_finds_no_server_in_time_is_not_the_end() -> None:
 async def test_a_server_with_too_much_to_do_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(view_module, "PAUSE", 0.001)
+    monkeypatch.setattr(error_policy, "PAUSE", 0.0001)
     async with EmbeddedServer() as server, connect(server) as client:
         await client.create("/a", b"0")
         async with client.watch_data("/a") as view:

@@ -37,14 +37,13 @@ from aiolead import (
     TaskBoard,
     TreeCache,
 )
-from aiolead._client import view as client_view
 from aiolead._client.supervisor import Supervisor
-from aiolead._recipes import campaign, observer
+from aiolead._recipes import campaign, observer, znode_views
 from aiolead._recipes._core.ephemeral import EphemeralNode
+from aiolead._recipes._core.observe import View
 from aiolead._recipes.board.view import BoardView
 from aiolead._recipes.config.view import ConfigView
 from aiolead._recipes.error_policy import in_background
-from aiolead._recipes.following import Following
 from aiolead._recipes.membership import keeper
 from aiolead._recipes.membership.entries import Entries
 from aiolead._recipes.shared_value import SharedValueView
@@ -215,11 +214,11 @@ async def registering(client: Client, helper: Client, plant: Callable[[], None])
 
 
 OWNERS: list[tuple[Use, type, str, Any]] = [
-    (watching_data, client_view.DataView, "_is_news", defect),
-    (watching_data, client_view.DataView, "_read", defective),
-    (watching_children, client_view.ChildrenView, "_is_news", defect),
+    (watching_data, znode_views.DataView, "_is_news", defect),
+    (watching_data, znode_views.DataView, "_read", defective),
+    (watching_children, znode_views.ChildrenView, "_is_news", defect),
     (following_a_value, SharedValueView, "_read", defective),
-    (following_a_value, Following, "_publish", defect),
+    (following_a_value, View, "_publish", defect),
     (following_a_config, ConfigView, "_read", defective),
     (following_a_group, Entries, "_read", defective),
     (following_a_service, Entries, "_read", defective),

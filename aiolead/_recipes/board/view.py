@@ -10,7 +10,7 @@ from ...abc import CoordinationClient, Reply
 from ...errors import NoNodeError
 from ...model import Stat
 from ...paths import join
-from ..following import Following
+from .._core.observe import View
 from ..queues.naming import Naming
 from .records import Progress, decode_result
 from .states import TaskPhase, TaskState
@@ -22,11 +22,11 @@ _AT_ONCE = 200
 
 
 @final
-class BoardView(Following[Mapping[str, TaskState]]):
+class BoardView(View[Mapping[str, TaskState]]):
     """All tasks and how they stand, by their names, in the order in which they were announced.
 
     `view.value` is the latest, `view.is_live` whether a server would tell us of a change now, and
-    `async for states in view` gives the present one and what it becomes. See `Following`.
+    `async for states in view` gives the present one and what it becomes. See `View`.
 
     What has not changed is not read again: a report of a worker costs one read.
     """

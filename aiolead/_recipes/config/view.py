@@ -8,16 +8,16 @@ from typing import TypeVar, final
 from ..._internal_errors import call_back
 from ...abc import CoordinationClient
 from ...errors import InvalidDataError
+from .._core.observe import View
 from ..arguments import OnInvalid
-from ..following import Following
 from .snapshot import Published, Snapshot, read_snapshot
 
 T = TypeVar("T")
 
 
 @final
-class ConfigView(Following[T]):
-    """The current configuration, and an async iterator over what it becomes. See `Following`.
+class ConfigView(View[T]):
+    """The current configuration, and an async iterator over what it becomes. See `View`.
 
     It is valid, always: a version that is not is skipped, and reported: by `invalid`, and to the
     `on_invalid` of the configuration.

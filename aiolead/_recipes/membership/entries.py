@@ -15,7 +15,7 @@ from ...abc import CoordinationClient
 from ...errors import NoNodeError
 from ...model import Stat
 from ...paths import join
-from ..following import Following
+from .._core.observe import View
 
 E = TypeVar("E")
 
@@ -26,7 +26,7 @@ CHILDREN, EXISTENCE = ON_THE_PATH = "/", ""
 """What the watches on the path itself are called; no child can be."""
 
 
-class Entries(Following[Mapping[str, E]]):
+class Entries(View[Mapping[str, E]]):
     """The children of a znode, each as what `_entry` makes of it, by name.
 
     While there is no such znode there are none.

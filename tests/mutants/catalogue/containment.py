@@ -43,9 +43,9 @@ MUTANTS = (
         wrong="A view whose job has failed says nothing to its readers, who wait for ever.",
         changes=(
             Change(
-                "_client/view.py",
-                "self._core.start(self._follow, self._end)",
-                "self._core.start(self._follow)",
+                "_recipes/_core/observe.py",
+                "self._client.spawn(self._job, self._end)",
+                "self._client.spawn(self._job)",
             ),
         ),
         tests=(ERRORS, "-k", "owner_ends and watching_data and trio"),

@@ -1,4 +1,4 @@
-"""What is followed as a value: the latest one, whether it is live, and iterators over its changes.
+"""The latest value of something: whether it is live, and iterators over what it becomes.
 
     async with recipe.follow() as view:
         view.value                  # the latest
@@ -20,15 +20,15 @@ from typing import Generic, Self, TypeVar
 import anyio
 import anyio.lowlevel
 
-from ..abc import CoordinationClient, Watch
-from ..errors import AioleadError, UsageError
-from ..model import SessionState, WatchEvent
-from .error_policy import Step, before_next_try
+from ...abc import CoordinationClient, Watch
+from ...errors import AioleadError, UsageError
+from ...model import SessionState, WatchEvent
+from ..error_policy import Action, Step, action_for, before_next_try
 
 T = TypeVar("T")
 
 
-class Following(AsyncIterable[T], Generic[T]):
+class View(AsyncIterable[T], Generic[T]):
     """The latest value of something, and an async iterator over what it becomes.
 
     The latest value wins: a slow reader may skip values, never the last one. Each iteration has a
@@ -44,6 +44,9 @@ class Following(AsyncIterable[T], Generic[T]):
     On connection loss, and in the next session after an expiry: reads again, and tells what has
     changed.
     """
+
+    _served_in: tuple[SessionState, ...] = (SessionState.CONNECTED,)
+    """The states in which a server can be asked."""
 
     def __init__(self, client: CoordinationClient) -> None:
         self._client = client
@@ -81,7 +84,7 @@ class Following(AsyncIterable[T], Generic[T]):
         return (
             self._count > 0
             and not (self._closed or self._ended.is_set() or self._changed.is_set())
-            and self._client.state is SessionState.CONNECTED
+            and self._client.state in self._served_in
             and all(watch.is_armed for watch in self._watches.values())
         )
 
@@ -150,6 +153,11 @@ class Following(AsyncIterable[T], Generic[T]):
             watch = self._watches[name] = self._client.make_watch(self._on_event)
         return watch
 
+    def _unwatch(self, name: str) -> None:
+        """Takes a watch back that the present reading has asked for and does not need."""
+        self._asked.discard(name)
+        self._drop_watches([name])
+
     # --- following -----------------------------------------------------------------------------
 
     async def _job(self) -> None:
@@ -172,9 +180,24 @@ class Following(AsyncIterable[T], Generic[T]):
             try:
                 value = await self._look()
             except AioleadError as error:
-                await before_next_try(self._client, error, Step.FOLLOW)
+                await self._before_next_try(error)
                 continue
             self._publish(value)
+            await self._changed.wait()
+
+    async def _before_next_try(self, error: AioleadError) -> None:
+        """Waits as the table of errors says.
+
+        Raises:
+            AioleadError: the error ends it.
+        """
+        if action_for(error, Step.FOLLOW) is not Action.RECONNECT:
+            await before_next_try(self._client, error, Step.FOLLOW)
+            return
+        while self._client.state not in self._served_in:
+            if self._client.state.is_final:
+                await self._client.ready()  # raises what became of the client
+            self._changed = anyio.Event()
             await self._changed.wait()
 
     async def _look(self) -> T:
@@ -183,7 +206,8 @@ class Following(AsyncIterable[T], Generic[T]):
         while True:
             self._asked.clear()
             session_id = client.session_id
-            if self._session_id not in (0, session_id):
+            is_other = self._session_id not in (0, session_id)
+            if is_other and client.state is not SessionState.READ_ONLY:
                 # A local session may begin on a server that knows less than the last one did.
                 await client.sync()
             value = await self._read()
@@ -201,7 +225,7 @@ class Following(AsyncIterable[T], Generic[T]):
         self._changed.set()
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
-        if state is SessionState.CONNECTED:
+        if state in self._served_in or state.is_final:
             self._changed.set()
 
     # --- telling -------------------------------------------------------------------------------
@@ -232,7 +256,7 @@ class Following(AsyncIterable[T], Generic[T]):
 class _Iteration(AsyncIterator[T]):
     """One reader, with its position."""
 
-    def __init__(self, view: Following[T]) -> None:
+    def __init__(self, view: View[T]) -> None:
         self._view = view
         self._seen = 0
 
