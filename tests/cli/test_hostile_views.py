@@ -109,7 +109,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("foreign")
-def test_contenders_with_names_that_cannot_be_asked_for(run: Run) -> None:
+def test_contenders_with_names_that_only_a_server_may_use(run: Run) -> None:
     with (
         EmbeddedServer.in_thread() as server,
         RawClient(hosts := server.connect_string) as raw,
@@ -120,12 +120,12 @@ def test_contenders_with_names_that_cannot_be_asked_for(run: Run) -> None:
         code, out, err = run("contenders", "/foreign", hosts=hosts)
         assert (code, err) == (0, [])
         assert all(line.isprintable() for line in out)
-        assert "(not allowed to read)" in out[1]
+        assert out[1].split()[:3] == ["1", "holds", "mallory"]
         assert out[1].endswith(r"\x1b[2J\x7f_c_x-latch-0000000000")
         assert out[2].split()[:3] == ["2", "waits", "anna"]
         code, out, _ = run("contenders", "/foreign", "--json", hosts=hosts)
         first, second = objects(out)
-        assert (code, first["identity"], second["identity"]) == (0, None, "anna")
+        assert (code, first["identity"], second["identity"]) == (0, "mallory", "anna")
         assert first["path"] == f"/foreign/{FOREIGN}0000000000"
 
 

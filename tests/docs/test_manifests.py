@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import configparser
 import contextlib
-import inspect
 import json
 import re
 import shlex
@@ -26,8 +25,8 @@ from starlette.routing import Route
 from support.docs import PATIENCE, Program
 from support.examples import EXAMPLES, Load, Said, lifespan
 
+from aiolead.cli import environment
 from aiolead.cli.app import app as aiolead_command
-from aiolead.cli.options import Common
 
 UNITS = sorted((EXAMPLES / "systemd").glob("*.service"))
 MANIFESTS = sorted((EXAMPLES / "kubernetes").glob("*.yaml"))
@@ -41,8 +40,7 @@ def _accepts(arguments: list[str]) -> dict[str, Any]:
 
 def _variables() -> set[str]:
     """The environment variables that `aiolead` knows."""
-    text = Path(inspect.getsourcefile(Common) or "").read_text()
-    return set(re.findall(r'env_var="(\w+)"', text))
+    return {*environment.SECRET, *environment.PLAIN}
 
 
 # --- systemd -----------------------------------------------------------------------------------

@@ -167,7 +167,11 @@ def run_tests(mutant: Mutant) -> Hunt:
     seconds = time.monotonic() - start
     if done.returncode == 0:
         return Hunt((), 0, seconds)
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED tests/", "ERROR tests/"))]
+    failed = [
+        line
+        for line in done.stdout.splitlines()
+        if line.startswith(("FAILED tests/", "ERROR tests/"))
+    ]
     if done.returncode != 1 or not failed:
         raise RuntimeError(f"{mutant.name}: pytest did not run:\n{done.stdout}{done.stderr}")
     name = failed[0].split()[1]
