@@ -190,7 +190,7 @@ class Lease(Protocol):
 
     @property
     def deadline(self) -> float:
-        """When holders must have begun to stop: the proven end, less drift and wind-down time."""
+        """When holders must have begun to stop: the proven end, less drift and grace period."""
         ...
 
     def remaining(self) -> float:
@@ -208,7 +208,7 @@ class Lease(Protocol):
         *,
         settled: Callable[[], object] | None = None,
         urgent: bool = False,
-        surrender: bool = False,
+        resigns: bool = False,
     ) -> Hold:
         """Registers a held znode.
 
@@ -221,7 +221,7 @@ class Lease(Protocol):
             settled: called once, synchronously, when the hold has lasted for a moment, and
                 before its first renewal.
             urgent: whether it settles, and is renewed, at once.
-            surrender: whether a lost link ends the hold, rather than the end of the lease.
+            resigns: whether a lost link ends the hold, rather than the end of the lease.
         """
         ...
 

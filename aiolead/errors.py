@@ -27,7 +27,7 @@
     │   ├─ TransactionError               one operation of a transaction failed, so none was applied
     │   └─ UnknownServerError             a code that this version does not know
     └─ CoordinationError
-        ├─ AcquireTimeout(TimeoutError)   our turn did not come within `wait`
+        ├─ AcquireTimeout(TimeoutError)   our turn did not come within `timeout`
         ├─ TenureLost                     what was held is held no longer: `reason` says why
         │   ├─ LeadershipLost
         │   ├─ LockLost
@@ -353,7 +353,7 @@ class CoordinationError(AioleadError):
 
 
 class AcquireTimeout(CoordinationError, TimeoutError):
-    """Our turn did not come within `wait` seconds. The place in line was given up."""
+    """Our turn did not come within `timeout` seconds. The place in line was given up."""
 
 
 _BLAME_FOR_LOSS = {

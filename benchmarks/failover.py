@@ -53,7 +53,7 @@ async def _trial(ensemble: Ensemble, fault: str, session_timeout: float) -> Tria
             aiolead.connect(
                 ensemble.connect_string, session_timeout=session_timeout, tick_time=TICK
             ) as client,
-            aiolead.Election(client, "/failover").leadership(wait=PATIENCE) as term,
+            aiolead.Election(client, "/failover").leadership(timeout=PATIENCE) as term,
         ):
             await anyio.sleep(session_timeout)  # Until it is renewed as it always will be.
             holds.set()

@@ -11,7 +11,7 @@ import aiolead
 async def main() -> None:
     async with aiolead.connect() as client:
         lock = aiolead.Lock(client, "/examples/lock")
-        async with lock.hold(wait=30) as held:  # AcquireTimeout if it takes longer
+        async with lock.acquire(timeout=30) as held:  # AcquireTimeout if it takes longer
             print(f"{held.identity} holds the lock, token {held.token}", flush=True)
             await trio.sleep(0.5)  # the work: it is cancelled if the lock is lost
             print(f"{held.identity} has done its work", flush=True)

@@ -11,12 +11,12 @@ import aiolead
 async def main() -> None:
     async with aiolead.connect() as client:
         lock = aiolead.ExclusiveLock(client, "/examples/report")
-        async with lock.try_hold() as held:  # one request, whatever the answer
+        async with lock.try_acquire() as held:  # one request, whatever the answer
             if held is None:
                 print("somebody else writes it", flush=True)
                 return
             print("written here", flush=True)
-            async with aiolead.ExclusiveLock(client, "/examples/report").try_hold() as second:
+            async with aiolead.ExclusiveLock(client, "/examples/report").try_acquire() as second:
                 print(f"a second one at the same time: {second}", flush=True)
 
 

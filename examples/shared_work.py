@@ -21,7 +21,7 @@ async def main(name: str) -> None:
             print(f"{name} leaves {shard}", flush=True)
 
     async with aiolead.connect() as client:
-        partitioner = aiolead.Partitioner(client, "/examples/work", SHARDS, member_id=name)
+        partitioner = aiolead.Partitioner(client, "/examples/work", SHARDS, identity=name)
         await partitioner.run(work)
 
 

@@ -10,7 +10,7 @@ import aiolead
 
 async def worker(client: aiolead.Client, name: str, *, is_reliable: bool) -> None:
     board = aiolead.TaskBoard(client, "/examples/board", identity=name, report_every=0.02)
-    async with board.work() as task:
+    async with board.claim() as task:
         await task.report(0.0, "begun")
         for page in range(1, 5):
             await trio.sleep(0.1)
@@ -21,7 +21,7 @@ async def worker(client: aiolead.Client, name: str, *, is_reliable: bool) -> Non
 
 
 async def watch(board: aiolead.TaskBoard) -> None:
-    async with board.view() as view:
+    async with board.observe() as view:
         async for states in view:
             for state in states.values():
                 done = "" if state.progress is None else f", {state.progress:.0%}"
@@ -32,7 +32,7 @@ async def main() -> None:
     async with aiolead.connect() as client, trio.open_nursery() as nursery:
         board = aiolead.TaskBoard(client, "/examples/board")
         nursery.start_soon(watch, board)
-        task = await board.announce(b"print the report")
+        task = await board.submit(b"print the report")
         await worker(client, "anna", is_reliable=False)
         await worker(client, "ben", is_reliable=True)
         result = await board.result(task)

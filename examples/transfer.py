@@ -17,7 +17,7 @@ async def main() -> None:
             async with lock:  # this task may have it already: then it costs nothing
                 print(f"{amount:+d} on {lock.path.rpartition('/')[2]}", flush=True)
 
-        async with aiolead.MultiLock(theirs, ours).hold(wait=10) as held:
+        async with aiolead.MultiLock(theirs, ours).acquire(timeout=10) as held:
             print(f"{len(held.holds)} locks held", flush=True)
             await book(ours, -5)
             await book(theirs, +5)

@@ -53,7 +53,7 @@ def connect(
     auth: Sequence[Auth] = (),
     ssl_context: ssl.SSLContext | TLS | None = None,
     sasl: SASL | None = None,
-    wind_down: float | None = None,
+    grace_period: float | None = None,
     tick_time: float | None = None,
     watchdog: Watchdog | bool | None = None,
     follow_config: bool = False,
@@ -73,7 +73,7 @@ def connect(
 
     Entering waits for the session, unless `connect_timeout` is 0. Leaving closes it, so that its
     ephemeral znodes vanish at once; whatever is still held then is lost first, and its holders are
-    awaited for the wind-down time. The client reconnects by itself, and opens a new session after
+    awaited for the grace period. The client reconnects by itself, and opens a new session after
     one has expired.
 
     Args:
@@ -92,9 +92,9 @@ def connect(
         ssl_context: TLS, by a context of the standard library or by PEM files: a `TLS`. Without
             it, everything travels in the clear.
         sasl: how to log in by SASL on every connection, before `auth` is presented.
-        wind_down: how long before its surely proven end a lease ends for its holders, so that they
-            have time to stop, in seconds: at most a quarter of the session timeout; a tenth unless
-            given.
+        grace_period: how long before its surely proven end a lease ends for its holders, so that
+            they have time to stop, in seconds: at most a quarter of the session timeout; by default
+            a tenth of it.
         tick_time: the servers' `tickTime` in seconds, if it is more than half of the session
             timeout, which servers refuse unless configured to. Knowing a shorter one makes leases
             a little longer.
@@ -154,11 +154,13 @@ def connect(
         connect_timeout = session_timeout
     else:
         connect_timeout = checked_duration("connect_timeout", connect_timeout, least=0, most=86400)
-    if wind_down is not None:
-        checked_duration("wind_down", wind_down, least=0, most=session_timeout / 4)
+    if grace_period is not None:
+        checked_duration("grace_period", grace_period, least=0, most=session_timeout / 4)
     if tick_time is not None:
         checked_duration("tick_time", tick_time, least=0.001, most=session_timeout)
-    guarding = _checked_watchdog(watchdog, session_timeout / 10 if wind_down is None else wind_down)
+    guarding = _checked_watchdog(
+        watchdog, session_timeout / 10 if grace_period is None else grace_period
+    )
     credentials = _checked_auth(auth)
     version = _checked_server_version(server_version)
     if resume is not None and not isinstance(resume, SessionCredentials):
@@ -190,7 +192,7 @@ def connect(
             max_in_flight=max_in_flight,
             max_queued=max_queued,
             tick_time=tick_time,
-            wind_down=wind_down,
+            grace_period=grace_period,
             read_only=read_only,
             resume=resume,
             first_xid=first_xid,
@@ -270,18 +272,18 @@ def _is_async(sink: Callable[..., object]) -> bool:
     return iscoroutinefunction(sink) or iscoroutinefunction(type(sink).__call__)
 
 
-def _checked_watchdog(watchdog: object, wind_down: float) -> Watchdog | None:
+def _checked_watchdog(watchdog: object, grace_period: float) -> Watchdog | None:
     if watchdog is None or watchdog is False:
         return None
     if watchdog is True:
         watchdog = Watchdog()
     if not isinstance(watchdog, Watchdog):
         raise ConfigurationError(f"watchdog: must be None, a bool or a Watchdog, not {watchdog!r}")
-    if wind_down <= 0:
-        raise ConfigurationError("watchdog: leaves bodies no time to stop: wind_down is 0")
-    if watchdog.reserve is not None and watchdog.reserve > wind_down / 2:
+    if grace_period <= 0:
+        raise ConfigurationError("watchdog: leaves bodies no time to stop: grace_period is 0")
+    if watchdog.reserve is not None and watchdog.reserve > grace_period / 2:
         raise ConfigurationError(
-            f"watchdog: its reserve may be half of the wind-down time, {wind_down / 2:g} seconds, "
+            f"watchdog: its reserve may be half of the grace period, {grace_period / 2:g} seconds, "
             f"not {watchdog.reserve:g}"
         )
     return watchdog

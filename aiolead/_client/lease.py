@@ -35,7 +35,7 @@ class ClientLease:
         *,
         settled: Callable[[], object] | None = None,
         urgent: bool = False,
-        surrender: bool = False,
+        resigns: bool = False,
     ) -> Hold:
         self._core.check_home()
         return self._core.machine.leases.hold(
@@ -43,6 +43,6 @@ class ClientLease:
             lost,
             settled=settled,
             urgent=urgent,
-            surrender=surrender,
+            resigns=resigns,
             now=self._core.clock(),
         )

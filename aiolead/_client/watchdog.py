@@ -100,7 +100,7 @@ class Watchdog:
     else. Shortly before that, if it has not been released yet (its body has not ended), whether the
     event loop is blocked or the body goes on although it was cancelled, the thread calls
     `on_overrun`, or ends the process. So does it if a hold was lost otherwise, and its body has not
-    ended within the wind-down time.
+    ended within the grace period.
 
     Args:
         on_overrun: called in a thread of its own, once for each hold; what it does must not need
@@ -108,8 +108,8 @@ class Watchdog:
             when the servers may give the hold away (or within `reserve`, if that is later), the
             process is ended after all. By default, `Overrun.end_process` is called at once.
         reserve: how long before that time the thread acts, in seconds: what it takes to end the
-            process, or what `on_overrun` takes. At most half of the wind-down time; by default that
-            half, or 0.25 if that is less. Bodies that take longer to stop than the wind-down time
+            process, or what `on_overrun` takes. At most half of the grace period; by default that
+            half, or 0.25 if that is less. Bodies that take longer to stop than the grace period
             less this are hit.
 
     Raises:

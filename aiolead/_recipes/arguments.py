@@ -17,7 +17,7 @@ from ..model import ACL
 from ..paths import validate
 from .revocation import is_request
 
-OnSuspend = Literal["ride-out", "surrender"]
+OnDisconnect = Literal["keep", "resign"]
 OnInvalid = Callable[[InvalidDataError], object]
 
 MAX_IDENTITY = 4096
@@ -65,12 +65,12 @@ def checked_identity(identity: str | None) -> str:
     return identity
 
 
-def checked_on_suspend(on_suspend: OnSuspend) -> OnSuspend:
-    if on_suspend not in ("ride-out", "surrender"):
+def checked_on_disconnect(on_disconnect: OnDisconnect) -> OnDisconnect:
+    if on_disconnect not in ("keep", "resign"):
         raise ConfigurationError(
-            f"on_suspend: must be 'ride-out' or 'surrender', not {on_suspend!r}"
+            f"on_disconnect: must be 'keep' or 'resign', not {on_disconnect!r}"
         )
-    return on_suspend
+    return on_disconnect
 
 
 def checked_acl(acl: Sequence[ACL] | None) -> Sequence[ACL] | None:
@@ -80,13 +80,13 @@ def checked_acl(acl: Sequence[ACL] | None) -> Sequence[ACL] | None:
     return acl
 
 
-def checked_wait(wait: float | None) -> float | None:
+def checked_wait(timeout: float | None) -> float | None:
     """How long to wait for a turn: None, or seconds that are not negative."""
-    if wait is None:
+    if timeout is None:
         return None
-    if isinstance(wait, float) and wait == math.inf:
-        return wait
-    return _checked_real("wait", wait, "None or seconds from 0 up")
+    if isinstance(timeout, float) and timeout == math.inf:
+        return timeout
+    return _checked_real("timeout", timeout, "None or seconds from 0 up")
 
 
 def checked_pause(pause: float) -> float:

@@ -36,13 +36,13 @@ class Candidate(Protocol):
         """Says whether it may be held, without waiting for others."""
         ...
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
         """Registers it as held; to be called right after one of the above has given True.
 
         Args:
             lost: called once, synchronously, when the hold is over without our doing.
             urgent: whether the lease is renewed at once.
-            surrender: whether a lost link ends the hold.
+            resigns: whether a lost link ends the hold.
         """
         ...
 

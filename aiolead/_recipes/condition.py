@@ -22,7 +22,7 @@ from ..errors import (
 )
 from ..model import ACL, Participant
 from ..paths import join
-from .arguments import OnSuspend, checked_count, checked_path, checked_wait
+from .arguments import OnDisconnect, checked_count, checked_path, checked_wait
 from .candidate import Candidate
 from .catching_up import catch_up
 from .context import TenureContext, TryContext, _Context
@@ -47,7 +47,7 @@ class ConditionHeld(Held):
 
     # --- waiting -------------------------------------------------------------------------------
 
-    async def wait(self, *, limit: float | None = None) -> bool:
+    async def wait(self, *, timeout: float | None = None) -> bool:
         """Lets go of the lock, waits for `notify`, and takes the lock again.
 
             while not await is_ready():
@@ -58,11 +58,11 @@ class ConditionHeld(Held):
         so at the `notify` may be no longer so.
 
         Args:
-            limit: for how long to wait to be notified, in seconds; for ever by default. Taking the
+            timeout: how long to wait to be notified, in seconds; forever by default. Taking the
                 lock again has no limit. A cancel scope around this is none: see below.
 
         Returns:
-            False if the limit was reached.
+            False if the time was up.
 
         Raises:
             LockLost: the lock was lost before it began to wait.
@@ -76,7 +76,7 @@ class ConditionHeld(Held):
 
         On connection loss: goes on to wait.
         """
-        limit = checked_wait(limit)
+        timeout = checked_wait(timeout)
         if current_task_id() != self._task:
             raise UsageError(f"{self!r}: only the task that has entered it can wait")
         self.check()
@@ -88,7 +88,7 @@ class ConditionHeld(Held):
             self.check()
             with anyio.CancelScope() as refused:
                 release = self._let_go(refused)
-                with anyio.move_on_after(limit) as scope:
+                with anyio.move_on_after(timeout) as scope:
                     await waiter.signalled()
                 in_time = not scope.cancelled_caught
                 await self._take_again()
@@ -263,7 +263,7 @@ class _ConditionExit(_Context[ConditionHeld]):
         if why is None and tenure._is_abandoned:
             return UsageError(
                 f"{self._recipe!r}: a wait was cancelled inside of the block, which therefore had "
-                "lost the lock; to limit a wait, use held.wait(limit=)"
+                "lost the lock; to limit a wait, use held.wait(timeout=)"
             )
         return why
 
@@ -304,8 +304,8 @@ class Condition(Locking[ConditionHeld]):
         client: the session that holds it.
         path: the path; created, as a container, when it is missing. Nothing else should use it.
         identity: what others see; host name and process id by default.
-        on_suspend: what becomes of a held lock when the link is lost: `"ride-out"` keeps it while
-            the lease lasts, `"surrender"` gives it up at once.
+        on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
+            the lease lasts, `"resign"` gives it up at once.
         acl: of what it creates; everybody everything by default.
 
     Raises:
@@ -321,7 +321,7 @@ class Condition(Locking[ConditionHeld]):
         path: str,
         *,
         identity: str | None = None,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         self._base = checked_path(path)
@@ -330,7 +330,7 @@ class Condition(Locking[ConditionHeld]):
             join(path, "lock"),
             identity=identity,
             layout=Layout.CURATOR,
-            on_suspend=on_suspend,
+            on_disconnect=on_disconnect,
             acl=acl,
         )
 
@@ -342,21 +342,21 @@ class Condition(Locking[ConditionHeld]):
         """The path of the condition. Its lock is at `lock` below it."""
         return self._base
 
-    def hold(self, *, wait: float | None = None) -> ConditionContext:
+    def acquire(self, *, timeout: float | None = None) -> ConditionContext:
         """Holds the lock for the body of an `async with`.
 
         Args:
-            wait: how long to wait for it, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for it, in seconds; for ever by default. 0 tries once.
 
         Raises (on entering):
             AcquireTimeout: it was not ours within that time.
 
         For cancellation and loss see `TenureContext`.
         """
-        return ConditionContext(self, wait)
+        return ConditionContext(self, timeout)
 
-    def try_hold(self) -> ConditionTryContext:
-        """As `hold`, but gives None, at once, if somebody else holds the lock."""
+    def try_acquire(self) -> ConditionTryContext:
+        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
         return ConditionTryContext(self)
 
     async def waiters(self) -> list[Participant]:

@@ -41,10 +41,10 @@ class _Context(Generic[T]):
                 f"`{self._recipe._to_hold}`"
             )
 
-    async def _acquire(self, wait: float | None) -> T | None:
-        """Gets in front within `wait` seconds (0: without waiting), or leaves the line."""
+    async def _acquire(self, timeout: float | None) -> T | None:
+        """Gets in front within `timeout` seconds (0: without waiting), or leaves the line."""
         recipe = self._recipe
-        task = recipe._enter(forever=wait is None)
+        task = recipe._enter(forever=timeout is None)
         if self._task is not None:
             recipe._tasks.leave(task, recipe)
             raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
@@ -56,16 +56,16 @@ class _Context(Generic[T]):
         scope: anyio.CancelScope | None = None
         try:
             in_front = False
-            if wait is None:
+            if timeout is None:
                 in_front = await candidate.reach_front()
-            elif wait == 0:
+            elif timeout == 0:
                 in_front = await try_at_once(recipe._client, candidate)
             else:
                 with Reached(recipe._client) as reached:
-                    with anyio.move_on_after(wait):
+                    with anyio.move_on_after(timeout):
                         in_front = await candidate.reach_front()
                 if not in_front:
-                    self._timeout = reached.timeout(recipe, wait)
+                    self._timeout = reached.timeout(recipe, timeout)
             if in_front:
                 # No checkpoint between winning and the body.
                 scope = anyio.CancelScope()
@@ -163,11 +163,11 @@ class TenureContext(_Context[T]):
     """Waits for our turn.
 
     Raises (on entering):
-        AcquireTimeout: it did not come within `wait` seconds; says so if no server was reached.
-        ConnectionLossError: `wait` is 0, and there is no connection: nothing is waited for then,
+        AcquireTimeout: it did not come within `timeout` seconds; says so if no server was reached.
+        ConnectionLossError: `timeout` is 0, and there is no connection: nothing is waited for then,
             also by a client that has only begun to connect (`connect(connect_timeout=0)`).
         AlreadyHeldError: this task already holds the same object, or waits for it; or it holds the
-            path by another object, and `wait` sets no limit.
+            path by another object, and `timeout` sets no limit.
 
     Raises (on leaving):
         TenureLost: it was lost (`LeadershipLost`, `LockLost`), and the body, which was cancelled
@@ -185,9 +185,9 @@ class TenureContext(_Context[T]):
 
     __slots__ = ("_wait",)
 
-    def __init__(self, recipe: HoldingRecipe[T], wait: float | None) -> None:
+    def __init__(self, recipe: HoldingRecipe[T], timeout: float | None) -> None:
         super().__init__(recipe)
-        self._wait = checked_wait(wait)
+        self._wait = checked_wait(timeout)
 
     async def __aenter__(self) -> T:
         tenure = await self._acquire(self._wait)

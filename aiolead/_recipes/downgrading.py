@@ -51,7 +51,7 @@ class Writer(Contender):
     mode = Mode.WRITER
     _holding: Hold
     _on_lost: Callable[[LossReason], object]
-    _surrender: bool
+    _resigns: bool
     _reader_look: Reply[tuple[bytes, Stat]] | None = None
     _refusal: AioleadError | None = None
     _writer_watch: Watch | None = None
@@ -66,11 +66,11 @@ class Writer(Contender):
 
     # --- what is held --------------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
         self._on_lost = lost
-        self._surrender = surrender
+        self._resigns = resigns
         self._holding = self._hold(
-            self.node.path, self._on_hold_lost, urgent=urgent, surrender=surrender
+            self.node.path, self._on_hold_lost, urgent=urgent, resigns=resigns
         )
         return self
 
@@ -96,7 +96,7 @@ class Writer(Contender):
         before, self._has_moved = self._holding, True
         self._gone = False
         self._holding = self._hold(
-            self._reader_path, self._on_hold_lost, urgent=True, surrender=self._surrender
+            self._reader_path, self._on_hold_lost, urgent=True, resigns=self._resigns
         )
         before.release()
 

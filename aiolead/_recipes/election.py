@@ -10,7 +10,7 @@ import anyio
 from ..abc import CoordinationClient
 from ..errors import LeadershipLost, LossReason, UsageError
 from ..model import ACL, Participant
-from .arguments import OnSuspend, checked_count, checked_pause, checked_worker
+from .arguments import OnDisconnect, checked_count, checked_pause, checked_worker
 from .campaign import Campaign
 from .context import TenureContext
 from .layout import Layout, Role
@@ -39,8 +39,8 @@ class Election(QueuedRecipe[Term]):
         identity: what others see; host name and process id by default.
         leaders: how many may lead at once: the first in line. All contenders must agree on it.
         layout: whom to contend with; see `Layout`.
-        on_suspend: what becomes of leadership when the link is lost: `"ride-out"` keeps it while
-            the lease lasts, `"surrender"` gives it up at once.
+        on_disconnect: what becomes of leadership when the link is lost: `"keep"` keeps it while
+            the lease lasts, `"resign"` gives it up at once.
         acl: of our znode, and of the path where it has to be created; everybody everything by
             default.
 
@@ -73,7 +73,7 @@ class Election(QueuedRecipe[Term]):
         identity: str | None = None,
         leaders: int = 1,
         layout: Layout = Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         super().__init__(
@@ -82,22 +82,22 @@ class Election(QueuedRecipe[Term]):
             identity=identity,
             places=checked_count("leaders", leaders, most=1000),
             layout=layout,
-            on_suspend=on_suspend,
+            on_disconnect=on_disconnect,
             acl=acl,
         )
 
-    def leadership(self, *, wait: float | None = None) -> TenureContext[Term]:
+    def leadership(self, *, timeout: float | None = None) -> TenureContext[Term]:
         """Leads for the body of an `async with`.
 
         Args:
-            wait: how long to wait for our turn, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for our turn, in seconds; for ever by default. 0 tries once.
 
         Raises (on entering):
             AcquireTimeout: our turn did not come within that time.
 
         For cancellation and loss see `TenureContext`.
         """
-        return TenureContext(self, wait)
+        return TenureContext(self, timeout)
 
     async def run(
         self, worker: Callable[[Term], Awaitable[object]], *, pause: float = 1.0

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ..abc import CoordinationClient
 from ..model import ACL
-from .arguments import OnSuspend
+from .arguments import OnDisconnect
 from .context import TenureContext, TryContext
 from .entries import Entries
 from .holding import HoldingRecipe
@@ -27,10 +27,10 @@ class Enterable(HoldingRecipe[T]):
         path: str,
         *,
         identity: str | None,
-        on_suspend: OnSuspend,
+        on_disconnect: OnDisconnect,
         acl: Sequence[ACL] | None,
     ) -> None:
-        super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
+        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._entered: Entries[TenureContext[T]] = Entries()
 
     @abstractmethod
@@ -58,21 +58,21 @@ class HeldRecipe(Enterable[Held]):
     _tenure = Held
 
     def _context(self) -> TenureContext[Held]:
-        return self.hold()
+        return self.acquire()
 
-    def hold(self, *, wait: float | None = None) -> TenureContext[Held]:
+    def acquire(self, *, timeout: float | None = None) -> TenureContext[Held]:
         """Holds it for the body of an `async with`.
 
         Args:
-            wait: how long to wait for it, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for it, in seconds; for ever by default. 0 tries once.
 
         Raises (on entering):
             AcquireTimeout: it was not ours within that time.
 
         For cancellation and loss see `TenureContext`.
         """
-        return TenureContext(self, wait)
+        return TenureContext(self, timeout)
 
-    def try_hold(self) -> TryContext[Held]:
-        """As `hold`, but gives None, at once, if it is not to be had."""
+    def try_acquire(self) -> TryContext[Held]:
+        """As `acquire`, but gives None, at once, if it is not to be had."""
         return TryContext(self)

@@ -13,7 +13,7 @@ from ..model import ACL, Created, CreateMode, Participant
 from ..paths import parent
 from ._core.fixed import FixedNode
 from ._core.registry import Node, NodeRegistry
-from .arguments import OnSuspend
+from .arguments import OnDisconnect
 from .attempt import Attempt
 from .deletion import Departure
 from .entered import HeldRecipe
@@ -27,8 +27,8 @@ class ExclusiveLock(HeldRecipe):
     """A lock that is one ephemeral znode: whoever creates it has it. Simple, and not fair.
 
         async with ExclusiveLock(client, "/jobs/nightly") as held: ...
-        async with lock.hold(wait=5) as held: ...
-        async with lock.try_hold() as held:
+        async with lock.acquire(timeout=5) as held: ...
+        async with lock.try_acquire() as held:
             if held is not None: ...
 
     For what is mostly tried, and hardly ever waited for: trying takes one request, and leaves
@@ -44,8 +44,8 @@ class ExclusiveLock(HeldRecipe):
         client: the session that holds it.
         path: the znode; what is missing above it is created, as containers.
         identity: what others see as the holder; host name and process id by default.
-        on_suspend: what becomes of a held lock when the link is lost: `"ride-out"` keeps it while
-            the lease lasts, `"surrender"` gives it up at once.
+        on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
+            the lease lasts, `"resign"` gives it up at once.
         acl: of the znode, and of what has to be created above it; everybody everything by default.
 
     Raises:
@@ -58,10 +58,10 @@ class ExclusiveLock(HeldRecipe):
         path: str,
         *,
         identity: str | None = None,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
+        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
 
     def _candidate(self) -> _OneZnode:
         return _OneZnode(self._client, self._path, self._data, self._acl)
@@ -164,8 +164,8 @@ class _OneZnode(Attempt):
         if watch is not None:
             watch.close()
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
-        return self._own.hold(lost, urgent=urgent, surrender=surrender)
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+        return self._own.hold(lost, urgent=urgent, resigns=resigns)
 
     def discard(self) -> Departure | None:
         self._leave_watches()

@@ -12,11 +12,11 @@ from ..abc import CoordinationClient
 from ..errors import AlreadyHeldError
 from ..model import ACL
 from .arguments import (
-    OnSuspend,
+    OnDisconnect,
     checked_acl,
     checked_client,
     checked_identity,
-    checked_on_suspend,
+    checked_on_disconnect,
     checked_path,
 )
 from .candidate import Candidate
@@ -89,14 +89,14 @@ class HoldingRecipe(Generic[T]):
         path: str,
         *,
         identity: str | None,
-        on_suspend: OnSuspend,
+        on_disconnect: OnDisconnect,
         acl: Sequence[ACL] | None,
     ) -> None:
         self._client = checked_client(client)
         self._path = checked_path(path)
         self._identity = checked_identity(identity)
         self._data = self._identity.encode()
-        self._surrender = checked_on_suspend(on_suspend) == "surrender"
+        self._resigns = checked_on_disconnect(on_disconnect) == "resign"
         self._acl = checked_acl(acl)
         self._tasks = client.shared(path, TaskGuard)
         self._telling = Telling(
@@ -110,7 +110,7 @@ class HoldingRecipe(Generic[T]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._path}>"
 
-    _to_hold: ClassVar[str] = "async with lock.hold(wait=5) as held:"
+    _to_hold: ClassVar[str] = "async with lock.acquire(timeout=5) as held:"
     """The line that holds it, for those who look for it elsewhere."""
 
     if not TYPE_CHECKING:  # or else type checkers would believe that there is any attribute
@@ -162,7 +162,7 @@ class HoldingRecipe(Generic[T]):
             self._identity,
             telling=self._telling,
             urgent=self._urgent,
-            surrender=self._surrender,
+            resigns=self._resigns,
             on_lost=on_lost,
             on_resigned=on_resigned,
         )

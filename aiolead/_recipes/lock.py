@@ -14,8 +14,8 @@ class Lock(Locking[Held]):
     """A lock that one task of one process holds at a time, first come first served.
 
         async with lock as held: ...
-        async with lock.hold(wait=5) as held: ...
-        async with lock.try_hold() as held:
+        async with lock.acquire(timeout=5) as held: ...
+        async with lock.try_acquire() as held:
             if held is not None: ...
 
     The body is cancelled if the lock is lost, before the servers could give it to anybody else;
@@ -27,8 +27,8 @@ class Lock(Locking[Held]):
         path: the path; created, as a container, when it is missing. Nothing else should use it.
         identity: what others see as the holder; host name and process id by default.
         layout: whom to contend with; see `Layout`.
-        on_suspend: what becomes of a held lock when the link is lost: `"ride-out"` keeps it while
-            the lease lasts, `"surrender"` gives it up at once.
+        on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
+            the lease lasts, `"resign"` gives it up at once.
         acl: of our znode, and of the path where it has to be created; everybody everything by
             default.
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from ..abc import CoordinationClient
 from ..model import ACL, Participant
-from .arguments import OnSuspend
+from .arguments import OnDisconnect
 from .context import TenureContext, TryContext
 from .entries import Entries
 from .layout import Layout
@@ -28,7 +28,7 @@ class Locking(QueuedRecipe[H], Generic[H]):
         *,
         identity: str | None = None,
         layout: Layout = Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         super().__init__(
@@ -37,30 +37,30 @@ class Locking(QueuedRecipe[H], Generic[H]):
             identity=identity,
             places=1,
             layout=layout,
-            on_suspend=on_suspend,
+            on_disconnect=on_disconnect,
             acl=acl,
         )
         self._entered: Entries[TenureContext[H]] = Entries()
 
-    def hold(self, *, wait: float | None = None) -> TenureContext[H]:
+    def acquire(self, *, timeout: float | None = None) -> TenureContext[H]:
         """Holds the lock for the body of an `async with`.
 
         Args:
-            wait: how long to wait for it, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for it, in seconds; for ever by default. 0 tries once.
 
         Raises (on entering):
             AcquireTimeout: it was not ours within that time.
 
         For cancellation and loss see `TenureContext`.
         """
-        return TenureContext(self, wait)
+        return TenureContext(self, timeout)
 
-    def try_hold(self) -> TryContext[H]:
-        """As `hold`, but gives None, at once, if somebody else holds the lock."""
+    def try_acquire(self) -> TryContext[H]:
+        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
         return TryContext(self)
 
     async def __aenter__(self) -> H:
-        context = self.hold()
+        context = self.acquire()
         held = await context.__aenter__()
         self._entered.push(context)
         return held

@@ -32,7 +32,7 @@ class Holdable(Protocol):
         """The path that is contended for; of what is no recipe of aiolead, the full path."""
         ...
 
-    def hold(self, *, wait: float | None = None) -> AbstractAsyncContextManager[Tenure]:
+    def acquire(self, *, timeout: float | None = None) -> AbstractAsyncContextManager[Tenure]:
         """Holds it for the body of an `async with`."""
         ...
 
@@ -103,14 +103,14 @@ class _MultiContext:
         def __await__(self) -> NoReturn:
             raise UsageError(
                 f"{self._lock!r}: is held for a block, write `async with` instead of `await`: "
-                "`async with lock.hold(wait=5) as held:`"
+                "`async with lock.acquire(timeout=5) as held:`"
             )
 
-    async def _acquire(self, wait: float | None) -> MultiHeld | None:
-        """Takes one after the other, all of them within `wait` seconds; or none."""
+    async def _acquire(self, timeout: float | None) -> MultiHeld | None:
+        """Takes one after the other, all of them within `timeout` seconds; or none."""
         if self._stack is not None:
             raise UsageError(f"{self._lock!r}: this context manager is in use; make one each")
-        deadline = None if wait is None else anyio.current_time() + wait
+        deadline = None if timeout is None else anyio.current_time() + timeout
         while True:
             stack = self._stack = AsyncExitStack()
             holds: list[Tenure] = []
@@ -123,7 +123,7 @@ class _MultiContext:
                 continue
             except ConnectionLossError as error:
                 self._stack = None
-                if not wait:
+                if not timeout:
                     raise
                 # The time was up as the next one was to be taken, and nothing is waited for then.
                 self._late = AcquireTimeout(str(error))
@@ -144,7 +144,7 @@ class _MultiContext:
         try:
             for recipe in self._lock.recipes:
                 left = None if deadline is None else max(0.0, deadline - anyio.current_time())
-                holds.append(await stack.enter_async_context(recipe.hold(wait=left)))
+                holds.append(await stack.enter_async_context(recipe.acquire(timeout=left)))
             several = MultiHeld(tuple(holds))
             # One of them may have been lost in the instant in which the last one became ours.
             several.check()
@@ -184,8 +184,8 @@ class MultiContext(_MultiContext):
     """Waits until all are ours.
 
     Raises (on entering):
-        AcquireTimeout: they were not all ours within `wait` seconds. None is held then.
-        ConnectionLossError: `wait` is 0, and a client of theirs is not connected.
+        AcquireTimeout: they were not all ours within `timeout` seconds. None is held then.
+        ConnectionLossError: `timeout` is 0, and a client of theirs is not connected.
         AlreadyHeldError: this task already holds one of them, or waits for it.
 
     Raises (on leaving):
@@ -194,9 +194,9 @@ class MultiContext(_MultiContext):
     Cancellation: gives up what it has, and leaves the line that it stands in.
     """
 
-    def __init__(self, lock: MultiLock, wait: float | None) -> None:
+    def __init__(self, lock: MultiLock, timeout: float | None) -> None:
         super().__init__(lock)
-        self._wait = checked_wait(wait)
+        self._wait = checked_wait(timeout)
 
     async def __aenter__(self) -> MultiHeld:
         held = await self._acquire(self._wait)
@@ -222,21 +222,21 @@ class MultiLock:
     """Several locks as one: all of them are held, or none.
 
         async with MultiLock(Lock(client, "/a"), rw.read) as held: ...
-        async with multi.hold(wait=5) as held: ...
-        async with multi.try_hold() as held:
+        async with multi.acquire(timeout=5) as held: ...
+        async with multi.try_acquire() as held:
             if held is not None: ...
 
     They are taken one after the other in the order of the full paths that they contend for on the
     servers, whatever the order here and the chroots of their clients, so that two that have some in
-    common never wait for each other; and released in reverse. `wait` is for all of them together.
-    If one is lost the body is cancelled, the others are released, and that loss is raised. If one
-    is lost while we wait for the next, it begins anew.
+    common never wait for each other; and released in reverse. `timeout` is for all together. If one
+    is lost, the body is cancelled, the others are released, and that loss is raised. If one is lost
+    while we wait for the next, it begins again.
 
     Each may belong to a client of its own. Locks of equal full paths, on different ensembles, are
     taken in the order here: name them in the same order everywhere.
 
     Args:
-        recipes: locks, sides of read/write locks, whatever has a `hold` of its own.
+        recipes: locks, sides of read/write locks, whatever has a `acquire` of its own.
 
     Raises:
         ConfigurationError: there are none, one is no such thing, or two are the same.
@@ -262,21 +262,21 @@ class MultiLock:
         paths = ", ".join(recipe.path for recipe in self.recipes)
         return f"<{type(self).__name__} {paths}>"
 
-    def hold(self, *, wait: float | None = None) -> MultiContext:
+    def acquire(self, *, timeout: float | None = None) -> MultiContext:
         """Holds all of them for the body of an `async with`.
 
         Args:
-            wait: how long to wait for all of them together, in seconds; for ever by default. 0
+            timeout: how long to wait for all of them together, in seconds; for ever by default. 0
                 tries each once.
         """
-        return MultiContext(self, wait)
+        return MultiContext(self, timeout)
 
-    def try_hold(self) -> MultiTryContext:
-        """As `hold`, but gives None, at once, if not all can be had."""
+    def try_acquire(self) -> MultiTryContext:
+        """As `acquire`, but gives None, at once, if not all can be had."""
         return MultiTryContext(self)
 
     async def __aenter__(self) -> MultiHeld:
-        context = self.hold()
+        context = self.acquire()
         held = await context.__aenter__()
         self._entered.push(context)
         return held
@@ -299,7 +299,7 @@ def _checked(recipe: Holdable) -> Holdable:
 
 
 def _hold_of(recipe: object) -> object:
-    return getattr(recipe, "hold", None)
+    return getattr(recipe, "acquire", None)
 
 
 def _order(recipe: Holdable) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from ..model import ACL, CreateMode, Participant
 from ..paths import basename, join, validate
 from ._core.fixed import FixedNode
 from ._core.registry import Node, NodeRegistry
-from .arguments import OnSuspend, checked_count
+from .arguments import OnDisconnect, checked_count
 from .attempt import Attempt
 from .context import TenureContext, TryContext
 from .deletion import Departure
@@ -60,8 +60,8 @@ class UniqueNames:
         client: the session that has them.
         path: where the names are; created, as a container, when it is missing.
         identity: what others see as the holder; host name and process id by default.
-        on_suspend: what becomes of a name when the link is lost: `"ride-out"` keeps it while the
-            lease lasts, `"surrender"` gives it up at once.
+        on_disconnect: what becomes of a name when the link is lost: `"keep"` keeps it while the
+            lease lasts, `"resign"` gives it up at once.
         acl: of our znodes, and of the path where it has to be created; everybody everything by
             default.
 
@@ -75,10 +75,10 @@ class UniqueNames:
         path: str,
         *,
         identity: str | None = None,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._arguments = (client, path, identity, on_suspend, acl)
+        self._arguments = (client, path, identity, on_disconnect, acl)
         self._all = self._kind("name", MOST_NAMES)
 
     def __repr__(self) -> str:
@@ -95,21 +95,21 @@ class UniqueNames:
         return self._all.identity
 
     def claim(
-        self, kind: str, *, most: int = MOST_NAMES, wait: float | None = None
+        self, kind: str, *, most: int = MOST_NAMES, timeout: float | None = None
     ) -> TenureContext[HeldName]:
         """Has the lowest name of a kind that is free, for the body of an `async with`.
 
         Args:
             kind: what the name begins with.
             most: how many names of the kind there are: from 0 up to one less.
-            wait: how long to wait if none is free, in seconds; for ever by default.
+            timeout: how long to wait if none is free, in seconds; for ever by default.
 
         Raises (on entering):
             AcquireTimeout: none was free within that time.
 
         For cancellation and loss see `TenureContext`.
         """
-        return TenureContext(self._kind(kind, most), wait)
+        return TenureContext(self._kind(kind, most), timeout)
 
     def try_claim(self, kind: str, *, most: int = MOST_NAMES) -> TryContext[HeldName]:
         """As `claim`, but gives None, at once, if no name is free."""
@@ -144,8 +144,8 @@ class UniqueNames:
         return found
 
     def _kind(self, kind: str, most: int) -> _Kind:
-        client, path, identity, on_suspend, acl = self._arguments
-        return _Kind(client, path, kind, most, identity, on_suspend, acl)
+        client, path, identity, on_disconnect, acl = self._arguments
+        return _Kind(client, path, kind, most, identity, on_disconnect, acl)
 
 
 @final
@@ -163,10 +163,10 @@ class _Kind(HoldingRecipe[HeldName]):
         kind: str,
         most: int,
         identity: str | None,
-        on_suspend: OnSuspend,
+        on_disconnect: OnDisconnect,
         acl: Sequence[ACL] | None,
     ) -> None:
-        super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
+        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._kind = _checked_kind(kind)
         self._most = checked_count("most", most, most=1 << 31)
         # Who has one name may wait for another one: it is not the same that it waits for.
@@ -275,8 +275,8 @@ class _Claim(Attempt):
         if watch is not None:
             watch.close()
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
-        return self._znodes()[0].hold(lost, urgent=urgent, surrender=surrender)
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+        return self._znodes()[0].hold(lost, urgent=urgent, resigns=resigns)
 
     def discard(self) -> Departure | None:
         self._leave_watches()

@@ -10,7 +10,7 @@ from ..abc import CoordinationClient, Reply
 from ..errors import BadVersionError, ConfigurationError, NoNodeError
 from ..model import ACL, Participant, Stat
 from ..paths import join
-from .arguments import OnSuspend
+from .arguments import OnDisconnect
 from .candidate import Candidate
 from .contender import Contender
 from .contention import holding
@@ -37,13 +37,13 @@ class QueuedRecipe(HoldingRecipe[T]):
         identity: str | None,
         places: int,
         layout: Layout,
-        on_suspend: OnSuspend,
+        on_disconnect: OnDisconnect,
         acl: Sequence[ACL] | None,
     ) -> None:
         if not isinstance(layout, Layout):
             raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
         layout.require(type(self).__name__, self._role)
-        super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
+        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._places = places
         self._layout = layout
         # It lives for as long as anybody has it: what is known of the line outlives a contender.

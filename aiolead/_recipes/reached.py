@@ -46,24 +46,24 @@ class Reached:
     def _on_state(self, state: SessionState, _session_id: int) -> None:
         self._was_connected = self._was_connected or state is SessionState.CONNECTED
 
-    def timeout(self, recipe: object, wait: float) -> AcquireTimeout:
+    def timeout(self, recipe: object, timeout: float) -> AcquireTimeout:
         """What to raise when the time is up.
 
         Args:
             recipe: what was waited for.
-            wait: how long, in seconds.
+            timeout: how long, in seconds.
         """
         try:
             self._client.check_connected()
         except AioleadError as error:
             if self._was_connected:
-                text = f"{recipe!r}: not our turn within {wait:g} seconds; now: {error}"
+                text = f"{recipe!r}: not our turn within {timeout:g} seconds; now: {error}"
             else:
-                text = f"{recipe!r}: no server was reached within {wait:g} seconds: {error}"
-            timeout = AcquireTimeout(text)
-            timeout.blame = Blame.NETWORK
-            return timeout
-        return AcquireTimeout(f"{recipe!r}: not our turn within {wait:g} seconds")
+                text = f"{recipe!r}: no server was reached within {timeout:g} seconds: {error}"
+            late = AcquireTimeout(text)
+            late.blame = Blame.NETWORK
+            return late
+        return AcquireTimeout(f"{recipe!r}: not our turn within {timeout:g} seconds")
 
 
 async def try_at_once(client: CoordinationClient, candidate: Candidate) -> bool:

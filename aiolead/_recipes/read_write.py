@@ -11,7 +11,7 @@ from ..abc import CoordinationClient
 from ..errors import AioleadError, AlreadyHeldError, UpgradeError
 from ..model import ACL, Participant
 from ._core.registry import Node
-from .arguments import OnSuspend
+from .arguments import OnDisconnect
 from .candidate import Candidate
 from .downgrading import Mode, Writer
 from .error_policy import Step, before_next_try
@@ -135,7 +135,7 @@ class ReadWriteLock:
         async with lock.write as held:
             ...
             await held.downgrade()  # goes on as a reader; no writer comes in between
-        async with lock.write.hold(wait=5) as held: ...
+        async with lock.write.acquire(timeout=5) as held: ...
 
     Nobody is overtaken, so nobody starves: a reader that comes after a waiting writer waits for it.
     Readers that follow each other come in together. Loss, lease, cancellation and release are those
@@ -150,8 +150,8 @@ class ReadWriteLock:
         identity: what others see as the holder; host name and process id by default.
         layout: whom to contend with: Curator's `InterProcessReadWriteLock`, kazoo's `ReadLock`
             and `WriteLock`, or aiozk's `SharedLock`; see `Layout`.
-        on_suspend: what becomes of a held lock when the link is lost: `"ride-out"` keeps it while
-            the lease lasts, `"surrender"` gives it up at once.
+        on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
+            the lease lasts, `"resign"` gives it up at once.
         acl: of our znode, and of the path where it has to be created; everybody everything by
             default.
 
@@ -170,16 +170,16 @@ class ReadWriteLock:
         *,
         identity: str | None = None,
         layout: Layout = Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         if isinstance(layout, Layout):
             layout.require(type(self).__name__, Role.READ, Role.WRITE)
         self.read: ReadLock = ReadLock(
-            client, path, identity=identity, layout=layout, on_suspend=on_suspend, acl=acl
+            client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
         self.write: WriteLock = WriteLock(
-            client, path, identity=identity, layout=layout, on_suspend=on_suspend, acl=acl
+            client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
 
     def __repr__(self) -> str:

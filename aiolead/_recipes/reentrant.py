@@ -13,7 +13,7 @@ from .._tasks import current_task_id
 from ..abc import CoordinationClient
 from ..errors import UsageError
 from ..model import ACL
-from .arguments import OnSuspend
+from .arguments import OnDisconnect
 from .context import TenureContext, TryContext, _Context
 from .entries import left_by_another
 from .layout import Layout, Role
@@ -42,11 +42,11 @@ class _Reentry(_Context[Held]):
         assert isinstance(self._recipe, ReentrantLock)
         return self._recipe._entries
 
-    async def _acquire(self, wait: float | None) -> Held | None:
+    async def _acquire(self, timeout: float | None) -> Held | None:
         task = current_task_id()
         entry = self._entries.get(task)
         if entry is None:
-            held = await super()._acquire(wait)
+            held = await super()._acquire(timeout)
             if held is not None:
                 self._entries[task] = _Entry(held)
             return held
@@ -120,29 +120,29 @@ class ReentrantLock(Locking[Held]):
         *,
         identity: str | None = None,
         layout: Layout = Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         super().__init__(
-            client, path, identity=identity, layout=layout, on_suspend=on_suspend, acl=acl
+            client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
         self._entries: dict[int, _Entry] = {}
 
-    def hold(self, *, wait: float | None = None) -> ReentrantContext:
+    def acquire(self, *, timeout: float | None = None) -> ReentrantContext:
         """Holds the lock for the body of an `async with`; at once, if this task holds it.
 
         Args:
-            wait: how long to wait for it, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for it, in seconds; for ever by default. 0 tries once.
 
         Raises (on entering):
             AcquireTimeout: it was not ours within that time.
 
         For cancellation and loss see `TenureContext`.
         """
-        return ReentrantContext(self, wait)
+        return ReentrantContext(self, timeout)
 
-    def try_hold(self) -> ReentrantTryContext:
-        """As `hold`, but gives None, at once, if somebody else holds the lock."""
+    def try_acquire(self) -> ReentrantTryContext:
+        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
         return ReentrantTryContext(self)
 
     @property

@@ -74,7 +74,7 @@ class Tenure:
         *,
         telling: Telling,
         urgent: bool,
-        surrender: bool,
+        resigns: bool,
         on_lost: Callable[[], object],
         on_resigned: Callable[[], object] | None = None,
     ) -> None:
@@ -87,7 +87,7 @@ class Tenure:
         self._on_lost = on_lost
         self._on_resigned = on_resigned
         self._urgent = urgent
-        self._surrender = surrender
+        self._resigns = resigns
         self._loss: LossReason | None = None
         self._resigned = False
         self._released = False
@@ -116,7 +116,7 @@ class Tenure:
         tenure until it runs again, so only the other side can refuse what it then writes.
         """
         self._session_id = node.session_id
-        self._hold = candidate.hold(self._lose, urgent=self._urgent, surrender=self._surrender)
+        self._hold = candidate.hold(self._lose, urgent=self._urgent, resigns=self._resigns)
         if self._loss is not None:
             # Only a client that is being closed does that. Nothing begins any more.
             self._hold.release()

@@ -1,6 +1,6 @@
 """What is held under the lease, and when the lease is renewed.
 
-The lease is the ledger's proof, shortened by clock drift and wind-down time. Holds end when the
+The lease is the ledger's proof, shortened by clock drift and grace period. Holds end when the
 clock passes its end: not when a task gets round to noticing.
 
 A hold is *fresh* at first: many a lock is held for a millisecond, and costs no renewal. It
@@ -44,7 +44,7 @@ class HoldObserver(Protocol):
 class HeldZnode:
     """One znode that is held. Made by `LeaseBook.hold`."""
 
-    __slots__ = ("_book", "_lost", "_settled", "path", "surrender")
+    __slots__ = ("_book", "_lost", "_settled", "path", "resigns")
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class HeldZnode:
         path: str,
         lost: Callable[[LossReason], object],
         settled: Callable[[], object] | None,
-        surrender: bool,
+        resigns: bool,
     ) -> None:
         self._book = book
         self.path: str = path
         self._lost: Callable[[LossReason], object] | None = lost
         self._settled = settled
-        self.surrender: bool = surrender
+        self.resigns: bool = resigns
 
     def release(self) -> None:
         """Ends the hold: `lost` is no longer called."""
@@ -77,7 +77,7 @@ class HeldZnode:
         """Ends the hold without its holder's doing. It winds down until it is released."""
         lost, self._lost, self._settled = self._lost, None, None
         if lost is not None:
-            self._book.wind_down(self)
+            self._book.grace_period(self)
             if self._book.observer is not None:
                 self._book.observer.lost(self, reason)
             call_back(lost, reason)
@@ -139,7 +139,7 @@ class LeaseBook:
     @property
     def given_away_at(self) -> float:
         """When the servers may give what is held to somebody else, at the earliest."""
-        return self.deadline + self._timing.wind_down
+        return self.deadline + self._timing.grace_period
 
     @property
     def is_held(self) -> bool:
@@ -174,11 +174,11 @@ class LeaseBook:
         *,
         settled: Callable[[], object] | None,
         urgent: bool,
-        surrender: bool,
+        resigns: bool,
         now: float,
     ) -> HeldZnode:
         """A znode is held from now on; see `aiolead.abc.Lease.hold`."""
-        held = HeldZnode(self, path, lost, settled, surrender)
+        held = HeldZnode(self, path, lost, settled, resigns)
         if self.observer is not None:
             self.observer.began(held)
         if urgent or self.deadline - now < self._timing.short_lease:
@@ -197,7 +197,7 @@ class LeaseBook:
         if self._winding.pop(held, None) is not None and not self._winding:
             self._changed()
 
-    def wind_down(self, held: HeldZnode) -> None:
+    def grace_period(self, held: HeldZnode) -> None:
         self.forget(held)
         self._winding[held] = self._ledger.proven_until
 
@@ -296,7 +296,7 @@ class LeaseBook:
                 helps if the renewal was lost, and costs what is in flight: it is the last resort.
         """
         waits = self._unanswered and self.is_held
-        if not waits or any(held.surrender for held in self._settled):
+        if not waits or any(held.resigns for held in self._settled):
             # Who surrenders with the link gains nothing by giving it up.
             return inf
         left = self._timing.short_lease if can_move else self._timing.enough_lease
@@ -322,5 +322,5 @@ class LeaseBook:
         self._unanswered = False
         self._took = 0.0
         self._next_beat = -inf
-        for held in [held for held in (*self._settled, *self._fresh) if held.surrender]:
+        for held in [held for held in (*self._settled, *self._fresh) if held.resigns]:
             held.lose(LossReason.DISCONNECTED)

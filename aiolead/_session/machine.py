@@ -77,7 +77,7 @@ class SessionMachine:
         max_in_flight: how many requests may be sent and unanswered.
         max_queued: how many requests may wait to be sent.
         tick_time: the servers' tick time in seconds, where it is known; see `Timing`.
-        wind_down: how long before its end a lease ends for its holders; see `Timing`.
+        grace_period: how long before its end a lease ends for its holders; see `Timing`.
         read_only: whether servers will do that are cut off from the quorum, where there is no
             session yet.
         resume: the session to go on with, instead of a new one.
@@ -99,7 +99,7 @@ class SessionMachine:
         max_in_flight: int,
         max_queued: int,
         tick_time: float | None,
-        wind_down: float | None,
+        grace_period: float | None,
         read_only: bool = False,
         resume: SessionCredentials | None = None,
         first_xid: int = 1,
@@ -121,7 +121,7 @@ class SessionMachine:
         self._max_request = max_request
         self._max_reply = max_reply
         self._derive = partial(
-            Timing.derive, asked=session_timeout, tick_time=tick_time, wind_down=wind_down
+            Timing.derive, asked=session_timeout, tick_time=tick_time, grace_period=grace_period
         )
         self._on_state = on_state
         self._on_output = on_output

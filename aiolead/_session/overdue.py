@@ -74,11 +74,11 @@ class Overdue:
     def reserve(self) -> float:
         """How long before the servers may give it away a hold is overdue, in seconds.
 
-        Bodies keep half of the wind-down time at least, which is shorter where servers grant less
+        Bodies keep half of the grace period at least, which is shorter where servers grant less
         than was asked for.
         """
         asked = RESERVE if self._asked_reserve is None else self._asked_reserve
-        return min(asked, self._machine.timing.wind_down / 2)
+        return min(asked, self._machine.timing.grace_period / 2)
 
     @property
     def is_idle(self) -> bool:
@@ -105,7 +105,7 @@ class Overdue:
         at = self._machine.leases.given_away_at
         if not reason.znode_remains:
             # Given away already, or as soon as the client is closed. Its body was told just now.
-            at = min(at, self._clock() + self._machine.timing.wind_down)
+            at = min(at, self._clock() + self._machine.timing.grace_period)
         self._holds[held] = replace(self._holds[held], reason=reason, given_away_at=at)
         self._nearer(at - self.reserve)
 

@@ -44,14 +44,14 @@ class Timing:
             followers which sessions they heard of. The protocol does not tell it; servers refuse
             session timeouts under two ticks unless configured otherwise, so a quarter of the
             session timeout is never too short.
-        wind_down: how long before the proven end of the session a holder has to begin to stop.
+        grace_period: how long before the proven end of the session a holder has to begin to stop.
     """
 
     session_timeout: float
     granted: float
     asked: float
     half_tick: float
-    wind_down: float
+    grace_period: float
 
     @classmethod
     def derive(
@@ -60,7 +60,7 @@ class Timing:
         *,
         asked: float | None = None,
         tick_time: float | None,
-        wind_down: float | None,
+        grace_period: float | None,
     ) -> Timing:
         """The intervals for a granted timeout.
 
@@ -68,7 +68,7 @@ class Timing:
             granted: what the server granted.
             asked: what it was asked for; as much as it granted by default.
             tick_time: the servers' `tickTime`, where the user knows it.
-            wind_down: what the user asked for; a tenth of the timeout by default. A server that
+            grace_period: what the user asked for; a tenth of the timeout by default. A server that
                 grants less time than was asked for also shortens this, to a quarter at most.
         """
         if asked is None:
@@ -80,7 +80,9 @@ class Timing:
             asked,
             # What was granted tells of the tick, however little of it counts.
             granted / 4 if tick_time is None else tick_time / 2,
-            min(session_timeout / 10 if wind_down is None else wind_down, session_timeout / 4),
+            min(
+                session_timeout / 10 if grace_period is None else grace_period, session_timeout / 4
+            ),
         )
 
     @property
@@ -141,7 +143,7 @@ class Timing:
     @property
     def leaving(self) -> float:
         """How long a client that is closed waits for holders to stop."""
-        return min(self.wind_down, self.patience)
+        return min(self.grace_period, self.patience)
 
     @property
     def goodbye(self) -> float:
@@ -151,4 +153,4 @@ class Timing:
     @property
     def margin(self) -> float:
         """From the proven end of the session back to the moment a holder begins to stop."""
-        return self.session_timeout * DRIFT + self.wind_down
+        return self.session_timeout * DRIFT + self.grace_period

@@ -26,7 +26,7 @@ class ConnectOptions(TypedDict, total=False):
     auth: Sequence[Auth]
     ssl_context: ssl.SSLContext | aiolead.TLS | None
     sasl: aiolead.SASL | None
-    wind_down: float | None
+    grace_period: float | None
     tick_time: float | None
     watchdog: aiolead.Watchdog | bool | None
     follow_config: bool
@@ -54,7 +54,7 @@ def connect(
 
     Entering starts a thread with an event loop in it, and waits for the session. Leaving closes
     that, so that its ephemeral znodes vanish at once, and ends the thread; whatever other threads
-    still hold then is lost first, and their bodies are waited for, for the wind-down time. One
+    still hold then is lost first, and their bodies are waited for, for the grace period. One
     client is enough for a process, whatever the number of its threads. Connect after forking, not
     before.
 
@@ -62,8 +62,8 @@ def connect(
         hosts: as for `aiolead.connect`.
         backend: which event loop runs in the thread.
         backend_options: for `anyio.run`.
-        options: as for `aiolead.connect`. `wind_down` is how long bodies have to notice a loss: a
-            quarter of the session timeout at most, a tenth unless given. `on_event` is called in
+        options: as for `aiolead.connect`. `grace_period` is how long bodies have to notice a loss:
+            a quarter of the session timeout at most, a tenth by default. `on_event` is called in
             the thread of the event loop.
 
     Raises (at the call): as `aiolead.connect`.

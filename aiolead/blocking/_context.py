@@ -14,7 +14,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class HoldContext(Generic[T_co]):
-    """Holds something for the body of a `with`: what `hold`, `try_hold` and `leadership` return.
+    """Holds something for the body of a `with`: what `acquire` and `leadership` return.
 
     Entering waits, and leaving releases, as with `aiolead.TenureContext`: the same errors at the
     same places. The body is not cancelled if what it holds is lost, since nothing cancels a thread;

@@ -16,7 +16,7 @@ from ..errors import ConfigurationError, LeadershipLost
 from ..model import ACL, Participant
 from ._client import Client
 from ._context import HoldContext
-from ._locks import OnSuspend
+from ._locks import OnDisconnect
 from ._tenure import OnLost, Term
 
 
@@ -43,7 +43,7 @@ class Election:
         identity: str | None = None,
         leaders: int = 1,
         layout: aiolead.Layout = aiolead.Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         def make(inner: aiolead.Client) -> aiolead.Election:
@@ -53,7 +53,7 @@ class Election:
                 identity=identity,
                 leaders=leaders,
                 layout=layout,
-                on_suspend=on_suspend,
+                on_disconnect=on_disconnect,
                 acl=acl,
             )
 
@@ -74,12 +74,12 @@ class Election:
         return self._recipe.identity
 
     def leadership(
-        self, *, wait: float | None = None, on_lost: OnLost | None = None
+        self, *, timeout: float | None = None, on_lost: OnLost | None = None
     ) -> HoldContext[Term]:
         """Leads for the body of a `with`.
 
         Args:
-            wait: how long to wait for our turn, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for our turn, in seconds; for ever by default. 0 tries once.
             on_lost: called with the loss, in a thread of its own, as soon as it is known. The body
                 goes on meanwhile: it is for this to have it stop.
 
@@ -91,7 +91,7 @@ class Election:
         loop = self._loop
         return HoldContext(
             loop,
-            self._recipe.leadership(wait=wait),
+            self._recipe.leadership(timeout=timeout),
             lambda term: Term(loop, term, on_lost),
         )
 

@@ -18,7 +18,7 @@ from ._tenure import Held, OnLost, Tenure, WriteHeld
 
 H = TypeVar("H", bound=Tenure[Any])
 
-OnSuspend = Literal["ride-out", "surrender"]
+OnDisconnect = Literal["keep", "resign"]
 
 
 class _Holdable(Protocol):
@@ -30,9 +30,9 @@ class _Holdable(Protocol):
     @property
     def identity(self) -> str: ...
 
-    def hold(self, *, wait: float | None = None) -> AbstractAsyncContextManager[Any]: ...
+    def acquire(self, *, timeout: float | None = None) -> AbstractAsyncContextManager[Any]: ...
 
-    def try_hold(self) -> AbstractAsyncContextManager[Any]: ...
+    def try_acquire(self) -> AbstractAsyncContextManager[Any]: ...
 
     async def holders(self) -> list[Participant]: ...
 
@@ -90,11 +90,13 @@ class Holding(Generic[R, H]):
         """What we call ourselves; others see it."""
         return self._recipe.identity
 
-    def hold(self, *, wait: float | None = None, on_lost: OnLost | None = None) -> HoldContext[H]:
+    def acquire(
+        self, *, timeout: float | None = None, on_lost: OnLost | None = None
+    ) -> HoldContext[H]:
         """Holds it for the body of a `with`.
 
         Args:
-            wait: how long to wait for it, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for it, in seconds; for ever by default. 0 tries once.
             on_lost: called with the loss, in a thread of its own, as soon as it is known. The body
                 goes on meanwhile: it is for this to have it stop.
 
@@ -103,14 +105,14 @@ class Holding(Generic[R, H]):
 
         For loss and interruption see `HoldContext`.
         """
-        return self._holds(self._recipe.hold(wait=wait), on_lost)
+        return self._holds(self._recipe.acquire(timeout=timeout), on_lost)
 
-    def try_hold(self, *, on_lost: OnLost | None = None) -> HoldContext[H | None]:
-        """As `hold`, but gives None, at once, if somebody else has it."""
-        return self._tries(self._recipe.try_hold(), on_lost)
+    def try_acquire(self, *, on_lost: OnLost | None = None) -> HoldContext[H | None]:
+        """As `acquire`, but gives None, at once, if somebody else has it."""
+        return self._tries(self._recipe.try_acquire(), on_lost)
 
     def __enter__(self) -> H:
-        return self._holds(self._recipe.hold(), None, self).__enter__()
+        return self._holds(self._recipe.acquire(), None, self).__enter__()
 
     def __exit__(
         self,
@@ -142,8 +144,8 @@ class Lock(Locking[aiolead.Lock, Held]):
     """A lock that one thread of one process holds at a time, first come first served.
 
         with lock as held: ...
-        with lock.hold(wait=5, on_lost=stop) as held: ...
-        with lock.try_hold() as held:
+        with lock.acquire(timeout=5, on_lost=stop) as held: ...
+        with lock.try_acquire() as held:
             if held is not None: ...
 
     Not re-entrant: a thread that asks for what it holds gets `AlreadyHeldError`. One object may be
@@ -162,12 +164,12 @@ class Lock(Locking[aiolead.Lock, Held]):
         *,
         identity: str | None = None,
         layout: aiolead.Layout = aiolead.Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         def make(inner: aiolead.Client) -> aiolead.Lock:
             return aiolead.Lock(
-                inner, path, identity=identity, layout=layout, on_suspend=on_suspend, acl=acl
+                inner, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
             )
 
         super().__init__(client, client._make(make))
@@ -192,12 +194,12 @@ class ReentrantLock(Locking[aiolead.ReentrantLock, Held]):
         *,
         identity: str | None = None,
         layout: aiolead.Layout = aiolead.Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         def make(inner: aiolead.Client) -> aiolead.ReentrantLock:
             return aiolead.ReentrantLock(
-                inner, path, identity=identity, layout=layout, on_suspend=on_suspend, acl=acl
+                inner, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
             )
 
         super().__init__(client, client._make(make))
@@ -254,12 +256,12 @@ class ReadWriteLock:
         *,
         identity: str | None = None,
         layout: aiolead.Layout = aiolead.Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         def make(inner: aiolead.Client) -> aiolead.ReadWriteLock:
             return aiolead.ReadWriteLock(
-                inner, path, identity=identity, layout=layout, on_suspend=on_suspend, acl=acl
+                inner, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
             )
 
         self._client = client
@@ -295,12 +297,12 @@ class ExclusiveLock(Holding[aiolead.ExclusiveLock, Held]):
         path: str,
         *,
         identity: str | None = None,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         def make(inner: aiolead.Client) -> aiolead.ExclusiveLock:
             return aiolead.ExclusiveLock(
-                inner, path, identity=identity, on_suspend=on_suspend, acl=acl
+                inner, path, identity=identity, on_disconnect=on_disconnect, acl=acl
             )
 
         super().__init__(client, client._make(make))
@@ -314,7 +316,7 @@ class Semaphore(Holding[aiolead.Semaphore, Held]):
     """A limit on how many hold something at once, first come first served.
 
         with semaphore as held: ...
-        with semaphore.hold(permits=3, wait=5) as held: ...
+        with semaphore.acquire(permits=3, timeout=5) as held: ...
 
     Args: as for `aiolead.Semaphore`, with a client of `aiolead.blocking`.
 
@@ -330,7 +332,7 @@ class Semaphore(Holding[aiolead.Semaphore, Held]):
         *,
         identity: str | None = None,
         layout: aiolead.Layout = aiolead.Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         def make(inner: aiolead.Client) -> aiolead.Semaphore:
@@ -340,7 +342,7 @@ class Semaphore(Holding[aiolead.Semaphore, Held]):
                 limit,
                 identity=identity,
                 layout=layout,
-                on_suspend=on_suspend,
+                on_disconnect=on_disconnect,
                 acl=acl,
             )
 
@@ -349,25 +351,25 @@ class Semaphore(Holding[aiolead.Semaphore, Held]):
     def _held(self, tenure: aiolead.Tenure, on_lost: OnLost | None) -> Held:
         return Held(self._client._loop, tenure, on_lost)
 
-    def hold(
-        self, *, permits: int = 1, wait: float | None = None, on_lost: OnLost | None = None
+    def acquire(
+        self, *, permits: int = 1, timeout: float | None = None, on_lost: OnLost | None = None
     ) -> HoldContext[Held]:
         """Holds permits for the body of a `with`: all of them, or none.
 
         Args:
             permits: how many.
-            wait: how long to wait for them, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for them, in seconds; for ever by default. 0 tries once.
             on_lost: as for `Lock.hold`.
 
         Raises (on entering): as for `aiolead.Semaphore.hold`.
         """
-        return self._holds(self._recipe.hold(permits=permits, wait=wait), on_lost)
+        return self._holds(self._recipe.acquire(permits=permits, timeout=timeout), on_lost)
 
-    def try_hold(
+    def try_acquire(
         self, *, permits: int = 1, on_lost: OnLost | None = None
     ) -> HoldContext[Held | None]:
-        """As `hold`, but gives None, at once, if they are not free or others wait for permits."""
-        return self._tries(self._recipe.try_hold(permits=permits), on_lost)
+        """As `acquire`, but gives None at once if they are not free or others wait for permits."""
+        return self._tries(self._recipe.try_acquire(permits=permits), on_lost)
 
     def contenders(self) -> list[Participant]:
         """One for each permit that is held, then one for each who waits. A read, as `holders`."""

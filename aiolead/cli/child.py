@@ -72,7 +72,7 @@ class Patience:
     Attributes:
         grace: how long after SIGTERM it is killed, in seconds, at the latest.
         after_lease: how long after the end of the lease it is killed at the latest; the lease's
-            wind-down time, less what it takes to die.
+            grace period, less what it takes to die.
     """
 
     grace: float

@@ -103,9 +103,9 @@ class Holding:
         self._environ = (
             dict(os.environ) if job.pass_credentials else without_credentials(os.environ)
         )
-        self._wind_down: float | None = None
+        self._grace_period: float | None = None
         if job.grace is not None:
-            self._wind_down = min(job.grace + DYING, common.wanted_session_timeout / 4)
+            self._grace_period = min(job.grace + DYING, common.wanted_session_timeout / 4)
         self._child: Child | None = None
         self._asked = 0  # the signal that asked us to end
         self._code: int | None = None
@@ -140,7 +140,7 @@ class Holding:
                 self._scope.cancel()
 
     async def _contend(self) -> None:
-        async with self._common.connect(wind_down=self._wind_down) as client:
+        async with self._common.connect(grace_period=self._grace_period) as client:
             while True:
                 earliest = clock() + LEAST_TERM
                 await self._one_tenure(client)
@@ -189,8 +189,10 @@ class Holding:
     async def _keep(self, child: Child, client: Client, held: Term | Held) -> Ended:
         """Runs the command while it is held."""
         timeout, grace = client.session_timeout, self._job.grace
-        wind_down = min(timeout / 10 if self._wind_down is None else self._wind_down, timeout / 4)
-        longest = wind_down - min(DYING, wind_down / 4)
+        grace_period = min(
+            timeout / 10 if self._grace_period is None else self._grace_period, timeout / 4
+        )
+        longest = grace_period - min(DYING, grace_period / 4)
         if grace is not None and grace > timeout / 4:
             self._reporter.error(
                 f"the servers granted a session timeout of {timeout:g} seconds only, so that "

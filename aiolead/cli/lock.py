@@ -75,12 +75,12 @@ def lock(
 
     def hold(client: Client) -> TenureContext[Held] | TenureContext[WriteHeld]:
         if slots is not None:
-            return Semaphore(client, path, slots, identity=id).hold(wait=patience)
+            return Semaphore(client, path, slots, identity=id).acquire(timeout=patience)
         if shared:
-            return ReadWriteLock(client, path, identity=id).read.hold(wait=patience)
+            return ReadWriteLock(client, path, identity=id).read.acquire(timeout=patience)
         if exclusive:
-            return ReadWriteLock(client, path, identity=id).write.hold(wait=patience)
-        return Lock(client, path, identity=id).hold(wait=patience)
+            return ReadWriteLock(client, path, identity=id).write.acquire(timeout=patience)
+        return Lock(client, path, identity=id).acquire(timeout=patience)
 
     job = Job(
         path=path,

@@ -158,13 +158,13 @@ class Common(Basics):
         return self.hosts
 
     def connect(
-        self, hosts: str | None = None, *, wind_down: float | None = None
+        self, hosts: str | None = None, *, grace_period: float | None = None
     ) -> aiolead.Connection:
         """`aiolead.connect` with these options.
 
         Args:
             hosts: instead of what the options say.
-            wind_down: as there.
+            grace_period: as there.
         """
         return aiolead.connect(
             hosts or self.wanted_hosts,
@@ -174,7 +174,7 @@ class Common(Basics):
             sasl=self._login(),
             ssl_context=self.wanted_tls,
             server_version=self.server_version,
-            wind_down=wind_down,
+            grace_period=grace_period,
         )
 
     def with_client(

@@ -136,7 +136,7 @@ class Aiolead:
     def _context(self, kind: Kind, client: aiolead.Client, path: str) -> Any:
         """Makes what is entered for one turn, any number of times."""
         if kind == "lock":
-            return aiolead.Lock(client, path).hold
+            return aiolead.Lock(client, path).acquire
         return aiolead.Election(client, path).leadership
 
     async def turns(self, kind: Kind, path: str, each: int, hold: float, gate: str) -> Answer:

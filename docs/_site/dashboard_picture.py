@@ -36,7 +36,7 @@ async def hold(hosts: str, identity: str, seconds: float) -> None:
     """The same, with the lock."""
     async with (
         aiolead.connect(hosts) as client,
-        aiolead.Lock(client, LOCK, identity=identity).hold(),
+        aiolead.Lock(client, LOCK, identity=identity).acquire(),
     ):
         await asyncio.sleep(seconds)
 

@@ -159,7 +159,7 @@ async def test_a_place_in_line_that_is_left_behind_ends_the_session(scene: Scene
                 tasks.start_soon(wait, client)
                 await eventually(lambda: len(scene.server.watches()) == 2, "it waits")
         assert before not in scene.server.sessions()
-        async with aiolead.Lock(other, PATH).hold(wait=PATIENCE):
+        async with aiolead.Lock(other, PATH).acquire(timeout=PATIENCE):
             pass
     assert await scene.zk.exists("/")
     assert scene.session.session_id != before
@@ -542,8 +542,8 @@ async def test_no_client_of_aiozks(what: object) -> None:
 
 async def test_times_that_make_no_sense(scene: Scene) -> None:
     before = scene.server.packets_in
-    with pytest.raises(ConfigurationError, match="wind_down"):
-        async with adapt(scene.zk, wind_down=5):
+    with pytest.raises(ConfigurationError, match="grace_period"):
+        async with adapt(scene.zk, grace_period=5):
             raise AssertionError("it was refused")
     assert scene.server.packets_in == before
     assert type(scene.session) is aiozk.session.Session

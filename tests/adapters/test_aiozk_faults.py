@@ -129,7 +129,7 @@ async def wins(kind: str, zk: Any) -> Any:
 def tenure_of(kind: str, client: aiolead.Client) -> Any:
     """Our way, over the adapter."""
     if kind == "lock":
-        return aiolead.Lock(client, PATH).hold()
+        return aiolead.Lock(client, PATH).acquire()
     return aiolead.Election(client, PATH).leadership()
 
 

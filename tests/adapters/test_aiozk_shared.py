@@ -75,7 +75,7 @@ async def test_who_is_asked_to_let_go_is_not_deleted(scene: Scene, kind: str) ->
     if kind == "lock":
         await zk.recipes.Lock(PATH).acquire()
         ours: Any = aiolead.Lock(client, PATH, layout=Layout.AIOZK)
-        context = ours.hold()
+        context = ours.acquire()
     else:
         election = zk.recipes.LeaderElection(PATH)
         await election.volunteer()
@@ -111,7 +111,7 @@ FIXED = {
     "Group": (
         f"{PATH}/m",
         IDENTITY,
-        lambda client: aiolead.Group(client, PATH).join(IDENTITY.encode(), member_id="m"),
+        lambda client: aiolead.Group(client, PATH).join(IDENTITY.encode(), identity="m"),
     ),
 }
 

@@ -148,7 +148,7 @@ def test_from_its_beginning_on_calls_are_refused(
             assert go_on.wait(PATIENCE)
 
     connection = blocking.connect(
-        own.connect_string, session_timeout=40, wind_down=10, backend=backend
+        own.connect_string, session_timeout=40, grace_period=10, backend=backend
     )
     client = connection.__enter__()
     body = threads.submit(hold, blocking.Lock(client, "/lock"), client)

@@ -171,7 +171,7 @@ with connect() as client, connect() as other:
             answers.append(str(error))
         else:
             raise AssertionError("allowed")
-    context = lock.hold()
+    context = lock.acquire()
     with context as held:
         # Not what its own thread holds, and cannot let go of meanwhile; nor anything else.
         interrupts(client.call, lambda: refused(lock.__enter__))

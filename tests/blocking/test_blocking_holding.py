@@ -54,9 +54,9 @@ def test_a_lock_and_an_election(
             assert held.is_held
             assert held.remaining() > 0
             assert held.token == client.exists(held.path).czxid  # type: ignore[union-attr]
-            with pytest.raises(aiolead.AcquireTimeout), same.hold(wait=0.05):
+            with pytest.raises(aiolead.AcquireTimeout), same.acquire(timeout=0.05):
                 pass
-            with same.try_hold() as nothing:
+            with same.try_acquire() as nothing:
                 assert nothing is None
             with pytest.raises(aiolead.AlreadyHeldError), lock:
                 pass
@@ -75,11 +75,11 @@ def test_a_lock_and_an_election(
         assert not held.is_held
         with pytest.raises(aiolead.UsageError, match="its body has ended"):
             held.check()
-        with same.try_hold() as free:
+        with same.try_acquire() as free:
             assert free is not None
 
         election = blocking.Election(client, "/election", identity="anna")
-        with election.leadership(wait=PATIENCE) as term:
+        with election.leadership(timeout=PATIENCE) as term:
             other.sync("/")
             assert [who.identity for who in blocking.Election(other, "/election").participants()]
             leader = election.leader()
@@ -96,7 +96,7 @@ def test_a_lock_and_an_election(
 def test_the_other_recipes(own: ThreadedServer, threads: ThreadPoolExecutor) -> None:
     with connect(own, "asyncio") as client:
         again = blocking.ReentrantLock(client, "/again")
-        with again as outer, again as inner, again.hold(wait=0) as innermost:
+        with again as outer, again as inner, again.acquire(timeout=0) as innermost:
             assert outer is inner
             assert outer is innermost
         assert again.holders() == []
@@ -104,7 +104,7 @@ def test_the_other_recipes(own: ThreadedServer, threads: ThreadPoolExecutor) -> 
         both = blocking.ReadWriteLock(client, "/both")
 
         def read() -> int:
-            with both.read.hold(wait=PATIENCE):
+            with both.read.acquire(timeout=PATIENCE):
                 return len(both.holders())
 
         with both.write as writing:
@@ -118,7 +118,7 @@ def test_the_other_recipes(own: ThreadedServer, threads: ThreadPoolExecutor) -> 
             pass
 
         permits = blocking.Semaphore(client, "/permits", 3)
-        with permits.hold(permits=2, wait=0), permits.try_hold(permits=2) as too_many:
+        with permits.acquire(permits=2, timeout=0), permits.try_acquire(permits=2) as too_many:
             assert too_many is None
             assert permits.available() == 1
         permits.set_limit(1)
@@ -206,8 +206,8 @@ def test_blocks_are_left_in_the_reverse_order_by_their_thread(
     own: ThreadedServer, threads: ThreadPoolExecutor
 ) -> None:
     with connect(own, "asyncio") as client:
-        outer = blocking.Lock(client, "/outer").hold()
-        inner = blocking.Lock(client, "/inner").hold()
+        outer = blocking.Lock(client, "/outer").acquire()
+        inner = blocking.Lock(client, "/inner").acquire()
         outer.__enter__()
         inner.__enter__()
         with pytest.raises(aiolead.UsageError, match="in the reverse order"):
@@ -232,14 +232,14 @@ def test_closing_frees_who_waits_and_tells_who_holds(
         with lock as held:
             holds.set()
             told.set() if held.lost.wait(PATIENCE) else None
-            # The session is there until we have left, or the wind-down time is over.
+            # The session is there until we have left, or the grace period is over.
             assert own.sessions() != {}
 
     with connect(own, backend) as client:
         lock = blocking.Lock(client, "/lock")
         holder = threads.submit(hold, lock)
         assert holds.wait(PATIENCE)
-        waiter = threads.submit(lock.hold().__enter__)
+        waiter = threads.submit(lock.acquire().__enter__)
         in_line(client, "/lock", 2)
     with pytest.raises(aiolead.LockLost) as lost:
         holder.result(PATIENCE)
@@ -278,7 +278,7 @@ def test_a_body_that_outlives_the_client(own: ThreadedServer) -> None:
                 held.check()
             assert held.remaining() == 0.0
 
-    connection = connect(own, "asyncio", wind_down=0.05)
+    connection = connect(own, "asyncio", grace_period=0.05)
     lock = blocking.Lock(connection.__enter__(), "/lock")
     holder = in_daemon(lambda: hold(lock))
     assert holds.wait(PATIENCE)
@@ -325,7 +325,7 @@ def test_an_election_pauses_after_a_worker_that_returns(
             election.run(worker, pause=0.05)
         with pytest.raises(aiolead.ConfigurationError, match="pause: must be seconds"):
             election.run(worker, pause=-1)
-        with election.leadership(wait=0):
+        with election.leadership(timeout=0):
             pass
     assert len(began) == 3
     assert all(later - earlier >= 0.05 for earlier, later in itertools.pairwise(began))

@@ -63,7 +63,7 @@ def test_waiting_for_a_lock(own: ThreadedServer, backend: Backend) -> None:
         ):
             lock = blocking.Lock(client, "/lock")
             with blocking.Lock(client, "/outer"):
-                for enter in (lock.hold(), lock, lock.hold(wait=PATIENCE)):
+                for enter in (lock.acquire(), lock, lock.acquire(timeout=PATIENCE)):
                     in_line = interrupted_when(lambda: len(other.get_children("/lock")) == 2)
                     with pytest.raises(SoftLimit), enter:
                         pytest.fail("both have it")
@@ -72,7 +72,7 @@ def test_waiting_for_a_lock(own: ThreadedServer, backend: Backend) -> None:
                     until(lambda: len(other.get_children("/lock")) == 1, "it has left the line")
             assert other.get_children("/outer") == []
             # All of it works as before.
-            with lock.try_hold() as held:
+            with lock.try_acquire() as held:
                 assert held is None
 
 
@@ -116,7 +116,7 @@ def test_waiting_for_an_answer_and_for_a_session(own: ThreadedServer, backend: B
 def test_closed_before_what_was_given_up_has_ended(own: ThreadedServer, backend: Backend) -> None:
     """What the thread asks for next, in the same body, waits for that; and is told."""
     connection = blocking.connect(
-        own.connect_string, session_timeout=SESSION, wind_down=0.1, backend=backend
+        own.connect_string, session_timeout=SESSION, grace_period=0.1, backend=backend
     )
     asked = threading.Event()
 

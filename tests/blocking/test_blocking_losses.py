@@ -62,10 +62,10 @@ def test_the_znode_stays_until_the_body_has_been_left(
             with pytest.raises(aiolead.LockLost), blocking.Lock(client, "/second"):
                 pytest.fail("entered in a body that is over")
             assert other.exists(path)
-            with theirs.try_hold() as nothing:
+            with theirs.try_acquire() as nothing:
                 assert nothing is None
         until(lambda: other.exists(path) is None, "the znode is gone")
-        with theirs.hold(wait=PATIENCE):
+        with theirs.acquire(timeout=PATIENCE):
             pass
         client.set("/", b"")
     assert own.requests["SET_DATA"] == 1
@@ -147,7 +147,7 @@ def test_a_silent_link_and_a_real_server(
     ):
         witness.create(chroot)
         with blocking.connect(
-            proxy.connect_string + chroot, backend=backend, session_timeout=2.0, wind_down=0.5
+            proxy.connect_string + chroot, backend=backend, session_timeout=2.0, grace_period=0.5
         ) as client:
             with pytest.raises(aiolead.LockLost) as lost:
                 with blocking.Lock(client, "/lock") as held:

@@ -118,10 +118,10 @@ async def test_it_sees_the_lines_of_our_recipes_as_they_do(embedded: str, chroot
                 if kind is ReadWriteLock:
                     # Readers, then a writer.
                     locks = [recipes[0].read, recipes[1].read, recipes[2].write]
-                    contexts = [lock.hold() for lock in locks]
+                    contexts = [lock.acquire() for lock in locks]
                     seen = recipes[0].contenders
                 elif kind is Lock:
-                    contexts = [recipe.hold() for recipe in recipes]
+                    contexts = [recipe.acquire() for recipe in recipes]
                     seen = recipes[0].contenders
                 else:
                     contexts = [recipe.leadership() for recipe in recipes]

@@ -64,7 +64,7 @@ def test_what_recipes_do_is_seen(hosts: str, embedded: str) -> None:
                     tasks.start_soon(second.run, idle)
                     await until(feed, lambda: names(feed, "/jobs/one") == (["first"], ["second"]))
                 await until(feed, lambda: names(feed, "/jobs/one") == (["second"], []))
-                async with Semaphore(client, "/s", 2, identity="holder").hold():
+                async with Semaphore(client, "/s", 2, identity="holder").acquire():
                     await until(feed, lambda: names(feed, "/s") == (["holder"], []))
                 seen = [one for one in feed.scene.since(0) if one.path == "/jobs/one"]
                 assert [(one.what, one.identity) for one in seen] == [

@@ -24,7 +24,7 @@ async def test_outer_cancel_leaves_nothing_with_the_servers(depth: str) -> None:
                     if depth == "leading":
                         scope.cancel()
                         await anyio.sleep_forever()
-                    second = aiolead.Election(client, "/app").leadership(wait=60)
+                    second = aiolead.Election(client, "/app").leadership(timeout=60)
                     with anyio.move_on_after(0.1, shield=True):
                         async with second:
                             pytest.fail("there was a leader already")
@@ -34,7 +34,7 @@ async def test_outer_cancel_leaves_nothing_with_the_servers(depth: str) -> None:
         assert scope.cancelled_caught
         assert server.sessions() == {}
         assert [path for path in server.znodes() if "-" in path] == []
-        async with other as client, aiolead.Election(client, "/app").leadership(wait=0):
+        async with other as client, aiolead.Election(client, "/app").leadership(timeout=0):
             pass
 
 

@@ -202,7 +202,7 @@ async def test_how_waits_end(told: Told) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client, Lock(client, "/lock", identity="holder"):
             lock = Lock(client, "/lock", identity="waits")
-            async with lock.try_hold() as held:
+            async with lock.try_acquire() as held:
                 assert held is None
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_hold, lock)

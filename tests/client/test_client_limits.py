@@ -31,7 +31,7 @@ async def test_ten_thousand_requests_at_a_slow_server_cost_no_role() -> None:
         connect(server.connect_string, session_timeout=TIMEOUT) as client,
     ):
         await client.create("/a", b"data")
-        async with Lock(client, "/lock").hold() as held:
+        async with Lock(client, "/lock").acquire() as held:
             server.slow_down(PACE)
             reads = [client.get("/a") for _ in range(10_000)]
             # For more than the session timeout, in which each renewal has to pass what waits.
@@ -98,7 +98,7 @@ async def test_a_recipe_is_not_refused_for_what_others_ask() -> None:
     ):
         lock, election = Lock(client, "/lock"), Election(client, "/election")
         flood(client)
-        async with lock.hold():
+        async with lock.acquire():
             flood(client)
             async with election.leadership():
                 flood(client)
@@ -125,7 +125,7 @@ async def test_a_throttled_renewal_costs_no_role() -> None:
     async with (
         EmbeddedServer() as server,
         connect(server.connect_string, session_timeout=TIMEOUT) as client,
-        Lock(client, "/lock").hold() as held,
+        Lock(client, "/lock").acquire() as held,
     ):
         server.throttle(OpCode.MULTI)
         await eventually(lambda: server.requests["MULTI"] >= 4, "it was renewed again")

@@ -93,7 +93,7 @@ async def test_but_not_for_ever() -> None:
 
 async def test_a_holder_holds_on() -> None:
     async with a_fleet() as fleet, fleet.connect("10.0.0.1") as client:
-        async with Lock(client, "/lock").hold() as held:
+        async with Lock(client, "/lock").acquire() as held:
             await eventually(lambda: fleet.server.requests["MULTI"] > 0, "the first renewal")
             for n in range(2, 6):
                 client.update_hosts(f"10.0.0.{n}")

@@ -99,7 +99,7 @@ async def test_nothing_is_acquired_there_and_something_is_afterwards() -> None:
             entered: list[str] = []
 
             async def hold() -> None:
-                async with Lock(client, "/lock").hold() as held:
+                async with Lock(client, "/lock").acquire() as held:
                     held.check()
                     entered.append(client.state.value)
 
@@ -119,7 +119,7 @@ async def test_the_session_of_a_holder_is_never_shown_to_one() -> None:
             session = client.session_id
             async with client.observe() as states:
                 with pytest.raises(LockLost) as raised:
-                    async with Lock(client, "/lock").hold():
+                    async with Lock(client, "/lock").acquire():
                         await eventually(lambda: fleet.server.requests["MULTI"] > 0, "renewed")
                         fleet.server.set_read_only(True)
                         await anyio.sleep_forever()

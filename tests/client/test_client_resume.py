@@ -85,7 +85,7 @@ async def test_a_holder_over_a_resumed_session(server: ServerUnderTest) -> None:
         credentials = first.detach()
     async with connect(server, resume=credentials) as second:
         assert not second.lease.remaining() > 0
-        async with Lock(second, "/lock").hold() as held:
+        async with Lock(second, "/lock").acquire() as held:
             assert held.remaining() > 0
             await held.verify()
 

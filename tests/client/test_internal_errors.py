@@ -143,10 +143,10 @@ async def following_a_service(client: Client, helper: Client, plant: Callable[[]
 
 async def following_a_board(client: Client, helper: Client, plant: Callable[[], None]) -> None:
     board = TaskBoard(helper, "/a")
-    await board.announce(b"")
-    async with TaskBoard(client, "/a").view() as view:
+    await board.submit(b"")
+    async with TaskBoard(client, "/a").observe() as view:
         plant()
-        await board.announce(b"")
+        await board.submit(b"")
         await read_on(view)
 
 
@@ -199,7 +199,7 @@ async def keeping(client: Client, helper: Client, plant: Callable[[], None]) -> 
 
 
 async def joining(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    async with Group(client, "/a").join(member_id="m"):
+    async with Group(client, "/a").join(identity="m"):
         plant()
         await helper.delete("/a/m")
         await anyio.sleep_forever()

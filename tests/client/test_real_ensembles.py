@@ -72,7 +72,7 @@ async def test_read_only(members: Ensemble) -> None:
                     await client.ready()
                     await holder.ready()
                 assert client.session_id != made_up
-                async with Lock(client, "/read-only/lock").hold() as held:
+                async with Lock(client, "/read-only/lock").acquire() as held:
                     await held.verify()
                 await holder.set("/read-only", b"3")
     assert await survivor.four_letter("isro") == "rw"
@@ -99,7 +99,7 @@ async def test_clients_follow_the_ensemble(members: Ensemble) -> None:
             aiolead.connect(
                 left.connect_string, session_timeout=4, follow_config=True, rng=Homely()
             ) as client,
-            Lock(client, "/followed").hold() as held,
+            Lock(client, "/followed").acquire() as held,
         ):
             session = client.session_id
             assert await members.connected_server(session) is left
@@ -130,7 +130,7 @@ async def test_local_sessions_become_global(members: Ensemble) -> None:
         await client.create("/local/e", mode=CreateMode.EPHEMERAL)
         assert client.session_id == session
         assert (await client.get("/local/e"))[1].ephemeral_owner == session
-        async with Lock(client, "/local/lock").hold() as held:
+        async with Lock(client, "/local/lock").acquire() as held:
             await held.verify()
             # It is one for every server now.
             others = [server for server in members.servers if server is not follower]

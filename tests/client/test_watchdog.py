@@ -126,7 +126,7 @@ def connect_with_time(hosts: str, hook: Hook, session_timeout: float = TERM) -> 
     return aiolead.connect(
         hosts,
         session_timeout=session_timeout,
-        wind_down=session_timeout / 4,
+        grace_period=session_timeout / 4,
         watchdog=Watchdog(on_overrun=hook),
     )
 
@@ -269,7 +269,7 @@ def _check_that_it_was_in_time(hook: Hook, witness: Witness, how: str, record: R
     assert at < last_seen, "the znode was gone when the watchdog acted"
 
 
-async def test_a_holder_whose_znode_was_deleted_has_its_wind_down_time(
+async def test_a_holder_whose_znode_was_deleted_has_its_grace_period_time(
     server: ThreadedServer, hosts: str
 ) -> None:
     hook = Hook()
@@ -511,9 +511,9 @@ def test_code_that_keeps_the_interpreter_is_ended_when_it_lets_go(hosts: str) ->
     [
         ({"watchdog": 1.0}, "watchdog: must be None, a bool or a Watchdog"),
         ({"watchdog": Watchdog}, "watchdog: must be None, a bool or a Watchdog"),
-        ({"watchdog": True, "wind_down": 0}, "leaves bodies no time"),
-        ({"watchdog": Watchdog(reserve=0.6)}, "may be half of the wind-down time, 0.5 seconds"),
-        ({"watchdog": Watchdog(reserve=0.6), "wind_down": 1.0}, "0.5 seconds, not 0.6"),
+        ({"watchdog": True, "grace_period": 0}, "leaves bodies no time"),
+        ({"watchdog": Watchdog(reserve=0.6)}, "may be half of the grace period, 0.5 seconds"),
+        ({"watchdog": Watchdog(reserve=0.6), "grace_period": 1.0}, "0.5 seconds, not 0.6"),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:

@@ -51,7 +51,7 @@ async def refused(bench: Bench) -> None:
     async with lock(await bench.client()):
         other = lock(await bench.client())
         async with bench.measured():
-            async with other.try_hold() as held:
+            async with other.try_acquire() as held:
                 assert held is None
 
 

@@ -61,7 +61,7 @@ async def leave(bench: Bench) -> None:
 
 async def look(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
-    async with Group(client, PATH).join(member_id="a"), Group(client, PATH).join(member_id="b"):
+    async with Group(client, PATH).join(identity="a"), Group(client, PATH).join(identity="b"):
         await bench.start()
         async with Group(other, PATH).members():
             await bench.stop()
@@ -74,16 +74,16 @@ async def _seen(bench: Bench, view: MembersView, count: int) -> None:
 
 async def member_joins(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
-    async with Group(other, PATH).join(member_id="b"), Group(other, PATH).members() as view:
+    async with Group(other, PATH).join(identity="b"), Group(other, PATH).members() as view:
         await bench.start()
-        async with Group(client, PATH).join(member_id="a"):
+        async with Group(client, PATH).join(identity="a"):
             await _seen(bench, view, 2)
 
 
 async def member_updates(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
     async with Group(other, PATH).members() as view:
-        async with Group(client, PATH).join(member_id="a") as membership:
+        async with Group(client, PATH).join(identity="a") as membership:
             await until(lambda: bool(view.value))
             async with bench.measured():
                 await membership.update(b"news")
@@ -93,7 +93,7 @@ async def member_updates(bench: Bench) -> None:
 async def member_leaves(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
     async with Group(other, PATH).members() as view:
-        async with Group(client, PATH).join(member_id="a"):
+        async with Group(client, PATH).join(identity="a"):
             await until(lambda: bool(view.value))
             await bench.start()
         await _seen(bench, view, 0)
@@ -135,7 +135,7 @@ async def _work(_item: str, _held: Held) -> None:
 async def move_one(bench: Bench) -> None:
     """Two items, and a member that takes one of them over."""
     first, second = [
-        Partitioner(await bench.client(), PATH, ["a", "b"], member_id=name) for name in "xy"
+        Partitioner(await bench.client(), PATH, ["a", "b"], identity=name) for name in "xy"
     ]
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first.run, _work)

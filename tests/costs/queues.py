@@ -163,8 +163,8 @@ async def used(bench: Bench) -> TaskBoard:
     """A board with a result and three tasks."""
     one = board(await bench.client())
     for _ in range(4):
-        await one.announce(b"hello")
-    async with one.work() as task:
+        await one.submit(b"hello")
+    async with one.claim() as task:
         await task.finish(b"done")
     await bench.settle()
     return one
@@ -173,20 +173,20 @@ async def used(bench: Bench) -> TaskBoard:
 async def announce(bench: Bench) -> None:
     one = await used(bench)
     async with bench.measured():
-        await one.announce(b"hello")
+        await one.submit(b"hello")
 
 
 async def work(bench: Bench) -> None:
     one = await used(bench)
     await bench.start()
-    async with one.work():
+    async with one.claim():
         await bench.stop()
 
 
 async def report(bench: Bench, looking: int) -> None:
     one = await used(bench)
-    async with one.work() as task:
-        views = [board(await bench.client()).view() for _ in range(looking)]
+    async with one.claim() as task:
+        views = [board(await bench.client()).observe() for _ in range(looking)]
         for view in views:
             await view.__aenter__()
         await bench.start()
@@ -199,17 +199,17 @@ async def report(bench: Bench, looking: int) -> None:
 
 async def finish(bench: Bench) -> None:
     one = await used(bench)
-    async with one.work() as task:
+    async with one.claim() as task:
         async with bench.measured():
             await task.finish(b"done")
 
 
 async def look_on(bench: Bench) -> None:
     one = await used(bench)
-    async with one.work():
+    async with one.claim():
         other = board(await bench.client())
         await bench.start()
-        async with other.view():
+        async with other.observe():
             await bench.stop()
 
 

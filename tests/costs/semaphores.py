@@ -26,7 +26,7 @@ async def three_permits(bench: Bench) -> None:
     async with one:
         pass
     await bench.start()
-    async with one.hold(permits=3):
+    async with one.acquire(permits=3):
         await bench.stop()
 
 
@@ -93,7 +93,7 @@ async def exclusive_refused(bench: Bench) -> None:
         await bench.settle()
         other = exclusive(await bench.client())
         async with bench.measured():
-            async with other.try_hold() as held:
+            async with other.try_acquire() as held:
                 assert held is None
 
 
@@ -219,7 +219,7 @@ async def wait_exclusively(bench: Bench) -> None:
 
 
 async def _permits(one: Semaphore, permits: int = 1, bench: Bench | None = None) -> None:
-    async with one.hold(permits=permits):
+    async with one.acquire(permits=permits):
         if bench is not None:
             await bench.stop()
         await anyio.sleep_forever()
@@ -227,16 +227,16 @@ async def _permits(one: Semaphore, permits: int = 1, bench: Bench | None = None)
 
 async def try_permits(bench: Bench) -> None:
     one, other = semaphore(await bench.client()), semaphore(await bench.client())
-    async with one.hold(permits=3):
+    async with one.acquire(permits=3):
         async with bench.measured():
-            async with other.try_hold() as held:
+            async with other.try_acquire() as held:
                 assert held is None
 
 
 async def wait_for_permit(bench: Bench) -> None:
     """At the front of the line: who is behind it waits as in the line of a lock."""
     one, other = semaphore(await bench.client()), semaphore(await bench.client())
-    async with one.hold(permits=3), anyio.create_task_group() as tasks:
+    async with one.acquire(permits=3), anyio.create_task_group() as tasks:
         await bench.start()
         tasks.start_soon(_permits, other)
         await anyio.lowlevel.checkpoint()
@@ -248,7 +248,7 @@ async def wait_for_permit(bench: Bench) -> None:
 async def raise_limit(bench: Bench) -> None:
     one, other = semaphore(await bench.client()), semaphore(await bench.client())
     await one.set_limit(3)
-    async with one.hold(permits=3), anyio.create_task_group() as tasks:
+    async with one.acquire(permits=3), anyio.create_task_group() as tasks:
         tasks.start_soon(_permits, other, 1, bench)
         await bench.settle()
         await bench.start()

@@ -176,7 +176,7 @@ def test_there_is_something_to_look_up() -> None:
     assert len(FRAGMENTS) > 30
     assert sum(check(fragment, owner) for _, owner, fragment in FRAGMENTS) > 60
     for wrong in (
-        "async with lock.hold(wiat=5): ...",
+        "async with lock.acquire(wiat=5): ...",
         "await client.gett('/a')",
         "aiolead.Lokc(client, '/a')",
         "async with aiolead.connect('a', on_evnt=None) as client: ...",

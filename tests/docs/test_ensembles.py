@@ -67,7 +67,7 @@ def test_the_worked_example() -> None:
 
 
 def test_what_is_in_hand_of_a_lease() -> None:
-    timing = Timing.derive(1.0, tick_time=None, wind_down=None)
+    timing = Timing.derive(1.0, tick_time=None, grace_period=None)
     # The lease counts from the renewal before the one that was answered (docs/safety.md).
     just_renewed = timing.session_timeout - timing.margin - timing.renew_every
     assert f"between {just_renewed - timing.renew_every:.2f} tau and {just_renewed:.2f} tau" in PAGE

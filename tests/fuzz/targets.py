@@ -176,7 +176,7 @@ class Talker:
             max_in_flight=1000,
             max_queued=1000,
             tick_time=None,
-            wind_down=None,
+            grace_period=None,
             on_state=core.report,
             on_output=_nothing,
             on_due=_nothing,
@@ -242,7 +242,7 @@ class Talker:
         self.now += seconds
         if self._held is None and self.machine.state is SessionState.CONNECTED:
             self._held = self.machine.leases.hold(
-                "/a", _nothing, settled=None, urgent=False, surrender=False, now=self.now
+                "/a", _nothing, settled=None, urgent=False, resigns=False, now=self.now
             )
         due = self.machine.tick(self.now)
         assert self.machine.next_deadline() > 0

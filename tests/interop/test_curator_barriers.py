@@ -33,15 +33,15 @@ async def test_we_and_curator_share_the_permits(connect: Connect, curator: NewCu
             await _in_line(client, 1)
             assert not waiting.is_done
         assert await waiting.wait() == "true"
-        async with semaphore.try_hold() as held:
+        async with semaphore.try_acquire() as held:
             assert held is None
         with pytest.raises(AcquireTimeout):
-            async with semaphore.hold(wait=0.1):
+            async with semaphore.acquire(timeout=0.1):
                 pass
         entered = anyio.Event()
 
         async def hold() -> None:
-            async with semaphore.hold(permits=2):
+            async with semaphore.acquire(permits=2):
                 entered.set()
 
         async with anyio.create_task_group() as tasks:
@@ -63,10 +63,10 @@ async def test_a_semaphore_of_one_is_curators_semaphore_mutex(
         async with semaphore:
             assert not await java.is_so("smutex.acquire", PATH, SHORT)
         assert await java.is_so("smutex.acquire", PATH, LONG)
-        async with semaphore.try_hold() as held:
+        async with semaphore.try_acquire() as held:
             assert held is None
         await java("smutex.release", PATH)
-        async with semaphore.hold(wait=LONG / 1000) as held:
+        async with semaphore.acquire(timeout=LONG / 1000) as held:
             await held.verify()
 
 
@@ -113,7 +113,7 @@ async def test_curators_permits_come_back_as_its_process_goes(
         semaphore = Semaphore(client, PATH, 2)
         async with curator() as java:
             assert await java.is_so("semaphore.acquire", PATH, 2, 2, LONG)
-        async with semaphore.hold(permits=2, wait=15) as held:
+        async with semaphore.acquire(permits=2, timeout=15) as held:
             assert held.is_held
 
 

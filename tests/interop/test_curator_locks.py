@@ -57,7 +57,7 @@ async def test_a_note_in_the_line_blocks_curator_and_not_us(
         await client.ensure_path(f"{PATH}/-note")
         (note,) = aiolead.strangers(await client.get_children(PATH))
         assert note.blocks == ("Curator",)
-        async with Lock(client, PATH).try_hold() as held:
+        async with Lock(client, PATH).try_acquire() as held:
             assert held is not None
         assert not await java.is_so("mutex.acquire", PATH, SHORT)
         await client.delete(f"{PATH}/-note")
@@ -96,10 +96,10 @@ async def test_a_reentrant_lock_and_a_mutex_exclude_each_other(
         # Curator's is re-entrant, too: only its last release lets us in.
         assert await java.is_so("mutex.acquire", PATH, LONG)
         await java("mutex.release", PATH)
-        async with lock.try_hold() as held:
+        async with lock.try_acquire() as held:
             assert held is None
         await java("mutex.release", PATH)
-        async with lock.try_hold() as held:
+        async with lock.try_acquire() as held:
             assert held is not None
 
 
@@ -131,7 +131,7 @@ async def test_a_waiting_writer_is_not_overtaken_by_readers(
                 await joined(client, PATH, 3)
                 reading = third.begin("read.acquire", PATH, LONG)
                 await joined(client, PATH, 4)
-                async with ReadWriteLock(another, PATH).read.try_hold() as held:
+                async with ReadWriteLock(another, PATH).read.try_acquire() as held:
                     assert held is None
                 assert not writing.is_done
             assert await writing.wait() == "true"
@@ -211,15 +211,15 @@ async def test_several_locks_are_held_by_us_or_by_curator(
             assert held.is_held
         assert await waiting.wait() == "true"
         with pytest.raises(AcquireTimeout):
-            async with several.hold(wait=0.1):
+            async with several.acquire(timeout=0.1):
                 pass
         await java("multi.release", ",".join(paths))
-        async with several.hold(wait=15):
+        async with several.acquire(timeout=15):
             # One of them is enough to keep Curator out, and to be kept out by it.
             assert not await java.is_so("mutex.acquire", paths[1], SHORT)
         assert await java.is_so("mutex.acquire", paths[1], LONG)
         with pytest.raises(AcquireTimeout):
-            async with several.hold(wait=0.1):
+            async with several.acquire(timeout=0.1):
                 pass
 
 
@@ -251,5 +251,5 @@ async def test_curator_is_asked_to_let_go_by_us(connect: Connect, curator: NewCu
         assert asked.session_id == java.session_id
         assert await java.is_so("mutex.revoked", PATH, LONG)
         await java("mutex.release", PATH)
-        async with lock.try_hold() as held:
+        async with lock.try_acquire() as held:
             assert held is not None

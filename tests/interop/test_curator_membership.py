@@ -40,7 +40,7 @@ async def test_we_and_curator_are_members_of_one_group(
             def members() -> dict[str, bytes]:
                 return {member.id: member.data for member in view.value.values()}
 
-            async with group.join(b"ours", member_id="python") as membership:
+            async with group.join(b"ours", identity="python") as membership:
                 await java("group.join", PATH, "java", b"theirs")
                 await eventually(
                     lambda: members() == {"python": b"ours", "java": b"theirs"}, "we see both"
@@ -81,10 +81,10 @@ async def test_a_kept_znode_that_curator_has_is_waited_for(
         assert await java.is_so("pnode.start", PATH, "EPHEMERAL", b"theirs")
         assert (await client.get(PATH))[0] == b"theirs"
         with pytest.raises(aiolead.AcquireTimeout):
-            async with PersistentNode(client, PATH, b"ours", wait=0.1):
+            async with PersistentNode(client, PATH, b"ours", timeout=0.1):
                 pass
         await java("pnode.close", PATH)
-        async with PersistentNode(client, PATH, b"ours", wait=15):
+        async with PersistentNode(client, PATH, b"ours", timeout=15):
             assert await java("get", PATH) == b"ours".hex()
         with pytest.raises(NoNodeError):
             await client.get(PATH)

@@ -88,7 +88,7 @@ async def test_what_curators_consumer_refuses_is_there_for_us(
                 return name not in await client.get_children(PATH) and await queue.size() == 1
 
             await eventually(was_put_again, "it has put it back, under another number")
-        async with queue.get(wait=15) as item:
+        async with queue.get(timeout=15) as item:
             assert item.data == b"refused"
             await item.ack()
         assert await queue.size() == 0
@@ -225,5 +225,5 @@ async def test_we_consume_what_curator_puts_when_it_is_due(
         async with queue.try_get() as none:
             assert none is None
         with pytest.raises(aiolead.AcquireTimeout):
-            async with queue.get(wait=0.05):
+            async with queue.get(timeout=0.05):
                 pass

@@ -43,7 +43,7 @@ async def test_we_and_kazoo_share_the_permits(connect: Connect, hosts: str) -> N
             assert sorted(await kazoo.do(theirs.lease_holders)) == ["kazoo", "python"]
             assert sorted(who.identity for who in await ours.holders()) == ["kazoo", "python"]
             assert not await another.do(lambda: more.acquire(blocking=False))
-            async with ours.try_hold() as none:
+            async with ours.try_acquire() as none:
                 assert none is None
             # One of theirs waits for our permit.
             waiting = another.begin(lambda: more.acquire(timeout=15))

@@ -58,17 +58,17 @@ class Recipe:
         match self.name:
             case "Lock":
                 lock = Lock(client, PATH, identity=identity or None, layout=self.layout)
-                return Ours(lock.hold, lock.contenders)
+                return Ours(lock.acquire, lock.contenders)
             case "Election":
                 election = Election(client, PATH, identity=identity or None, layout=self.layout)
                 return Ours(election.leadership, election.participants)
             case "Semaphore":
                 permits = Semaphore(client, PATH, 1, identity=identity or None, layout=self.layout)
-                return Ours(permits.hold, permits.contenders)
+                return Ours(permits.acquire, permits.contenders)
             case _:
                 both = ReadWriteLock(client, PATH, identity=identity or None, layout=self.layout)
                 side = both.read if self.name == "read" else both.write
-                return Ours(side.hold, both.contenders)
+                return Ours(side.acquire, both.contenders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class Turn:
         tasks.start_soon(self._run)
 
     async def _run(self) -> None:
-        async with self._ours.hold(wait=PATIENCE) as held:
+        async with self._ours.acquire(timeout=PATIENCE) as held:
             self._holds.set()
             await self._leave.wait()
             held.check()
@@ -299,7 +299,7 @@ async def test_one_at_a_time(connect: Connect, peer: Callable[[], Peer], cell: C
 
     async def take_ours(ours: Ours) -> None:
         for _ in range(ROUNDS):
-            async with ours.hold(wait=PATIENCE):
+            async with ours.acquire(timeout=PATIENCE):
                 await alone(ours)
 
     async def take_theirs(other: Peer) -> None:
@@ -327,7 +327,7 @@ async def test_readers_share_and_writers_exclude(
         for mine, theirs in itertools.product(("read", "write"), repeat=2):
             shared = mine == theirs == "read"
             ours = Recipe(mine, cell.ours.layout).of(client)
-            async with ours.hold(wait=PATIENCE):
+            async with ours.acquire(timeout=PATIENCE):
                 acquiring = other.begin(f"{theirs}.acquire", PATH, LONG)
                 await joined(client, PATH, 2)
                 if shared:
@@ -335,7 +335,7 @@ async def test_readers_share_and_writers_exclude(
                 assert acquiring.is_done == shared
             assert await acquiring.wait() == "true"
             with nullcontext() if shared else pytest.raises(aiolead.AcquireTimeout):
-                async with ours.hold(wait=0):
+                async with ours.acquire(timeout=0):
                     assert shared, "both hold"
             await other(f"{theirs}.release", PATH)
 
@@ -349,12 +349,12 @@ async def test_others_are_refused(connect: Connect, peer: Callable[[], Peer], ce
         for recipe in every:
             if recipe in (cell.ours, *cell.also):
                 with pytest.raises(aiolead.AcquireTimeout):
-                    async with recipe.of(client).hold(wait=0):
+                    async with recipe.of(client).acquire(timeout=0):
                         pytest.fail(f"{recipe} holds beside it")
                 continue
             assert (before := await client.exists(PATH)) is not None
             with pytest.raises(MixedLayoutError) as caught:
-                async with recipe.of(client).hold(wait=PATIENCE):
+                async with recipe.of(client).acquire(timeout=PATIENCE):
                     pytest.fail(f"{recipe} holds beside it")
             assert (after := await client.exists(PATH)) is not None
             assert after.cversion == before.cversion

@@ -250,7 +250,7 @@ class Endless(BrokenLease):
 class Riding(BrokenLease):
     """Surrenders nothing."""
 
-    def hold(self, path: str, lost: Any, *, surrender: bool = False, **options: Any) -> Any:
+    def hold(self, path: str, lost: Any, *, resigns: bool = False, **options: Any) -> Any:
         return self._real.hold(path, lost, **options)
 
 

@@ -39,8 +39,8 @@ def aimed(seed: int, aim: Aim) -> Schedule:
         schedule = replace(schedule, tick=aim.tick * timeout)
     if aim.sync_limit:
         schedule = replace(schedule, sync_limit=aim.sync_limit)
-    if aim.wind_down is not None:
-        schedule = replace(schedule, wind_down=aim.wind_down * timeout)
+    if aim.grace_period is not None:
+        schedule = replace(schedule, grace_period=aim.grace_period * timeout)
     found = list(schedule.faults) if rng.random() < 0.5 else []
     number = max((fault.number for fault in found), default=-1)
     for _ in range(aim.groups):

@@ -37,7 +37,7 @@ class Aim:
         waits: whether they may wait for somebody to enter or to leave.
         tick: the servers' tick time, in session timeouts; as the seed means unless given.
         sync_limit: the servers', in ticks; likewise.
-        wind_down: how long bodies may take to stop, in session timeouts; likewise.
+        grace_period: how long bodies may take to stop, in session timeouts; likewise.
     """
 
     faults: tuple[tuple[str, ...], ...] = ()
@@ -48,7 +48,7 @@ class Aim:
     waits: bool = True
     tick: float = 0.0
     sync_limit: int = 0
-    wind_down: float | None = None
+    grace_period: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

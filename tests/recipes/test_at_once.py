@@ -41,34 +41,34 @@ PATH = "/l"
 Enter = Callable[[Client], AbstractAsyncContextManager[Any]]
 
 TRY: dict[str, Enter] = {
-    "Lock": lambda c: Lock(c, PATH).try_hold(),
-    "ReentrantLock": lambda c: ReentrantLock(c, PATH).try_hold(),
-    "ReadLock": lambda c: ReadWriteLock(c, PATH).read.try_hold(),
-    "WriteLock": lambda c: ReadWriteLock(c, PATH).write.try_hold(),
-    "MultiLock": lambda c: MultiLock(Lock(c, PATH), Lock(c, "/m")).try_hold(),
-    "Condition": lambda c: Condition(c, PATH).try_hold(),
-    "ExclusiveLock": lambda c: ExclusiveLock(c, PATH).try_hold(),
-    "Semaphore": lambda c: Semaphore(c, PATH, 1).try_hold(),
+    "Lock": lambda c: Lock(c, PATH).try_acquire(),
+    "ReentrantLock": lambda c: ReentrantLock(c, PATH).try_acquire(),
+    "ReadLock": lambda c: ReadWriteLock(c, PATH).read.try_acquire(),
+    "WriteLock": lambda c: ReadWriteLock(c, PATH).write.try_acquire(),
+    "MultiLock": lambda c: MultiLock(Lock(c, PATH), Lock(c, "/m")).try_acquire(),
+    "Condition": lambda c: Condition(c, PATH).try_acquire(),
+    "ExclusiveLock": lambda c: ExclusiveLock(c, PATH).try_acquire(),
+    "Semaphore": lambda c: Semaphore(c, PATH, 1).try_acquire(),
     "Queue": lambda c: Queue(c, PATH).try_get(),
     "PriorityQueue": lambda c: PriorityQueue(c, PATH).try_get(),
     "DelayQueue": lambda c: DelayQueue(c, PATH).try_get(),
-    "TaskBoard": lambda c: TaskBoard(c, PATH).try_work(),
+    "TaskBoard": lambda c: TaskBoard(c, PATH).try_claim(),
     "UniqueNames": lambda c: UniqueNames(c, PATH).try_claim("name"),
 }
 WAIT: dict[str, Callable[[Client, float], AbstractAsyncContextManager[Any]]] = {
-    "Lock": lambda c, wait: Lock(c, PATH).hold(wait=wait),
-    "Election": lambda c, wait: Election(c, PATH).leadership(wait=wait),
-    "MultiLock": lambda c, wait: MultiLock(Lock(c, PATH), Lock(c, "/m")).hold(wait=wait),
-    "Condition": lambda c, wait: Condition(c, PATH).hold(wait=wait),
-    "ExclusiveLock": lambda c, wait: ExclusiveLock(c, PATH).hold(wait=wait),
-    "Semaphore": lambda c, wait: Semaphore(c, PATH, 1).hold(wait=wait),
-    "DoubleBarrier": lambda c, wait: DoubleBarrier(c, PATH, 2).enter(wait=wait),
-    "Queue": lambda c, wait: Queue(c, PATH).get(wait=wait),
-    "TaskBoard": lambda c, wait: TaskBoard(c, PATH).work(wait=wait),
-    "UniqueNames": lambda c, wait: UniqueNames(c, PATH).claim("name", wait=wait),
+    "Lock": lambda c, wait: Lock(c, PATH).acquire(timeout=wait),
+    "Election": lambda c, wait: Election(c, PATH).leadership(timeout=wait),
+    "MultiLock": lambda c, wait: MultiLock(Lock(c, PATH), Lock(c, "/m")).acquire(timeout=wait),
+    "Condition": lambda c, wait: Condition(c, PATH).acquire(timeout=wait),
+    "ExclusiveLock": lambda c, wait: ExclusiveLock(c, PATH).acquire(timeout=wait),
+    "Semaphore": lambda c, wait: Semaphore(c, PATH, 1).acquire(timeout=wait),
+    "DoubleBarrier": lambda c, wait: DoubleBarrier(c, PATH, 2).enter(timeout=wait),
+    "Queue": lambda c, wait: Queue(c, PATH).get(timeout=wait),
+    "TaskBoard": lambda c, wait: TaskBoard(c, PATH).claim(timeout=wait),
+    "UniqueNames": lambda c, wait: UniqueNames(c, PATH).claim("name", timeout=wait),
 }
 AT_ONCE: dict[str, Enter] = {f"{name}, try": enter for name, enter in TRY.items()} | {
-    f"{name}, wait=0": lambda c, enter=enter: enter(c, 0)  # type: ignore[misc]
+    f"{name}, timeout=0": lambda c, enter=enter: enter(c, 0)  # type: ignore[misc]
     for name, enter in WAIT.items()
 }
 
@@ -192,7 +192,7 @@ def test_the_time_is_up_for_another_reason(backend: Backend) -> None:
 
                 async def wait(text: str, blame: Blame) -> None:
                     with pytest.raises(AcquireTimeout, match=text) as late:
-                        async with Lock(client, PATH).hold(wait=4.0):
+                        async with Lock(client, PATH).acquire(timeout=4.0):
                             pytest.fail("it is held")
                     assert late.value.blame is blame
 
@@ -213,7 +213,7 @@ def test_the_time_is_up_for_another_reason(backend: Backend) -> None:
 
 @backends
 def test_several_locks_have_no_time_left_for_one_without_a_connection(backend: Backend) -> None:
-    """That is the end of the time as well: only `wait=0` is refused."""
+    """That is the end of the time as well: only `timeout=0` is refused."""
 
     async def play(server: EmbeddedServer) -> None:
         link = Link(server)
@@ -228,11 +228,11 @@ def test_several_locks_have_no_time_left_for_one_without_a_connection(backend: B
                 await passes(0.5)
                 link.lose()
                 with pytest.raises(AcquireTimeout, match="not all were ours within 1 seconds"):
-                    async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).hold(wait=1.0):
+                    async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0):
                         pytest.fail("there is no connection")
                 await passes(2.0)
                 with pytest.raises(AcquireTimeout, match="not connected to a server") as late:
-                    async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).hold(wait=1.0):
+                    async with MultiLock(Lock(b, "/a"), Lock(a, "/b")).acquire(timeout=1.0):
                         pytest.fail("there is no connection")
                 assert late.value.blame is Blame.NETWORK
 

@@ -56,8 +56,8 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"identity": "é" * 2049}, ConfigurationError, "identity: has 4098 bytes"),
     ({"layout": "curator"}, ConfigurationError, "layout: must be a Layout"),
     ({"layout": None}, ConfigurationError, "layout: must be a Layout"),
-    ({"on_suspend": "ride_out"}, ConfigurationError, "on_suspend: "),
-    ({"on_suspend": None}, ConfigurationError, "on_suspend: "),
+    ({"on_disconnect": "keep"}, ConfigurationError, "on_disconnect: "),
+    ({"on_disconnect": None}, ConfigurationError, "on_disconnect: "),
     ({"acl": []}, ConfigurationError, "acl: "),
     ({"acl": ["world"]}, ConfigurationError, "acl: "),
 ]
@@ -83,10 +83,10 @@ async def test_how_many_leaders() -> None:
 
 async def test_how_long_to_wait() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
-        for ask in (Lock(client, PATH).hold, Election(client, PATH).leadership):
+        for ask in (Lock(client, PATH).acquire, Election(client, PATH).leadership):
             for wait in (-1, -0.001, math.nan, "5", True, b""):
-                with pytest.raises(ConfigurationError, match=r"^wait: must be None or seconds"):
-                    ask(wait=wait)  # type: ignore[arg-type]
+                with pytest.raises(ConfigurationError, match=r"^timeout: must be None or seconds"):
+                    ask(timeout=wait)  # type: ignore[arg-type]
 
 
 async def test_what_is_meant_is_taken() -> None:
@@ -94,7 +94,7 @@ async def test_what_is_meant_is_taken() -> None:
         assert Lock(client, PATH).identity == f"{socket.gethostname()}:{os.getpid()}"
         for identity in ("x" * 4096, "é" * 2048, "名前", "a b\n"):
             election = Election(client, PATH, identity=identity, leaders=1000)
-            async with election.leadership(wait=math.inf):
+            async with election.leadership(timeout=math.inf):
                 leader = await election.leader()
                 assert leader is not None
                 assert leader.identity == identity
@@ -130,7 +130,7 @@ async def test_who_would_not_be_excluded_is_refused(
         hold = subject.hold if isinstance(subject, Lock) else subject.leadership
         for wait in (None, 0, PATIENCE):
             with anyio.fail_after(PATIENCE), pytest.raises(MixedLayoutError) as caught:
-                await hold(wait=wait).__aenter__()
+                await hold(timeout=wait).__aenter__()
             assert caught.value.neighbour == f"{PATH}/{neighbour}"
             assert caught.value.session_id == client.session_id
             assert f"(of session 0x{client.session_id:x}) " in str(caught.value)
@@ -140,7 +140,7 @@ async def test_who_would_not_be_excluded_is_refused(
         assert (stat := await client.exists(PATH)) is not None
         assert stat.cversion == 1, "nothing was written"
         await client.delete(f"{PATH}/{neighbour}")
-        async with hold(wait=0):
+        async with hold(timeout=0):
             pass
 
 
@@ -182,7 +182,7 @@ async def test_a_layout_of_ones_own() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         async with Lock(a, "/l", layout=layout) as held:
             assert re.fullmatch(r"/l/[0-9a-f]{32}-job-0{10}", held.path)
-            async with Lock(b, "/l", layout=layout).try_hold() as none:
+            async with Lock(b, "/l", layout=layout).try_acquire() as none:
                 assert none is None
             # One that another program has given: its id is its own business.
             await b.create("/l/x-job-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
@@ -191,11 +191,11 @@ async def test_a_layout_of_ones_own() -> None:
             assert "-boss-" in term.path
         mine, other = (ReadWriteLock(client, "/rw", layout=layout) for client in (a, b))
         async with mine.write as writes:
-            async with other.read.try_hold() as reads:
+            async with other.read.try_acquire() as reads:
                 assert reads is None
             await writes.downgrade()
             assert writes.path.startswith("/rw/r-")
-            async with other.read.try_hold() as reads:
+            async with other.read.try_acquire() as reads:
                 assert reads is not None
 
 
@@ -290,7 +290,7 @@ async def test_who_waits_as_the_numbers_end_gets_its_turn() -> None:
             tasks.start_soon(use)
             await eventually(lambda: len(contenders_left(server, PATH)) == 2, "it waits")
             with anyio.fail_after(PATIENCE), pytest.raises(SequenceExhaustedError):
-                await Lock(late, PATH).hold().__aenter__()
+                await Lock(late, PATH).acquire().__aenter__()
             await eventually(lambda: len(contenders_left(server, PATH)) == 2, "that one has left")
             assert entered == []
         assert entered == [1]

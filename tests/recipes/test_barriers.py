@@ -231,10 +231,10 @@ async def test_round_after_round(server: ServerUnderTest) -> None:
 async def test_entering_ends_in_time(server: ServerUnderTest, wait: float) -> None:
     async with connect(server) as a:
         with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
-            async with DoubleBarrier(a, PATH, 2).enter(wait=wait):
+            async with DoubleBarrier(a, PATH, 2).enter(timeout=wait):
                 pytest.fail("nobody else is there")
         await eventually(_nothing(a), "it has left nothing")
-        async with DoubleBarrier(a, PATH, 1).enter(wait=0) as member:
+        async with DoubleBarrier(a, PATH, 1).enter(timeout=0) as member:
             assert isinstance(member, BarrierMember)
             await member.verify()
             (seen,) = await DoubleBarrier(a, PATH, 1).members()

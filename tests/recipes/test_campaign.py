@@ -186,7 +186,7 @@ async def test_a_term_that_ends_while_suspended() -> None:
 
 async def test_surrendering_with_the_link() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
-        campaign = Election(client, PATH, on_suspend="surrender").campaign()
+        campaign = Election(client, PATH, on_disconnect="resign").campaign()
         recorder = Recorder(campaign)
         async with campaign as states:
             (*_, first) = await until(states, L)

@@ -70,12 +70,12 @@ async def hold(subjects: Subjects) -> None:
 
 
 async def hold_in_time(subjects: Subjects) -> None:
-    async with subjects.lock.hold(wait=PATIENCE):
+    async with subjects.lock.acquire(timeout=PATIENCE):
         await anyio.lowlevel.checkpoint()
 
 
-async def try_hold(subjects: Subjects) -> None:
-    async with subjects.lock.try_hold():
+async def try_acquire(subjects: Subjects) -> None:
+    async with subjects.lock.try_acquire():
         await anyio.lowlevel.checkpoint()
 
 
@@ -142,7 +142,7 @@ async def observe(subjects: Subjects) -> None:
 
 
 Verb = Callable[[Subjects], Coroutine[Any, Any, None]]
-LOCKS: list[Verb] = [hold, hold_in_time, try_hold]
+LOCKS: list[Verb] = [hold, hold_in_time, try_acquire]
 MORE_LOCKS: list[Verb] = [hold_twice, hold_both]
 SHARED: list[Verb] = [read, write, downgrade]
 ELECTIONS: list[Verb] = [lead, campaign, observe]
@@ -223,15 +223,15 @@ async def _cancel_everywhere(way: str, moment: Moment, verb: Verb, contended: bo
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         subjects = Subjects(a)
         if verb in SHARED:
-            turn: Callable[..., TenureContext[Any]] = ReadWriteLock(b, PATH).write.hold
+            turn: Callable[..., TenureContext[Any]] = ReadWriteLock(b, PATH).write.acquire
         elif verb in LOCKS + MORE_LOCKS:
-            turn = Lock(b, PATH).hold
+            turn = Lock(b, PATH).acquire
         else:
             turn = Election(b, PATH).leadership
 
         async def afterwards() -> None:
             """Others get their turn, and then nothing is left."""
-            async with turn(wait=PATIENCE) as term:
+            async with turn(timeout=PATIENCE) as term:
                 await term.verify()
             await nothing_left(server, PATH)
 
@@ -279,7 +279,7 @@ async def test_cancelled_while_the_create_is_unanswered(how: str) -> None:
                 wire.release()
             else:
                 server.resume()
-            async with Lock(b, PATH).hold(wait=PATIENCE):
+            async with Lock(b, PATH).acquire(timeout=PATIENCE):
                 pass
             await nothing_left(server, PATH)
             async with lock:
@@ -335,7 +335,7 @@ async def test_everything_is_cancelled_at_once(holds: bool) -> None:
         # Its session was closed in order: nobody has to wait until it expires.
         assert list(server.sessions()) == [b.session_id]
         assert contenders_left(server, PATH) == []
-        async with Lock(b, PATH).hold(wait=0):
+        async with Lock(b, PATH).acquire(timeout=0):
             pass
 
 

@@ -51,17 +51,17 @@ async def hold_exclusively(client: Client) -> None:
 
 
 async def try_exclusively(client: Client) -> None:
-    async with ExclusiveLock(client, BELOW).try_hold():
+    async with ExclusiveLock(client, BELOW).try_acquire():
         await anyio.lowlevel.checkpoint()
 
 
 async def hold_permits(client: Client) -> None:
-    async with Semaphore(client, PATH, 3).hold(permits=2) as held:
+    async with Semaphore(client, PATH, 3).acquire(permits=2) as held:
         await held.verify()
 
 
 async def try_permits(client: Client) -> None:
-    async with Semaphore(client, PATH, 3).try_hold(permits=2):
+    async with Semaphore(client, PATH, 3).try_acquire(permits=2):
         await anyio.lowlevel.checkpoint()
 
 
@@ -119,7 +119,7 @@ async def two_permits_out(server: EmbeddedServer, client: Client) -> AsyncIterat
     leases = f"{PATH}/leases"
 
     async def hold(is_over: Callable[[], bool]) -> None:
-        async with Semaphore(client, PATH, 3).hold(permits=2):
+        async with Semaphore(client, PATH, 3).acquire(permits=2):
             await eventually(
                 lambda: is_over() or len(contenders_left(server, leases)) == 4, "somebody waits"
             )
@@ -154,11 +154,11 @@ CASES: list[tuple[Verb, Around]] = [
 ]
 
 TURNS: dict[Verb, Callable[[Client], TenureContext[Any]]] = {
-    hold_exclusively: lambda client: ExclusiveLock(client, BELOW).hold(wait=PATIENCE),
-    try_exclusively: lambda client: ExclusiveLock(client, BELOW).hold(wait=PATIENCE),
-    hold_permits: lambda client: Semaphore(client, PATH, 3).hold(permits=3, wait=PATIENCE),
-    try_permits: lambda client: Semaphore(client, PATH, 3).hold(permits=3, wait=PATIENCE),
-    enter_and_leave: lambda client: DoubleBarrier(client, PATH, 1).enter(wait=PATIENCE),
+    hold_exclusively: lambda client: ExclusiveLock(client, BELOW).acquire(timeout=PATIENCE),
+    try_exclusively: lambda client: ExclusiveLock(client, BELOW).acquire(timeout=PATIENCE),
+    hold_permits: lambda client: Semaphore(client, PATH, 3).acquire(permits=3, timeout=PATIENCE),
+    try_permits: lambda client: Semaphore(client, PATH, 3).acquire(permits=3, timeout=PATIENCE),
+    enter_and_leave: lambda client: DoubleBarrier(client, PATH, 1).enter(timeout=PATIENCE),
 }
 """How somebody else gets a turn afterwards."""
 

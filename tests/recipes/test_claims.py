@@ -11,7 +11,7 @@ async def test_a_name_is_claimed_while_its_znode_is_there() -> None:
     async with EmbeddedServer() as server, connect(server.connect_string) as client:
         line = client.shared("/lock", Line)
         for _ in range(3):
-            async with Lock(client, "/lock").hold() as held:
+            async with Lock(client, "/lock").acquire() as held:
                 assert line.is_claimed(held.path.removeprefix("/lock/"))
                 assert not line.is_empty
             assert line.is_empty

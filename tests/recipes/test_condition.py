@@ -165,7 +165,7 @@ async def test_the_lock_is_free_while_one_waits(server: ServerUnderTest) -> None
 
         tasks.start_soon(wait)
         await waiting(Condition(b, PATH), 1)
-        async with Lock(b, f"{PATH}/lock").hold(wait=PATIENCE):
+        async with Lock(b, f"{PATH}/lock").acquire(timeout=PATIENCE):
             await eventually(lambda: seen == ["not held"], "it says that it does not hold")
         async with Condition(b, PATH) as held:
             assert await held.notify() == 1
@@ -192,14 +192,14 @@ async def test_a_limit(server: ServerUnderTest) -> None:
         condition = Condition(a, PATH)
         async with condition as held:
             for limit in (0, 0.05):
-                assert not await held.wait(limit=limit)
+                assert not await held.wait(timeout=limit)
                 held.check()
                 await held.verify()
             await waiting(condition, 0)
 
         async def wait() -> None:
             async with condition as held:
-                assert await held.wait(limit=PATIENCE)
+                assert await held.wait(timeout=PATIENCE)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
@@ -450,7 +450,7 @@ def test_the_create_of_a_waiter_is_lost(backend: Backend) -> None:
         ):
             condition = Condition(a, PATH)
             async with condition as held:
-                await held.wait(limit=0)  # makes the paths
+                await held.wait(timeout=0)  # makes the paths
             woken = anyio.Event()
 
             async def wait() -> None:
@@ -526,13 +526,13 @@ async def test_who_can_wait_and_notify(server: ServerUnderTest) -> None:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(wait)
             with pytest.raises(ConfigurationError):
-                await held.wait(limit=-1)
+                await held.wait(timeout=-1)
             with pytest.raises(ConfigurationError):
                 await held.notify(0)
         for verb in (held.wait, held.notify, held.notify_all):
             with pytest.raises(UsageError, match="released"):
                 await verb()
-        async with condition.try_hold() as held:
+        async with condition.try_acquire() as held:
             assert held is not None
 
 
@@ -558,11 +558,11 @@ async def _cancel_everywhere(way: str, moment: Moment, notified: bool) -> None:
 
         async def work() -> None:
             async with mine as held:
-                await held.wait(limit=None if notified else 0)
+                await held.wait(timeout=None if notified else 0)
 
         async def first_work() -> None:
             async with mine as held:
-                await held.wait(limit=0)
+                await held.wait(timeout=0)
 
         @asynccontextmanager
         async def somebody_who_notifies() -> AsyncIterator[None]:
@@ -582,7 +582,7 @@ async def _cancel_everywhere(way: str, moment: Moment, notified: bool) -> None:
 
         async def afterwards() -> None:
             """Others get their turn, and then nothing is left."""
-            async with theirs.hold(wait=PATIENCE) as held:
+            async with theirs.acquire(timeout=PATIENCE) as held:
                 await held.verify()
                 await held.notify_all()
             await eventually(lambda: left(server) == [], f"nothing is left: {left(server)}")
@@ -631,7 +631,7 @@ async def test_what_it_costs() -> None:
         ):
             mine, theirs = Condition(a, PATH), Condition(b, PATH)
             async with mine as held:
-                assert not await held.wait(limit=0)
+                assert not await held.wait(timeout=0)
 
             async def wait() -> None:
                 async with mine as held:

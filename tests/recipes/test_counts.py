@@ -210,7 +210,7 @@ async def test_who_does_not_get_it_costs_little() -> None:
                     await eventually(lambda: server.requests["SYNC"] == 1, "it has settled")
                     for look_before in (1, 0):
                         before = server.requests.copy()
-                        async with Lock(b, PATH).try_hold() as held:
+                        async with Lock(b, PATH).try_acquire() as held:
                             assert held is None
                         more = server.requests - before
                         await eventually(lambda: len(contenders_left(server, PATH)) == 1, "it left")

@@ -100,7 +100,7 @@ async def test_waiting_for_a_turn_ends_in_time(server: ServerUnderTest) -> None:
         async with Election(a, PATH).leadership():
             for wait in (0, 0.05):
                 with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
-                    async with Election(b, PATH).leadership(wait=wait):
+                    async with Election(b, PATH).leadership(timeout=wait):
                         pytest.fail("two lead")
             await joined(a, PATH, 1)
 
@@ -129,7 +129,7 @@ async def test_resigning_lets_the_next_one_lead(server: ServerUnderTest) -> None
             assert not term.is_held
             with pytest.raises(UsageError):
                 term.check()
-            async with Election(b, PATH).leadership(wait=PATIENCE) as other:
+            async with Election(b, PATH).leadership(timeout=PATIENCE) as other:
                 assert other.token > term.token
                 # The body of who has resigned goes on undisturbed.
                 await anyio.sleep(0.05)
@@ -244,7 +244,7 @@ def test_who_returns_at_once_pauses_between_its_terms(
                 tasks.start_soon(run)
                 await passes(span / 2)
                 assert contenders_left(server, PATH) == []
-                async with Election(b, PATH).leadership(wait=0):
+                async with Election(b, PATH).leadership(timeout=0):
                     pass
                 await passes(20.0)
                 tasks.cancel_scope.cancel()

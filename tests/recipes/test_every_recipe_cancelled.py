@@ -46,7 +46,7 @@ async def do(name: str, what: Done, client: Client) -> None:
 
 async def wait_for_a_condition(client: Client) -> None:
     async with Condition(client, WAITING) as mine:
-        await mine.wait(limit=0)
+        await mine.wait(timeout=0)
         await mine.notify_all()
 
 
@@ -66,8 +66,8 @@ async def acknowledge(client: Client) -> None:
 
 async def finish(client: Client) -> None:
     board = TaskBoard(client, "/finished")
-    await board.announce(b"x")
-    async with board.work() as task:
+    await board.submit(b"x")
+    async with board.claim() as task:
         await task.finish()
 
 

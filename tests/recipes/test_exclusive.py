@@ -74,13 +74,13 @@ async def test_who_holds_it_and_what_a_hold_says(server: ServerUnderTest) -> Non
             assert (held.path, held.identity, held.session_id) == (PATH, "mé", a.session_id)
             await held.verify()
             await held.fenced().create("/written")
-            async with ExclusiveLock(b, PATH).try_hold() as other:
+            async with ExclusiveLock(b, PATH).try_acquire() as other:
                 assert other is None
             with pytest.raises(AlreadyHeldError):
                 async with lock:
                     pytest.fail("it waits for itself")
         assert await lock.holders() == []
-        async with ExclusiveLock(b, PATH).try_hold() as other:
+        async with ExclusiveLock(b, PATH).try_acquire() as other:
             assert isinstance(other, Held)
             assert other.token > held.token
 
@@ -90,7 +90,7 @@ async def test_waiting_ends_in_time(server: ServerUnderTest, wait: float) -> Non
     async with connect(server) as a, connect(server) as b:
         async with ExclusiveLock(a, PATH):
             with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
-                async with ExclusiveLock(b, PATH).hold(wait=wait):
+                async with ExclusiveLock(b, PATH).acquire(timeout=wait):
                     pytest.fail("two hold it")
 
 
@@ -167,7 +167,7 @@ async def test_the_next_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(type(a.lease), "is_enough", lambda _: next(proofs, is_enough()))
         monkeypatch.setattr(type(a), "check", lambda _, path: deleted_before_it(path))
         with pytest.raises(AcquireTimeout):
-            async with ExclusiveLock(a, PATH).hold(wait=0):
+            async with ExclusiveLock(a, PATH).acquire(timeout=0):
                 raise AssertionError("two hold the lock")
         await a.sync(PATH)
         stat = await b.exists(PATH)
@@ -261,7 +261,7 @@ def test_a_ghost_that_turns_up_later_is_taken_over(backend: Backend) -> None:
             await entered.wait()
             ghost = a.create(PATH, b"me", mode=CreateMode.EPHEMERAL)
             await ghost
-            async with ExclusiveLock(a, PATH, identity="me").hold(wait=1.0) as held:
+            async with ExclusiveLock(a, PATH, identity="me").acquire(timeout=1.0) as held:
                 assert held.token == (await ghost).stat.czxid
 
     on_virtual_time(backend, play)
@@ -330,7 +330,7 @@ async def test_counts() -> None:
             before = server.requests.copy()
             async with ExclusiveLock(a, PATH):
                 assert server.requests - before == {"CREATE2": 1}
-                async with ExclusiveLock(b, PATH).try_hold() as held:
+                async with ExclusiveLock(b, PATH).try_acquire() as held:
                     assert held is None
                 assert server.requests - before == {"CREATE2": 2}
 

@@ -358,7 +358,7 @@ async def short_silence(direction: Direction, arena: Arena, line: str) -> None:
 
 async def surrendering_holder(arena: Arena, line: str) -> None:
     def surrenders(client: aiolead.Client, line: str, name: str) -> aiolead.Lock:
-        return aiolead.Lock(client, line, identity=name, on_suspend="surrender")
+        return aiolead.Lock(client, line, identity=name, on_disconnect="resign")
 
     (a,) = await arena.line(line, "a", make=surrenders)
     b = arena.contender(line, "b", make=a_lock)

@@ -218,7 +218,7 @@ def test_server_that_serves_a_session_which_is_over(operation: str) -> None:
         max_in_flight=1000,
         max_queued=1000,
         tick_time=None,
-        wind_down=None,
+        grace_period=None,
         on_state=lambda state, _: states.append(state),
         on_output=lambda: None,
         on_due=lambda: None,

@@ -18,7 +18,7 @@ async def test_a_fence_does_not_outlive_its_session() -> None:
             await other.create("/data", b"before")
             with anyio.fail_after(30):
                 with pytest.raises(LockLost):
-                    async with Lock(client, "/lock").hold() as held:
+                    async with Lock(client, "/lock").acquire() as held:
                         fence, path = held.fenced(), held.path
                         plain = client.fenced(path)  # knows nothing of the hold
                         await fence.set("/data", b"held")
@@ -40,7 +40,7 @@ async def test_a_fence_does_not_outlive_its_session() -> None:
 async def test_a_fence_ends_with_what_it_fences() -> None:
     async with EmbeddedServer() as server, connect(server.connect_string) as client:
         await client.create("/data")
-        async with Lock(client, "/lock").hold() as held:
+        async with Lock(client, "/lock").acquire() as held:
             fence = held.fenced()
         before = server.requests.total()
         with pytest.raises(Fenced):
@@ -53,6 +53,6 @@ async def test_trying_is_bounded_where_no_server_is() -> None:
         async with connect(server.connect_string, session_timeout=1) as client:
             await server.stop()
             lock = Lock(client, "/lock")
-            for context in (lock.try_hold(), lock.hold(wait=0)):
+            for context in (lock.try_acquire(), lock.acquire(timeout=0)):
                 with anyio.fail_after(30), pytest.raises(ConnectionLossError):
                     await context.__aenter__()

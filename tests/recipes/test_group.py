@@ -55,7 +55,7 @@ async def test_members_come_change_and_go(server: Served) -> None:
         mine, theirs = Group(a, PATH), Group(b, PATH)
         async with theirs.members() as view:
             assert dict(view.value) == {}
-            async with mine.join(b"one", member_id="a") as membership:
+            async with mine.join(b"one", identity="a") as membership:
                 await sees(view, a=b"one")
                 member = view.value["a"]
                 stat = await a.exists(membership.path)
@@ -63,13 +63,13 @@ async def test_members_come_change_and_go(server: Served) -> None:
                 assert member == Member(
                     "a", b"one", a.session_id, stat.czxid, stat.mzxid, stat.ctime / 1000
                 )
-                assert membership.member_id == "a"
+                assert membership.identity == "a"
                 assert membership.path == f"{PATH}/a"
                 await membership.update(b"two")
                 await sees(view, a=b"two")
                 assert view.value["a"].czxid == member.czxid
                 assert view.value["a"].mzxid > member.mzxid
-                async with theirs.join(member_id="b"):
+                async with theirs.join(identity="b"):
                     await sees(view, a=b"two", b=b"")
                     await b.sync()
                     assert await theirs.list() == dict(view.value)
@@ -86,7 +86,7 @@ async def test_a_group_that_is_not_there_is_empty(server: Served) -> None:
             assert view.is_live
             for _ in range(2):
                 await a.ensure_path(PATH)  # not a container: the server might reap that first
-                async with Group(a, PATH).join(member_id="a"):
+                async with Group(a, PATH).join(identity="a"):
                     await sees(view, a=b"")
                 await sees(view)
                 await a.delete(PATH)
@@ -98,7 +98,7 @@ async def test_the_changes(server: Served) -> None:
         async with Group(b, PATH).members() as view:
             changes = view.changes()
             told: list[MemberChange] = []
-            async with Group(a, PATH).join(b"1", member_id="a") as membership:
+            async with Group(a, PATH).join(b"1", identity="a") as membership:
                 told.append(await anext(changes))
                 await membership.update(b"2")
                 told.append(await anext(changes))
@@ -115,16 +115,16 @@ async def test_changes_after_a_gap_are_the_differences(server: Served) -> None:
         group = Group(a, PATH)
         async with Group(b, PATH).members() as view:
             changes = view.changes()
-            async with group.join(b"1", member_id="stays") as stays:
+            async with group.join(b"1", identity="stays") as stays:
                 assert (await anext(changes)).member.id == "stays"
-                async with group.join(member_id="goes"):
+                async with group.join(identity="goes"):
                     assert (await anext(changes)).member.id == "goes"
-                    async with group.join(member_id="flickers"):
+                    async with group.join(identity="flickers"):
                         pass
                     await stays.update(b"2")
                     await stays.update(b"3")
                 # Left, and joined again since.
-                async with group.join(b"again", member_id="goes"):
+                async with group.join(b"again", identity="goes"):
                     await sees(view, stays=b"3", goes=b"again")
                     told = [await anext(changes) for _ in range(3)]
                     assert [(c.kind, c.member.id) for c in told] == [
@@ -142,23 +142,23 @@ async def test_changes_after_a_gap_are_the_differences(server: Served) -> None:
 
 async def test_a_name_is_waited_for(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
-        async with Group(a, PATH).join(b"first", member_id="m"):
+        async with Group(a, PATH).join(b"first", identity="m"):
             with pytest.raises(AcquireTimeout):
-                async with Group(b, PATH).join(b"second", member_id="m", wait=0.05):
+                async with Group(b, PATH).join(b"second", identity="m", timeout=0.05):
                     pytest.fail("it is taken")
             with pytest.raises(UsageError):
-                async with Group(a, PATH).join(member_id="m"):
+                async with Group(a, PATH).join(identity="m"):
                     pytest.fail("this client has it")
             async with Group(a, PATH).join() as one, Group(a, PATH).join() as other:
-                assert one.member_id != other.member_id
-        async with Group(b, PATH).join(b"second", member_id="m"):
+                assert one.identity != other.identity
+        async with Group(b, PATH).join(b"second", identity="m"):
             pass
 
 
 async def test_who_is_thrown_out_joins_again(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         async with Group(b, PATH).members() as view:
-            async with Group(a, PATH).join(b"1", member_id="m") as membership:
+            async with Group(a, PATH).join(b"1", identity="m") as membership:
                 await sees(view, m=b"1")
                 before = view.value["m"]
                 await b.delete(membership.path)
@@ -224,7 +224,7 @@ async def test_a_member_whose_session_expires_joins_again() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         async with Group(b, PATH).members() as view:
             changes = view.changes()
-            async with Group(a, PATH).join(b"1", member_id="m") as membership:
+            async with Group(a, PATH).join(b"1", identity="m") as membership:
                 assert (await anext(changes)).kind is JOINED
                 before = a.session_id
                 server.expire_session(before)
@@ -242,7 +242,7 @@ async def test_peers_that_die_are_gone_at_once_if_their_sessions_are() -> None:
     async with EmbeddedServer() as server, in_memory(server) as b:
         async with Group(b, PATH).members() as view:
             with anyio.CancelScope() as scope:
-                async with in_memory(server) as a, Group(a, PATH).join(member_id="m"):
+                async with in_memory(server) as a, Group(a, PATH).join(identity="m"):
                     await sees(view, m=b"")
                     server.expire_session(a.session_id)
                     scope.cancel()
@@ -318,22 +318,22 @@ async def test_each_change_costs_the_same_in_a_group_of_any_size() -> None:
 # --- arguments and cancellation ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("member_id", ["", "a/b", 7, ".", "\0"])
-async def test_names_are_checked_before_anything_is_sent(member_id: Any) -> None:
+@pytest.mark.parametrize("identity", ["", "a/b", 7, ".", "\0"])
+async def test_names_are_checked_before_anything_is_sent(identity: Any) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         before = server.packets_in
-        with pytest.raises(ConfigurationError, match=r"^member_id"):
-            Group(client, PATH).join(member_id=member_id)
+        with pytest.raises(ConfigurationError, match=r"^identity"):
+            Group(client, PATH).join(identity=identity)
         assert server.packets_in == before
 
 
 async def join(client: Client) -> None:
-    async with Group(client, PATH).join(member_id="m") as membership:
+    async with Group(client, PATH).join(identity="m") as membership:
         await membership.update(b"x")
 
 
 async def look(client: Client) -> None:
-    async with Group(client, PATH).members() as view, Group(client, PATH).join(member_id="m"):
+    async with Group(client, PATH).members() as view, Group(client, PATH).join(identity="m"):
         await anext(view.changes())
 
 
@@ -350,7 +350,7 @@ async def _cancel(way: str, moment: Moment, verb: Any) -> None:
         async def afterwards() -> None:
             await nothing_left(server, PATH)
             with anyio.fail_after(PATIENCE):
-                async with Group(b, PATH).join(member_id="m"):
+                async with Group(b, PATH).join(identity="m"):
                     pass
 
         await cancel_everywhere(way, moment, client, lambda: verb(client), afterwards)

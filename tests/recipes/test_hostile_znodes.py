@@ -263,7 +263,7 @@ USES: dict[str, Use] = {
     "Group, followed": following(lambda c: aiolead.Group(c, PATH).members(), joined),
     "ServiceRegistry, followed": following(lambda c: a_registry(c).watch("web"), register),
     "TaskBoard, followed": following(
-        lambda c: a_board(c).view(), lambda c: a_board(c).announce(b"x")
+        lambda c: a_board(c).observe(), lambda c: a_board(c).submit(b"x")
     ),
     "Election, observed": following(lambda c: aiolead.Election(c, PATH).observe(), made),
     "Election, campaign": following(lambda c: aiolead.Election(c, PATH).campaign(), made),
@@ -278,7 +278,7 @@ USES: dict[str, Use] = {
         lambda c: aiolead.DelayQueue(c, PATH).put(b"x", delay=0),
         lambda c: a_tenure(aiolead.DelayQueue(c, PATH).get()),
     ),
-    "TaskBoard": doing(lambda c: a_board(c).announce(b"x"), lambda c: a_tenure(a_board(c).work())),
+    "TaskBoard": doing(lambda c: a_board(c).submit(b"x"), lambda c: a_tenure(a_board(c).claim())),
     "Config": doing(
         lambda c: a_config(c).publish({"a": b"1"}),
         lambda c: a_config(c).get(),

@@ -86,14 +86,14 @@ async def test_a_configuration_is_rolled_back_to_the_version_that_one_was_told()
 async def test_the_result_of_a_task_that_one_was_told_of() -> None:
     async with two_states() as (applied, committed):
         board = TaskBoard(committed, "/board")
-        task = await board.announce(b"1")
+        task = await board.submit(b"1")
         for path in ("/board/tasks", "/board/claims", "/board/results"):
             await applied.ensure_path(path)
         onlooker = TaskBoard(Leader(applied, committed), "/board")  # type: ignore[arg-type]
         async with anyio.create_task_group() as tasks:
 
             async def work() -> None:
-                async with board.work() as mine:
+                async with board.claim() as mine:
                     await mine.finish(b"done")
 
             tasks.start_soon(work)

@@ -44,7 +44,7 @@ HELD: dict[str, Enter] = {
     "Election.campaign": lambda client: Election(client, PATH).campaign(),
     "ReadWriteLock.read": lambda client: ReadWriteLock(client, PATH).read,
     "ExclusiveLock": lambda client: ExclusiveLock(client, PATH),
-    "Semaphore": lambda client: Semaphore(client, PATH, 3).hold(permits=2),
+    "Semaphore": lambda client: Semaphore(client, PATH, 3).acquire(permits=2),
     "DoubleBarrier": lambda client: DoubleBarrier(client, PATH, 1),
     "UniqueNames": lambda client: UniqueNames(client, PATH).claim("name"),
     "Queue": lambda client: Queue(client, f"{PATH}-items", claims=PATH).get(),

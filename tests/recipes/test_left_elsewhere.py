@@ -183,7 +183,7 @@ async def test_the_inner_block_of_a_reentrant_lock(server: ServerUnderTest) -> N
     async with connect(server) as client:
         lock = ReentrantLock(client, PATH)
         async with lock as held:
-            inner = lock.hold()
+            inner = lock.acquire()
             async with inner:
 
                 async def leave() -> None:
@@ -200,7 +200,7 @@ async def test_the_inner_block_of_a_reentrant_lock(server: ServerUnderTest) -> N
 @on_embedded
 async def test_several_locks_with_one_of_them_resigned(server: ServerUnderTest) -> None:
     async with connect(server) as client, connect(server) as other:
-        context = MultiLock(Lock(client, "/a"), Lock(client, "/b")).hold()
+        context = MultiLock(Lock(client, "/a"), Lock(client, "/b")).acquire()
         async with in_another_task(context.__aenter__):
             with pytest.raises(UsageError, match="another task"):
                 await context.__aexit__(None, None, None)
@@ -232,7 +232,7 @@ async def test_a_condition_is_left_while_it_waits(server: ServerUnderTest) -> No
     """It must not take its lock again for a block that has been left."""
     async with connect(server) as client, connect(server) as other:
         condition = Condition(client, PATH)
-        context = condition.hold()
+        context = condition.acquire()
         has_ended = anyio.Event()
 
         async def wait() -> None:
@@ -251,5 +251,5 @@ async def test_a_condition_is_left_while_it_waits(server: ServerUnderTest) -> No
                 await theirs.notify()
             with anyio.fail_after(PATIENCE):
                 await has_ended.wait()
-        async with Condition(other, PATH).hold(wait=0):
+        async with Condition(other, PATH).acquire(timeout=0):
             pass

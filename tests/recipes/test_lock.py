@@ -150,16 +150,16 @@ async def test_who_holds_and_who_waits(server: ServerUnderTest) -> None:
 # --- not waiting, or not for ever --------------------------------------------------------------
 
 
-async def test_try_hold(server: ServerUnderTest) -> None:
+async def test_try_acquire(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
-        async with Lock(a, PATH).try_hold() as held:
+        async with Lock(a, PATH).try_acquire() as held:
             assert isinstance(held, Held)
             mine = await names(a, PATH)
-            async with Lock(b, PATH).try_hold() as other:
+            async with Lock(b, PATH).try_acquire() as other:
                 assert other is None
                 # Who did not get it does not stand in line, whatever its body does.
                 assert await names(b, PATH) == mine
-        async with Lock(b, PATH).try_hold() as held:
+        async with Lock(b, PATH).try_acquire() as held:
             assert held is not None
 
 
@@ -170,12 +170,12 @@ async def test_waiting_ends_in_time(server: ServerUnderTest, wait: float) -> Non
         async with Lock(a, PATH):
             mine = await names(a, PATH)
             with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout) as caught:
-                async with lock.hold(wait=wait):
+                async with lock.acquire(timeout=wait):
                     pytest.fail("two hold it")
             assert isinstance(caught.value, TimeoutError)
             assert f"{wait:g} seconds" in str(caught.value)
             await eventually(lambda: _are(a, mine), "the place in line is given up")
-        async with lock.hold(wait=0) as held:
+        async with lock.acquire(timeout=0) as held:
             held.check()
 
 
@@ -198,7 +198,7 @@ async def test_there_is_one_deadline_however_often_a_waiter_is_woken(
         async with Lock(a, PATH) as held, anyio.create_task_group() as tasks:
             tasks.start_soon(disturb, held)
             with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
-                async with Lock(b, PATH).hold(wait=0.3):
+                async with Lock(b, PATH).acquire(timeout=0.3):
                     pytest.fail("two hold it")
             tasks.cancel_scope.cancel()
 
@@ -359,7 +359,7 @@ async def test_what_a_task_of_the_body_raises_while_it_is_cancelled(
         assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
         assert len(caught.value.__notes__) == 1
         assert not held.is_held
-        async with lock.hold(wait=0):
+        async with lock.acquire(timeout=0):
             assert await names(a, PATH) != []
 
 
@@ -385,7 +385,7 @@ async def test_a_body_that_blocked_the_event_loop_past_the_lease(server: ServerU
                 assert held.remaining() == 0
         assert caught.value.reason is LossReason.UNCONFIRMED
         # The session itself may well have lived on: the znode must not stay.
-        async with Lock(b, PATH).hold(wait=PATIENCE):
+        async with Lock(b, PATH).acquire(timeout=PATIENCE):
             pass
 
 
@@ -471,7 +471,7 @@ async def test_a_client_that_is_being_closed_lets_nothing_begin(server: ServerUn
             if len(ended) == 3:
                 all_ended.set()
 
-    async def wind_down(lock: Lock) -> None:
+    async def grace_period(lock: Lock) -> None:
         with pytest.raises(LockLost):
             async with lock:
                 entered[lock.path] += 1
@@ -482,8 +482,8 @@ async def test_a_client_that_is_being_closed_lets_nothing_begin(server: ServerUn
                         await all_ended.wait()
 
     async with anyio.create_task_group() as tasks:
-        async with connect(server, wind_down=SESSION / 4) as client:
-            tasks.start_soon(wind_down, Lock(client, "/other"))
+        async with connect(server, grace_period=SESSION / 4) as client:
+            tasks.start_soon(grace_period, Lock(client, "/other"))
             lock = Lock(client, PATH)
             for _ in range(3):
                 tasks.start_soon(hold, lock)
@@ -566,7 +566,7 @@ async def test_resigning(server: ServerUnderTest) -> None:
                 with pytest.raises(UsageError, match="resigned"):
                     held.check()
             # The body goes on, and others can have the lock.
-            async with Lock(b, PATH).hold(wait=PATIENCE) as other:
+            async with Lock(b, PATH).acquire(timeout=PATIENCE) as other:
                 await other.verify()
             await held.resign()
         async with lock:

@@ -14,10 +14,10 @@ import aiolead
 from aiolead import Client, UsageError
 from aiolead.testing import EmbeddedServer
 
-HOLD = "async with lock.hold(wait=5) as held:"
+HOLD = "async with lock.acquire(timeout=5) as held:"
 LEAD = "async with election.leadership() as term:"
 GET = "async with queue.get() as item:"
-WORK = "async with board.work() as task:"
+WORK = "async with board.claim() as task:"
 CLAIM = "async with names.claim(kind) as held:"
 ENTER = "async with barrier.enter() as member:"
 
@@ -34,13 +34,13 @@ RECIPES: dict[str, tuple[Callable[[Client], Any], str]] = {
     "TaskBoard": (lambda c: aiolead.TaskBoard(c, "/l"), WORK),
 }
 CONTEXTS: dict[str, tuple[Callable[[Client], Any], str]] = {
-    "hold": (lambda c: aiolead.Lock(c, "/l").hold(), HOLD),
-    "try_hold": (lambda c: aiolead.Lock(c, "/l").try_hold(), HOLD),
+    "hold": (lambda c: aiolead.Lock(c, "/l").acquire(), HOLD),
+    "try_acquire": (lambda c: aiolead.Lock(c, "/l").try_acquire(), HOLD),
     "leadership": (lambda c: aiolead.Election(c, "/l").leadership(), LEAD),
-    "several": (lambda c: aiolead.MultiLock(aiolead.Lock(c, "/l")).hold(), HOLD),
+    "several": (lambda c: aiolead.MultiLock(aiolead.Lock(c, "/l")).acquire(), HOLD),
     "enter": (lambda c: aiolead.DoubleBarrier(c, "/l", 1).enter(), ENTER),
     "get": (lambda c: aiolead.Queue(c, "/l").get(), GET),
-    "work": (lambda c: aiolead.TaskBoard(c, "/l").work(), WORK),
+    "work": (lambda c: aiolead.TaskBoard(c, "/l").claim(), WORK),
     "claim": (lambda c: aiolead.UniqueNames(c, "/l").claim("name"), CLAIM),
 }
 
@@ -50,7 +50,9 @@ async def test_a_recipe_is_not_acquired(name: str) -> None:
     make, line = RECIPES[name]
     async with EmbeddedServer() as server, in_memory(server) as client:
         recipe = make(client)
-        for attribute in ("acquire", "release"):
+        for attribute in ("acquire", "release", "lock"):
+            if attribute == "acquire" and line == HOLD:
+                continue  # that is what it is called here, too
             with pytest.raises(UsageError, match=re.escape(line)) as wrong:
                 getattr(recipe, attribute)
             assert isinstance(wrong.value, AttributeError)

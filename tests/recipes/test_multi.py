@@ -60,9 +60,9 @@ async def test_all_are_held_and_all_are_released(server: ServerUnderTest) -> Non
             held.check()
             await held.verify()
             for path in (A, B):
-                async with Lock(other, path).try_hold() as theirs:
+                async with Lock(other, path).try_acquire() as theirs:
                     assert theirs is None
-            async with MultiLock(Lock(other, A), Lock(other, "/0")).try_hold() as theirs:
+            async with MultiLock(Lock(other, A), Lock(other, "/0")).try_acquire() as theirs:
                 assert theirs is None
             assert await names(other, "/0") == []
         assert not held.is_held
@@ -159,13 +159,13 @@ async def test_one_limit_for_all(server: ServerUnderTest) -> None:
             multi = MultiLock(Lock(a, A), Lock(a, B))
             for wait in (0, 0.05):
                 with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
-                    async with multi.hold(wait=wait):
+                    async with multi.acquire(timeout=wait):
                         pytest.fail("one of them is held by another")
                 assert await names(a, A) == []
                 assert len(await names(a, B)) == 1
-            async with multi.try_hold() as held:
+            async with multi.try_acquire() as held:
                 assert held is None
-        async with multi.try_hold() as held:
+        async with multi.try_acquire() as held:
             assert held is not None
 
 
@@ -186,7 +186,7 @@ def test_the_limit_is_not_that_of_each(backend: Backend) -> None:
                 await passes(1.0)
                 began = anyio.current_time()
                 with pytest.raises(AcquireTimeout):
-                    async with MultiLock(Lock(a, A), Lock(a, B)).hold(wait=8.0):
+                    async with MultiLock(Lock(a, A), Lock(a, B)).acquire(timeout=8.0):
                         pytest.fail("it took longer")
                 assert 7.9 < anyio.current_time() - began < 8.5
 
@@ -205,7 +205,7 @@ async def test_if_one_is_lost_all_are_given_up(server: ServerUnderTest, lost: in
                 pytest.fail("it was not cancelled")
         assert caught.value.path == (A, B)[lost]
         assert caught.value.reason is LossReason.DELETED
-        async with MultiLock(Lock(b, A), Lock(b, B)).hold(wait=PATIENCE):
+        async with MultiLock(Lock(b, A), Lock(b, B)).acquire(timeout=PATIENCE):
             pass
 
 
@@ -290,7 +290,7 @@ async def test_resigning(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         async with MultiLock(Lock(a, A), Lock(a, B)) as held:
             await held.resign()
-            async with MultiLock(Lock(b, B), Lock(b, A)).try_hold() as theirs:
+            async with MultiLock(Lock(b, B), Lock(b, A)).try_acquire() as theirs:
                 assert theirs is not None
             assert not held.is_held
 
@@ -314,7 +314,7 @@ async def test_what_one_can_be_made_of(server: ServerUnderTest) -> None:
 async def test_misuse(server: ServerUnderTest) -> None:
     async with connect(server) as a:
         multi = MultiLock(Lock(a, A), Lock(a, B))
-        context = multi.hold()
+        context = multi.acquire()
         async with context:
             with pytest.raises(UsageError, match="one each"):
                 await context.__aenter__()

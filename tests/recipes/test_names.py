@@ -76,12 +76,12 @@ async def test_who_finds_none_free_waits(server: Served) -> None:
             async with theirs.try_claim("s", most=2) as none:
                 assert none is None
             with pytest.raises(AcquireTimeout):
-                async with theirs.claim("s", most=2, wait=0.05):
+                async with theirs.claim("s", most=2, timeout=0.05):
                     pass
             got: list[int] = []
 
             async def wait() -> None:
-                async with theirs.claim("s", most=2, wait=PATIENCE) as later:
+                async with theirs.claim("s", most=2, timeout=PATIENCE) as later:
                     got.append(later.number)
 
             async with anyio.create_task_group() as tasks:
@@ -103,7 +103,7 @@ async def test_a_name_is_lost_like_a_lock() -> None:
                         server.expire_session(a.session_id)
                     await anyio.sleep_forever()
             assert lost.value.reason is reason
-            async with UniqueNames(a, PATH).claim("n", wait=PATIENCE) as again:
+            async with UniqueNames(a, PATH).claim("n", timeout=PATIENCE) as again:
                 assert again.name == "n-0"
         await eventually(lambda: contenders_left(server, PATH) == [], "nothing is left")
 
@@ -117,7 +117,7 @@ async def test_the_answer_to_the_create_is_lost(is_applied: bool) -> None:
             pass
         drop = server.drop_reply if is_applied else server.drop_request
         drop(OpCode.CREATE2)
-        async with names.claim("n", most=1, wait=PATIENCE) as held:
+        async with names.claim("n", most=1, timeout=PATIENCE) as held:
             assert held.name == "n-0"
             assert contenders_left(server, PATH) == [held.path]
         await eventually(lambda: contenders_left(server, PATH) == [], "nothing is left")
@@ -143,5 +143,5 @@ async def test_arguments_are_checked(kind: str) -> None:
         with pytest.raises(ConfigurationError):
             UniqueNames(client, PATH).claim("n", most=0)
         with pytest.raises(ConfigurationError):
-            UniqueNames(client, PATH).claim("n", wait=-1)
+            UniqueNames(client, PATH).claim("n", timeout=-1)
         assert server.requests == requests

@@ -97,7 +97,7 @@ async def running(
 
 
 def partitioner(client: Client, name: str, **options: Any) -> Partitioner:
-    return Partitioner(client, PATH, ITEMS, member_id=name, **options)
+    return Partitioner(client, PATH, ITEMS, identity=name, **options)
 
 
 async def nobody_left(server: EmbeddedServer) -> None:
@@ -189,7 +189,7 @@ async def test_a_worker_that_returns_keeps_its_item(server: Served) -> None:
         async with running(one, work):
             await eventually(lambda: len(done) == 8, "all are done")
             assert one.owned == set(ITEMS)
-            async with Lock(b, f"{PATH}/locks/{ITEMS[0]}").try_hold() as held:
+            async with Lock(b, f"{PATH}/locks/{ITEMS[0]}").try_acquire() as held:
                 assert held is None
             async with running(partitioner(b, "b"), work):
                 await eventually(lambda: len(done) == 12, "those that have moved are done again")
@@ -199,7 +199,7 @@ async def test_a_change_while_the_last_lock_is_waited_for(server: Served) -> Non
     """kazoo's loses it (issue 259): another member comes while one still holds what should move."""
     owners = Owners()
     async with connect(server) as a, connect(server) as b, connect(server) as c:
-        async with Lock(c, f"{PATH}/locks/{ITEMS[0]}").hold() as stranger:
+        async with Lock(c, f"{PATH}/locks/{ITEMS[0]}").acquire() as stranger:
             async with running(partitioner(a, "a"), owners.worker("a")):
                 await owners.split(a=7)
                 async with running(partitioner(b, "b"), owners.worker("b")):
@@ -362,9 +362,9 @@ async def test_it_is_refused() -> None:
         ({"items": "abc"}, "items"),
         ({"items": ["a/b"]}, "items"),
         ({"items": list(map(str, range(3000)))}, "items"),
-        ({"member_id": "a/b"}, "member_id"),
+        ({"identity": "a/b"}, "identity"),
         ({"quiet": -1}, "quiet"),
-        ({"on_suspend": "never"}, "on_suspend"),
+        ({"on_disconnect": "never"}, "on_disconnect"),
     ],
 )
 async def test_arguments_are_checked_before_anything_is_sent(
@@ -390,7 +390,7 @@ async def run(client: Client) -> None:
         raise Done(item)
 
     with pytest.raises(Done):
-        await Partitioner(client, PATH, ITEMS[:1], member_id="m").run(work)
+        await Partitioner(client, PATH, ITEMS[:1], identity="m").run(work)
 
 
 async def _cancel(way: str, moment: Moment) -> None:

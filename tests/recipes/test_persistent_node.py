@@ -164,7 +164,7 @@ async def test_its_end_is_waited_for(server: Served) -> None:
             await a.sync()
             for limit, why in ((0, "somebody else's is there"), (0.05, "not ours within")):
                 with pytest.raises(AcquireTimeout, match=why):
-                    async with PersistentNode(a, PATH, b"ours", wait=limit):
+                    async with PersistentNode(a, PATH, b"ours", timeout=limit):
                         pytest.fail("it is not ours")
             tasks.start_soon(wait)
             await theirs.set(b"theirs still")
@@ -175,7 +175,7 @@ async def test_its_end_is_waited_for(server: Served) -> None:
         tasks.cancel_scope.cancel()
     async with connect(server) as b:
         assert await data_at(b) is None
-        async with PersistentNode(b, PATH, b"at once", wait=0) as node:
+        async with PersistentNode(b, PATH, b"at once", timeout=0) as node:
             assert node.is_present
 
 
@@ -501,7 +501,7 @@ async def test_the_client_is_closed_under_it() -> None:
         ({"data": "text"}, "data"),
         ({"data": bytes(2_000_000)}, "data"),
         ({"mode": CreateMode.CONTAINER}, "mode"),
-        ({"wait": -1}, "wait"),
+        ({"timeout": -1}, "timeout"),
         ({"acl": []}, "acl"),
     ],
 )

@@ -122,7 +122,7 @@ async def test_what_is_not_acknowledged_is_given_back(server: ServerUnderTest) -
             async with theirs.try_get() as nothing:
                 assert nothing is None
         with pytest.raises(ZeroDivisionError):
-            async with theirs.get(wait=PATIENCE) as item:
+            async with theirs.get(timeout=PATIENCE) as item:
                 assert item.data == b"0"
                 raise ZeroDivisionError
         assert await take(mine, 1) == [b"0"]
@@ -194,14 +194,14 @@ async def test_to_try_does_not_wait(server: ServerUnderTest) -> None:
         async with mine.try_get() as item:
             assert item is None
         with pytest.raises(AcquireTimeout):
-            async with mine.get(wait=0):
+            async with mine.get(timeout=0):
                 pass
         await mine.put(b"x")
         async with mine.try_get() as item:
             assert item is not None
             await b.sync()
             with pytest.raises(AcquireTimeout):
-                async with theirs.get(wait=0.01):
+                async with theirs.get(timeout=0.01):
                     pass
 
 
@@ -463,8 +463,8 @@ async def test_arguments_are_checked(server: ServerUnderTest) -> None:
         for put in (queue.put("x"), queue.put_many(b"x"), queue.put_many([])):  # type: ignore[arg-type]
             with pytest.raises(ConfigurationError, match=r"data|items"):
                 await put
-        with pytest.raises(ConfigurationError, match="wait"):
-            queue.get(wait=-1)
+        with pytest.raises(ConfigurationError, match="timeout"):
+            queue.get(timeout=-1)
         delayed = DelayQueue(client, PATH)
         for times in ({}, {"at": 1.0, "delay": 1.0}, {"at": -1.0}):
             with pytest.raises(ConfigurationError, match=r"delay|at:"):

@@ -33,7 +33,7 @@ async def get(queue: Queue) -> None:
 
 
 async def get_in_time(queue: Queue) -> None:
-    async with queue.get(wait=PATIENCE):
+    async with queue.get(timeout=PATIENCE):
         await anyio.lowlevel.checkpoint()
 
 
@@ -131,7 +131,7 @@ async def _cancel_everywhere(way: str, moment: Moment, verb: Verb, contended: bo
             if contenders_left(server, PATH) == []:
                 await theirs.put(b"x")
             assert len(contenders_left(server, PATH)) == 1
-            async with theirs.get(wait=PATIENCE) as item:
+            async with theirs.get(timeout=PATIENCE) as item:
                 await item.verify()
             await eventually(lambda: contenders_left(server, CLAIMS) == [], "it is given back")
             await eventually(lambda: server.watches() == {}, "nothing is watched")

@@ -288,7 +288,7 @@ def test_the_limit_of_a_wait_counts_while_there_is_no_link(backend: Backend, how
                 tasks.start_soon(restored_later)
                 began = anyio.current_time()
                 with pytest.raises(AcquireTimeout):
-                    async with Lock(a, PATH).hold(wait=3.0):
+                    async with Lock(a, PATH).acquire(timeout=3.0):
                         pytest.fail("somebody else holds it")
                 assert anyio.current_time() - began == pytest.approx(3.0, abs=0.01)
                 tasks.cancel_scope.cancel()
@@ -325,7 +325,7 @@ def test_who_leaves_the_line_takes_its_watches_back(backend: Backend, why: str) 
         async with connect(server) as a, connect(server) as b, Lock(a, PATH) as held:
             if why == "limit":
                 with pytest.raises(AcquireTimeout):
-                    async with Lock(b, PATH).hold(wait=1.0):
+                    async with Lock(b, PATH).acquire(timeout=1.0):
                         pytest.fail("somebody else holds it")
             else:
                 with anyio.move_on_after(1.0):

@@ -173,21 +173,21 @@ async def test_they_wait_for_whoever_is_left(server: ServerUnderTest) -> None:
         await them.are_inside()
 
 
-async def test_try_hold_and_limits(server: ServerUnderTest) -> None:
+async def test_try_acquire_and_limits(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         one, other = ReadWriteLock(a, PATH), ReadWriteLock(b, PATH)
-        async with one.read.try_hold() as held:
+        async with one.read.try_acquire() as held:
             assert type(held) is Held
-            async with other.read.try_hold() as reads:
+            async with other.read.try_acquire() as reads:
                 assert reads is not None
-            async with other.write.try_hold() as writes:
+            async with other.write.try_acquire() as writes:
                 assert writes is None
             with pytest.raises(AcquireTimeout):
-                async with other.write.hold(wait=0.05):
+                async with other.write.acquire(timeout=0.05):
                     pytest.fail("a writer beside a reader")
-        async with one.write.try_hold() as held:
+        async with one.write.try_acquire() as held:
             assert type(held) is WriteHeld
-            async with other.write.try_hold() as writes, other.read.try_hold() as reads:
+            async with other.write.try_acquire() as writes, other.read.try_acquire() as reads:
                 assert writes is None
                 assert reads is None
         await joined(a, PATH, 0)  # who gives up does not wait for the servers
@@ -272,7 +272,7 @@ async def test_a_refused_downgrade_leaves_a_writer() -> None:
                 assert isinstance(getattr(caught.value, "cause", caught.value), NoAuthError)
                 assert not held.is_downgraded
                 await held.verify()
-                async with ReadWriteLock(b, PATH).read.try_hold() as reads:
+                async with ReadWriteLock(b, PATH).read.try_acquire() as reads:
                     assert reads is None
 
 
@@ -353,7 +353,7 @@ async def test_a_reader_is_never_made_a_writer(server: ServerUnderTest) -> None:
         same = ReadWriteLock(a, PATH)
         async with lock.read:
             for write in (lock.write, same.write):
-                for attempt in (write, write.hold(wait=1), write.try_hold()):
+                for attempt in (write, write.acquire(timeout=1), write.try_acquire()):
                     with pytest.raises(UpgradeError):
                         async with attempt:
                             pytest.fail("it was made a writer")
@@ -379,7 +379,7 @@ async def test_other_recipes_do_not_fit(server: ServerUnderTest) -> None:
                     pytest.fail("they do not exclude each other")
         async with ReadWriteLock(a, PATH).read:
             with pytest.raises(MixedLayoutError, match="read/write lock"):
-                async with Lock(b, PATH).hold(wait=1):
+                async with Lock(b, PATH).acquire(timeout=1):
                     pytest.fail("they do not exclude each other")
 
 
@@ -389,7 +389,7 @@ async def test_kazoos_layout(server: ServerUnderTest) -> None:
         one, other = (ReadWriteLock(each, PATH, layout=Layout.KAZOO) for each in (a, b))
         async with one.write as held:
             assert "__lock__" in held.path
-            async with other.read.try_hold() as reads:
+            async with other.read.try_acquire() as reads:
                 assert reads is None
             await held.downgrade()
             assert "__rlock__" in held.path

@@ -51,7 +51,7 @@ async def test_the_same_task_enters_again_and_others_wait(server: ServerUnderTes
                 tasks.start_soon(wait, Lock(b, PATH), "other")
                 await joined(a, PATH, 3)
                 await enter_again(3, outer)
-                async with lock.hold(wait=0.01) as held, lock.try_hold() as again:
+                async with lock.acquire(timeout=0.01) as held, lock.try_acquire() as again:
                     assert held is again is outer
                     assert lock.hold_count == 3
                 assert lock.hold_count == 1
@@ -83,7 +83,7 @@ async def test_what_the_body_raises_leaves_bare(server: ServerUnderTest) -> None
             async with lock, lock, lock:
                 raise KeyError
         assert lock.hold_count == 0
-        async with lock.try_hold() as held:
+        async with lock.try_acquire() as held:
             assert held is not None
 
 
@@ -137,7 +137,7 @@ async def test_context_managers_are_used_once_at_a_time(server: ServerUnderTest)
     async with connect(server) as a:
         lock = ReentrantLock(a, PATH)
         async with lock:
-            inner = lock.hold()
+            inner = lock.acquire()
             async with inner:
                 with pytest.raises(UsageError, match="one each"):
                     await inner.__aenter__()
@@ -161,5 +161,5 @@ async def test_another_object_of_the_same_path_is_another_lock(server: ServerUnd
                 with pytest.raises(AlreadyHeldError):
                     async with other:
                         pytest.fail("it waits for itself")
-                async with other.try_hold() as held:
+                async with other.try_acquire() as held:
                     assert held is None

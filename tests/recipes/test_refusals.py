@@ -366,7 +366,7 @@ def test_who_gives_up_waiting_gets_its_own_error(
             async with aiolead.Lock(operator, PATH) as held:
                 await refuse_deletes(operator, [held.path])
                 with pytest.raises(aiolead.AcquireTimeout):
-                    async with aiolead.Lock(client, PATH).hold(wait=1.0):
+                    async with aiolead.Lock(client, PATH).acquire(timeout=1.0):
                         pytest.fail("it is held")
                 await settled()
                 assert refusals(caplog) == await ours(client)

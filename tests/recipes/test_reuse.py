@@ -18,7 +18,7 @@ PATH = "/contended"
 
 
 def of_lock(client: Client) -> Callable[..., Any]:
-    return Lock(client, PATH).hold
+    return Lock(client, PATH).acquire
 
 
 def of_election(client: Client) -> Callable[..., Any]:
@@ -75,7 +75,7 @@ async def test_who_asks_for_what_it_holds_is_told_at_once() -> None:
         lock, election = Lock(client, PATH), Election(client, "/led")
         async with lock as held, election.leadership() as term:
             requests = server.requests["CREATE2"]
-            for again in (lock, lock.hold(), lock.hold(wait=0), lock.try_hold()):
+            for again in (lock, lock.acquire(), lock.acquire(timeout=0), lock.try_acquire()):
                 with pytest.raises(AlreadyHeldError, match="wait for itself"):
                     await again.__aenter__()
             with pytest.raises(AlreadyHeldError):
@@ -85,7 +85,7 @@ async def test_who_asks_for_what_it_holds_is_told_at_once() -> None:
             term.check()
         async with lock, election.leadership():
             pass
-        async with lock.hold():
+        async with lock.acquire():
             with pytest.raises(AlreadyHeldError):
                 await lock.__aenter__()
         await nothing_left(server, PATH)
@@ -101,9 +101,9 @@ async def test_a_task_may_hold_different_locks() -> None:
         # Another object for the same path would wait for this one, and so for itself.
         async with one:
             with anyio.fail_after(PATIENCE), pytest.raises(AlreadyHeldError):
-                await Lock(client.chroot("/"), "/one").hold().__aenter__()
+                await Lock(client.chroot("/"), "/one").acquire().__aenter__()
             with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
-                await Lock(client, "/one").hold(wait=0.05).__aenter__()
+                await Lock(client, "/one").acquire(timeout=0.05).__aenter__()
 
 
 @both
@@ -125,7 +125,7 @@ async def test_left_by_another_task(make: Callable[[Client], Callable[..., Any]]
             with pytest.raises(UsageError, match="resigned"):
                 await tenure.verify()
         await nothing_left(server, PATH)
-        async with enter(wait=0):
+        async with enter(timeout=0):
             pass
 
 
@@ -142,7 +142,7 @@ async def test_the_lock_left_by_another_task() -> None:
             assert not held.is_held
             await nothing_left(server, PATH)
         await leave()
-        async with lock.hold(wait=0):
+        async with lock.acquire(timeout=0):
             pass
 
 
@@ -182,8 +182,8 @@ async def test_an_object_is_as_good_as_new_after_errors() -> None:
             async with Lock(b, PATH):
                 for wait in (0, 0.01):
                     with pytest.raises(AcquireTimeout):
-                        await lock.hold(wait=wait).__aenter__()
-                async with lock.try_hold() as held:
+                        await lock.acquire(timeout=wait).__aenter__()
+                async with lock.try_acquire() as held:
                     assert held is None
                 with anyio.move_on_after(0.01) as scope:
                     await lock.__aenter__()
@@ -205,7 +205,7 @@ async def test_a_context_manager_that_was_not_entered() -> None:
             await lock.__aexit__(None, None, None)
         # One that gave nothing has nothing to leave.
         async with Lock(b, PATH):
-            context = lock.try_hold()
+            context = lock.try_acquire()
             async with context as held:
                 assert held is None
             async with context as held:

@@ -44,7 +44,7 @@ async def test_the_holder_is_asked_and_lets_go(
         mine, theirs = recipe(a, PATH, identity="me"), recipe(b, PATH, identity="you")
 
         def turn(which: Lock | ReentrantLock | Election):
-            return which.leadership() if isinstance(which, Election) else which.hold()
+            return which.leadership() if isinstance(which, Election) else which.acquire()
 
         async def hold(which: Lock | ReentrantLock | Election, name: str) -> None:
             async with turn(which) as held:

@@ -65,7 +65,7 @@ class Count:
     async def hold(
         self, semaphore: Semaphore, permits: int = 1, name: str = "", span: float = 0.0
     ) -> None:
-        async with semaphore.hold(permits=permits):
+        async with semaphore.acquire(permits=permits):
             self.now += permits
             self.turns += 1
             self.most = max(self.most, self.now)
@@ -92,7 +92,7 @@ async def test_first_come_first_served(server: ServerUnderTest) -> None:
     count = Count()
     async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
         semaphore = Semaphore(a, PATH, 3)
-        async with semaphore.hold(permits=2):
+        async with semaphore.acquire(permits=2):
             tasks.start_soon(count.hold, Semaphore(b, PATH, 3), 2, "many")
             await joined(a, LOCKS, 1)
             for number, name in enumerate(("few", "fewer")):
@@ -109,14 +109,14 @@ async def test_who_holds_and_who_waits(server: ServerUnderTest) -> None:
         other = Semaphore(b, PATH, 3, identity="b")
         assert (await semaphore.holders(), await semaphore.contenders()) == ([], [])
         assert await semaphore.available() == await semaphore.limit() == 3
-        async with semaphore.hold(permits=2) as held:
+        async with semaphore.acquire(permits=2) as held:
             await held.verify()
             first, second = await semaphore.holders()
             assert (first.identity, second.identity) == ("a", "a")
             assert first.token < second.token == held.token
             assert (second.path, second.session_id) == (held.path, a.session_id)
             assert await semaphore.available() == 1
-            tasks.start_soon(Count().hold, other, 3)
+            tasks.start_soon(Count().acquire, other, 3)
             await joined(a, LOCKS, 1)
             await eventually(_count_is(a, LEASES, 5), "it has made its permits")
             seen: list[tuple[str, bool]] = []
@@ -128,7 +128,7 @@ async def test_who_holds_and_who_waits(server: ServerUnderTest) -> None:
 
             await eventually(is_known_to_wait, f"b waits: {seen}")
             assert await semaphore.available() == 0
-            async with semaphore.try_hold() as more:
+            async with semaphore.try_acquire() as more:
                 assert more is None
 
 
@@ -141,10 +141,10 @@ def _count_is(client: Client, path: str, count: int):
 
 async def test_waiting_ends_in_time(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
-        async with Semaphore(a, PATH, 2).hold(permits=2):
+        async with Semaphore(a, PATH, 2).acquire(permits=2):
             for wait in (0, 0.05):
                 with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
-                    async with Semaphore(b, PATH, 2).hold(wait=wait):
+                    async with Semaphore(b, PATH, 2).acquire(timeout=wait):
                         pytest.fail("three hold it")
             await eventually(_count_is(a, LOCKS, 0), "nobody waits")
             await eventually(_count_is(a, LEASES, 2), "no permit is left")
@@ -170,11 +170,11 @@ async def test_the_limit_is_changed_while_people_wait(server: ServerUnderTest) -
             assert await theirs.limit() == 2
             await ours.set_limit(1)
             assert count.now == 1  # nothing is taken away
-            async with theirs.try_hold() as more:
+            async with theirs.try_acquire() as more:
                 assert more is None
         leaves.set()
         await eventually(lambda: count.now == 0, "it has left")
-        async with theirs.hold(wait=PATIENCE):
+        async with theirs.acquire(timeout=PATIENCE):
             assert await theirs.available() == 0
 
 
@@ -183,10 +183,10 @@ async def test_more_than_there_are(server: ServerUnderTest) -> None:
     async with connect(server) as a:
         semaphore = Semaphore(a, PATH, 2)
         with pytest.raises(UsageError, match="3 permits were asked for, and there are 2"):
-            async with semaphore.hold(permits=3):
+            async with semaphore.acquire(permits=3):
                 pytest.fail("there are two")
         await semaphore.set_limit(3)
-        async with semaphore.hold(permits=3):
+        async with semaphore.acquire(permits=3):
             pass
         # One that was possible as it came, and is not any more, does not keep others waiting.
         async with semaphore, anyio.create_task_group() as tasks:
@@ -194,7 +194,7 @@ async def test_more_than_there_are(server: ServerUnderTest) -> None:
 
             async def wait() -> None:
                 with pytest.raises(UsageError):
-                    async with semaphore.hold(permits=3):
+                    async with semaphore.acquire(permits=3):
                         pytest.fail("one is out")
                 refused.set()
 
@@ -202,7 +202,7 @@ async def test_more_than_there_are(server: ServerUnderTest) -> None:
             await eventually(_count_is(a, LEASES, 4), "it waits")
             await semaphore.set_limit(2)
             await refused.wait()
-            async with semaphore.hold(wait=PATIENCE):
+            async with semaphore.acquire(timeout=PATIENCE):
                 pass
 
 
@@ -212,12 +212,12 @@ async def test_what_one_task_may_do(server: ServerUnderTest) -> None:
         semaphore = Semaphore(a, PATH, 3)
         async with semaphore as held:
             assert isinstance(held, Held)
-            async with semaphore.try_hold() as more:
+            async with semaphore.try_acquire() as more:
                 assert more is not None
-                async with semaphore.hold(wait=1) as third:
+                async with semaphore.acquire(timeout=1) as third:
                     assert held.token < more.token < third.token
             with pytest.raises(AlreadyHeldError):
-                async with semaphore.hold():
+                async with semaphore.acquire():
                     pytest.fail("it would wait for itself")
 
 
@@ -236,7 +236,7 @@ async def test_what_is_no_limit(server: ServerUnderTest) -> None:
                     pytest.fail("how many are there?")
         await semaphore.set_limit(7)
         assert (await a.get(f"{PATH}/limit"))[0] == b"\0\0\0\7"
-        async with semaphore.hold(permits=7):
+        async with semaphore.acquire(permits=7):
             pass
 
 
@@ -250,7 +250,7 @@ async def test_the_layout_of_kazoo(server: ServerUnderTest) -> None:
         async with one as held:
             assert re.fullmatch(PATH + "/[0-9]{10}-[0-9a-f]{32}", held.path)
             assert (await a.get(PATH))[0] == b"2"
-            async with other.hold(), one.try_hold() as third:
+            async with other.acquire(), one.try_acquire() as third:
                 assert third is None
                 assert held.path in [each.path for each in await one.holders()]
                 assert await one.available() == 0
@@ -298,7 +298,7 @@ async def test_a_permit_of_kazoos_counts_only_if_it_was_made_in_front_of_the_lin
     monkeypatch.setattr(Permits, "_ask", ask_too_late)
     async with connect(server) as a:
         await a.create(PATH)
-        async with Semaphore(a, PATH, 1, layout=Layout.KAZOO).hold(wait=PATIENCE) as held:
+        async with Semaphore(a, PATH, 1, layout=Layout.KAZOO).acquire(timeout=PATIENCE) as held:
             assert await a.get_children(PATH) == [held.path.rpartition("/")[2]]
         assert len(set(places)) == len(places) == 2
 
@@ -331,7 +331,7 @@ async def test_semaphores_of_another_layout_are_refused(
             assert (stat := await a.exists(PATH)) is not None
             assert stat.cversion == 2
             await b.delete_all(f"{PATH}-__lock__")
-            async with Semaphore(b, PATH, 5, layout=ours).hold(wait=PATIENCE):
+            async with Semaphore(b, PATH, 5, layout=ours).acquire(timeout=PATIENCE):
                 pass
 
 
@@ -352,9 +352,9 @@ async def test_numbers_that_make_no_sense(server: ServerUnderTest, wrong: object
         with pytest.raises(ConfigurationError, match="limit"):
             await semaphore.set_limit(wrong)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="permits"):
-            semaphore.hold(permits=wrong)  # type: ignore[arg-type]
+            semaphore.acquire(permits=wrong)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="permits"):
-            semaphore.try_hold(permits=wrong)  # type: ignore[arg-type]
+            semaphore.try_acquire(permits=wrong)  # type: ignore[arg-type]
 
 
 # --- what is lost --------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ def test_one_permit_is_lost_and_with_it_all(backend: Backend, which: int) -> Non
     async def play(server: EmbeddedServer) -> None:
         async with clients(server) as (_, a, b):
             with pytest.raises(LockLost) as caught:
-                async with Semaphore(a, PATH, 3).hold(permits=3):
+                async with Semaphore(a, PATH, 3).acquire(permits=3):
                     await passes(1.0)
                     await b.delete(sorted(contenders_left(server, LEASES))[which])
                     await anyio.sleep_forever()
@@ -391,7 +391,7 @@ def test_the_session_of_the_one_at_the_front_ends(backend: Backend) -> None:
     async def play(server: EmbeddedServer) -> None:
         async with clients(server) as (_, a, b), anyio.create_task_group() as tasks:
             count = Count()
-            async with Semaphore(b, PATH, 2).hold(permits=2):
+            async with Semaphore(b, PATH, 2).acquire(permits=2):
                 tasks.start_soon(count.hold, Semaphore(a, PATH, 2), 2, "a", 1.0)
                 await settled()
                 tasks.start_soon(count.hold, Semaphore(b, PATH, 2), 1, "b", 1.0)
@@ -510,7 +510,7 @@ def test_a_create_whose_answer_was_lost(
 
     async def play(server: EmbeddedServer) -> None:
         async with clients(server) as (link, a, b):
-            async with Semaphore(b, PATH, 3).hold(permits=3):
+            async with Semaphore(b, PATH, 3).acquire(permits=3):
                 pass  # makes the path
             count, scope = Count(), anyio.CancelScope()
 
@@ -593,7 +593,7 @@ async def test_alone_it_takes_one_round_trip() -> None:
             for permits in (1, 3):
                 await eventually(lambda: contenders_left(server, LEASES) == [], "all gone")
                 before, segments = server.requests.copy(), len(wire.segments)
-                async with semaphore.hold(permits=permits):
+                async with semaphore.acquire(permits=permits):
                     assert len(wire.segments) - segments == 1
                     costs = server.requests - before
                     assert costs == {

@@ -104,7 +104,7 @@ async def test_an_id_is_waited_for(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         async with ServiceRegistry(a, PATH).register(WEB):
             with pytest.raises(AcquireTimeout):
-                async with ServiceRegistry(b, PATH).register(WEB, wait=0.05):
+                async with ServiceRegistry(b, PATH).register(WEB, timeout=0.05):
                     pytest.fail("it is taken")
             with pytest.raises(UsageError):
                 async with ServiceRegistry(a, PATH).register(WEB):
@@ -185,7 +185,7 @@ async def test_what_makes_no_sense_is_left_out() -> None:
 async def test_a_hostile_instance_is_left_out_and_ends_nobody(server: Served) -> None:
     """Anybody with CREATE may write one. Who follows the service goes on, and keeps its locks."""
     async with connect(server) as a, connect(server) as b:
-        async with ServiceRegistry(a, PATH).register(WEB), Lock(b, "/app/lock").hold() as held:
+        async with ServiceRegistry(a, PATH).register(WEB), Lock(b, "/app/lock").acquire() as held:
             async with ServiceRegistry(b, PATH).watch("web") as view:
                 for number, data in enumerate(HOSTILE_INSTANCES):
                     await a.create(f"{PATH}/web/odd{number}", data)
@@ -210,7 +210,7 @@ async def test_arguments_are_checked_before_anything_is_sent() -> None:
             (lambda: registry.register("web"), "instance"),  # type: ignore[arg-type]
             (lambda: registry.register(replace(WEB, service_type=ServiceType.STATIC)), "instance"),
             (lambda: registry.register(WEB, load_interval=-1), "load_interval"),
-            (lambda: registry.register(WEB, wait=-1), "wait"),
+            (lambda: registry.register(WEB, timeout=-1), "timeout"),
             (lambda: registry.register(replace(WEB, payload={"a": object()})), "payload"),  # type: ignore[dict-item]
             (lambda: registry.register(replace(WEB, payload={"a": float("nan")})), "payload"),
         ]

@@ -70,7 +70,7 @@ def waits(state: TaskState) -> bool:
 async def test_a_task_is_announced_worked_on_and_finished(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         board = TaskBoard(a, PATH)
-        task_name = await board.announce(b"add 1 and 2")
+        task_name = await board.submit(b"add 1 and 2")
         assert task_name == "task-0000000000"
         results: list[TaskResult] = []
 
@@ -79,7 +79,7 @@ async def test_a_task_is_announced_worked_on_and_finished(server: ServerUnderTes
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait_for)
-            async with TaskBoard(b, PATH, identity="adder").work(wait=PATIENCE) as task:
+            async with TaskBoard(b, PATH, identity="adder").claim(timeout=PATIENCE) as task:
                 assert (task.name, task.data) == (task_name, b"add 1 and 2")
                 assert results == []
                 await task.finish(b"3\n")
@@ -95,7 +95,7 @@ async def test_a_task_is_announced_worked_on_and_finished(server: ServerUnderTes
 async def test_a_task_fails(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         board = TaskBoard(client, PATH, identity="me")
-        name = await board.announce(b"x")
+        name = await board.submit(b"x")
         async with board.consume() as tasks:
             task = await anext(tasks)
             await task.fail("no: é", b"rest")
@@ -105,20 +105,20 @@ async def test_a_task_fails(server: ServerUnderTest) -> None:
 async def test_a_task_that_is_left_goes_to_the_next_worker(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         mine, theirs = TaskBoard(a, PATH), TaskBoard(b, PATH)
-        await mine.announce(b"0")
-        await mine.announce(b"1")
+        await mine.submit(b"0")
+        await mine.submit(b"1")
         with pytest.raises(ZeroDivisionError):
-            async with mine.work() as task:
+            async with mine.claim() as task:
                 assert task.data == b"0"
                 await b.sync()
-                async with theirs.work() as other:
+                async with theirs.claim() as other:
                     assert other.data == b"1"
                     await other.finish()
                 raise ZeroDivisionError
-        async with theirs.work(wait=PATIENCE) as task:
+        async with theirs.claim(timeout=PATIENCE) as task:
             assert task.data == b"0"
             await task.finish()
-        async with theirs.try_work() as nothing:
+        async with theirs.try_claim() as nothing:
             assert nothing is None
 
 
@@ -129,14 +129,14 @@ async def test_everybody_sees_how_tasks_stand(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         board = TaskBoard(a, PATH)
         worker = TaskBoard(b, PATH, identity="w", report_every=0.01)
-        async with board.view() as view:
+        async with board.observe() as view:
             assert view.value == {}
             for data in (b"0", b"1", b"2"):
-                await board.announce(data)
+                await board.submit(data)
             await sees(view, "all wait", waits, waits, waits)
             assert list(view.value) == [f"task-{number:010d}" for number in range(3)]
             await b.sync()
-            async with worker.work() as task:
+            async with worker.claim() as task:
                 await sees(view, "taken", lambda s: s.phase is WORKING, waits, waits)
                 first = view.value[task.name]
                 _, stat = await b.get(task.path)
@@ -152,7 +152,7 @@ async def test_everybody_sees_how_tasks_stand(server: ServerUnderTest) -> None:
                 await task.report(1)
                 await sees(view, "all", lambda s: (s.progress, s.note) == (1.0, ""), waits, waits)
                 await task.finish(b"done")
-            async with worker.work() as task:
+            async with worker.claim() as task:
                 await task.fail("cannot")
             await sees(
                 view,
@@ -162,7 +162,7 @@ async def test_everybody_sees_how_tasks_stand(server: ServerUnderTest) -> None:
                 waits,
             )
             await eventually(lambda: view.is_live, "it is watched again")
-        async with board.view() as late:
+        async with board.observe() as late:
             assert late.value == view.value
 
 
@@ -171,12 +171,12 @@ async def test_a_view_is_live_after_each_reading(server: ServerUnderTest) -> Non
     """Also after one that has found a list gone that was there, or there that was not."""
     async with EmbeddedServer() as alone, connect(alone) as a:
         board = TaskBoard(a, PATH)
-        async with board.view() as view:
+        async with board.observe() as view:
             assert view.is_live
-            await board.announce(b"x")
+            await board.submit(b"x")
             await sees(view, "waits", waits)
             await eventually(lambda: view.is_live, "there is something to do")
-            async with board.work() as task:
+            async with board.claim() as task:
                 await task.finish(b"done")
             await sees(view, "done", lambda s: s.phase is DONE)
             await eventually(lambda: view.is_live, "there is a result")
@@ -187,8 +187,8 @@ async def test_a_report_costs_those_who_look_on_one_read(server: ServerUnderTest
     async with EmbeddedServer() as alone, connect(alone) as a, connect(alone) as b:
         board, worker = TaskBoard(a, PATH), TaskBoard(b, PATH, report_every=0)
         for _ in range(3):
-            await board.announce(b"x")
-        async with worker.work() as first, worker.work(), board.view() as view:
+            await board.submit(b"x")
+        async with worker.claim() as first, worker.claim(), board.observe() as view:
             await first.report(0.1)
             await sees(view, "0.1", lambda s: s.progress == 0.1, lambda _: True, waits)
             await first.verify()
@@ -204,8 +204,8 @@ async def test_a_report_costs_those_who_look_on_one_read(server: ServerUnderTest
 async def test_reports_are_coalesced(server: ServerUnderTest) -> None:
     async with EmbeddedServer() as alone, connect(alone) as client:
         board = TaskBoard(client, PATH, report_every=3600)
-        await board.announce(b"x")
-        async with board.work() as task:
+        await board.submit(b"x")
+        async with board.claim() as task:
             await task.report(0.0)
             await eventually(lambda: alone.requests["MULTI"] == 2, "the first one is written")
             for percent in range(100):
@@ -218,9 +218,9 @@ async def test_reports_are_coalesced(server: ServerUnderTest) -> None:
 
 async def test_a_board_is_looked_at_before_it_is_there(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
-        async with TaskBoard(a, PATH).view() as view:
+        async with TaskBoard(a, PATH).observe() as view:
             assert view.value == {}
-            await TaskBoard(b, PATH).announce(b"x")
+            await TaskBoard(b, PATH).submit(b"x")
             await sees(view, "it is there", waits)
             assert await a.exists(f"{PATH}/claims") is None  # who only looks makes nothing
 
@@ -231,10 +231,10 @@ async def test_a_board_is_looked_at_before_it_is_there(server: ServerUnderTest) 
 async def test_the_latest_results_are_kept(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         board = TaskBoard(client, PATH, keep_results=4)
-        announced = [await board.announce(b"x") for _ in range(8)]
-        async with board.work() as slow:
+        announced = [await board.submit(b"x") for _ in range(8)]
+        async with board.claim() as slow:
             for _ in range(5):
-                async with board.work() as task:
+                async with board.claim() as task:
                     await task.finish()
             await slow.finish()  # the smallest number, and the latest result
 
@@ -253,12 +253,12 @@ async def test_the_latest_results_are_kept(server: ServerUnderTest) -> None:
 async def test_a_board_has_a_limit(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         board = TaskBoard(client, PATH, max_tasks=1)
-        await board.announce(b"x")
+        await board.submit(b"x")
         with pytest.raises(QueueFullError):
-            await board.announce(b"x")
-        async with board.work() as task:
+            await board.submit(b"x")
+        async with board.claim() as task:
             await task.finish()
-        await board.announce(b"x")
+        await board.submit(b"x")
 
 
 @on_embedded
@@ -274,12 +274,12 @@ async def test_arguments_are_checked(server: ServerUnderTest) -> None:
                 TaskBoard(client, PATH, **options)  # type: ignore[arg-type]
         board = TaskBoard(client, PATH)
         with pytest.raises(ConfigurationError, match="data"):
-            await board.announce("x")  # type: ignore[arg-type]
+            await board.submit("x")  # type: ignore[arg-type]
         for bad in ("task-1", "../x", "", 7):
             with pytest.raises(ConfigurationError, match="task"):
                 await board.result(bad)  # type: ignore[arg-type]
-        await board.announce(b"x")
-        async with board.work() as task:
+        await board.submit(b"x")
+        async with board.claim() as task:
             for progress in (-0.1, 1.1, True, "1"):
                 with pytest.raises(ConfigurationError, match="progress"):
                     await task.report(progress)  # type: ignore[arg-type]
@@ -295,25 +295,25 @@ async def test_arguments_are_checked(server: ServerUnderTest) -> None:
 async def test_what_others_have_written(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         board = TaskBoard(client, PATH)
-        names = [await board.announce(b"x") for _ in range(2)]
+        names = [await board.submit(b"x") for _ in range(2)]
         await client.ensure_path(f"{PATH}/results")
         await client.create(f"{PATH}/results/{names[0]}", b"what is this?")
         await client.create(f"{PATH}/results/note", b"none of ours")
         with pytest.raises(InvalidDataError, match="first line"):
             await board.result(names[0])
-        async with board.view() as view:
+        async with board.observe() as view:
             assert list(view.value) == names
             assert view.value[names[0]].phase is FAILED
             assert "cannot be read" in view.value[names[0]].note
         with suppress(ClaimLost):
-            async with board.work() as task:
+            async with board.claim() as task:
                 with pytest.raises(NodeExistsError):
                     await task.finish()
                 assert task.is_held  # nothing was applied
         await client.delete(f"{PATH}/results/{names[0]}")
-        async with board.work() as task:
+        async with board.claim() as task:
             await client.set(task.path, b"[]")
-            async with board.view() as view:
+            async with board.observe() as view:
                 assert view.value[names[0]].phase is WORKING
                 assert view.value[names[0]].worker is None
 
@@ -331,7 +331,7 @@ def test_a_worker_that_dies_is_seen_and_its_task_goes_to_the_next(backend: Backe
             anyio.create_task_group() as tasks,
         ):
             board, doomed = TaskBoard(client, PATH), TaskBoard(dead, PATH, identity="doomed")
-            name = await board.announce(b"x")
+            name = await board.submit(b"x")
             seen: list[TaskPhase] = []
             workers: list[str | None] = []
 
@@ -341,14 +341,14 @@ def test_a_worker_that_dies_is_seen_and_its_task_goes_to_the_next(backend: Backe
                     workers.append(states[name].worker)
 
             async def next_one() -> None:
-                async with TaskBoard(client, PATH, identity="heir").work() as task:
+                async with TaskBoard(client, PATH, identity="heir").claim() as task:
                     await passes(1.0)
                     await task.finish(b"y")
 
-            async with board.view() as view:
+            async with board.observe() as view:
                 tasks.start_soon(look_on, view)
                 with pytest.raises(ClaimLost):
-                    async with doomed.work() as task:
+                    async with doomed.claim() as task:
                         await passes(0.1)
                         await task.report(0.3)
                         await passes(0.1)
@@ -380,8 +380,8 @@ def test_the_answer_to_the_end_of_a_task_is_lost(
         async with connect_virtually(server) as client:
             board = TaskBoard(client, PATH, identity="me")
             for _ in range(2):  # the path of the results is missing, then it is there
-                name = await board.announce(b"x")
-                async with board.work() as task:
+                name = await board.submit(b"x")
+                async with board.claim() as task:
                     drop(server, OpCode.MULTI)
                     await task.finish(b"y")
                 assert await board.result(name) == TaskResult(name, b"y", "me")
@@ -403,21 +403,21 @@ def test_the_link_breaks_while_everybody_waits(backend: Backend) -> None:
         link = Link(server)
         async with link.connect() as client, connect_virtually(server) as other:
             board, theirs = TaskBoard(client, PATH), TaskBoard(other, PATH)
-            name = await theirs.announce(b"0")
+            name = await theirs.submit(b"0")
             got: list[object] = []
 
             async def wait_for_result() -> None:
                 got.append((await board.result(name)).data)
 
             async def work() -> None:
-                async with board.work() as task:
+                async with board.claim() as task:
                     got.append(task.data)
                     await task.finish()
 
             async with (
                 anyio.create_task_group() as tasks,
-                board.view() as view,
-                theirs.work() as task,
+                board.observe() as view,
+                theirs.claim() as task,
             ):
                 tasks.start_soon(wait_for_result)
                 tasks.start_soon(work)
@@ -426,7 +426,7 @@ def test_the_link_breaks_while_everybody_waits(backend: Backend) -> None:
                 await passes(2 * SESSION)
                 assert not view.is_live
                 await task.finish(b"result")
-                await theirs.announce(b"1")
+                await theirs.submit(b"1")
                 link.restore()
             assert sorted(map(str, got)) == ["b'1'", "b'result'"]
 
@@ -438,14 +438,14 @@ def test_a_report_is_said_again_after_a_lost_connection(backend: Backend) -> Non
     async def play(server: EmbeddedServer) -> None:
         async with connect_virtually(server) as client, connect_virtually(server) as other:
             board = TaskBoard(client, PATH)
-            name = await board.announce(b"x")
-            async with TaskBoard(other, PATH).view() as view, board.work() as task:
+            name = await board.submit(b"x")
+            async with TaskBoard(other, PATH).observe() as view, board.claim() as task:
                 server.drop_request(OpCode.MULTI)
                 await task.report(0.7)
                 await passes(1.0)
                 assert view.value[name].progress == 0.7
                 with pytest.raises(AcquireTimeout):
-                    async with TaskBoard(other, PATH).work(wait=0.1):
+                    async with TaskBoard(other, PATH).claim(timeout=0.1):
                         pass
 
     on_virtual_time(backend, play)
@@ -455,7 +455,7 @@ async def test_a_result_that_may_not_be_read(server: ServerUnderTest) -> None:
     """Servers do not tell of it; who waits for it is told that it may not be read."""
     me = Auth.digest("me", "secret")
     async with connect(server) as a, connect(server, auth=[me]) as b:
-        task = await TaskBoard(a, PATH).announce(b"1")
+        task = await TaskBoard(a, PATH).submit(b"1")
         board = TaskBoard(b, PATH, acl=[ACL.digest("me", "secret")], keep_results=1)
         failed = anyio.Event()
         async with anyio.create_task_group() as tasks:
@@ -468,7 +468,7 @@ async def test_a_result_that_may_not_be_read(server: ServerUnderTest) -> None:
             await b.ensure_path(f"{PATH}/results")
             await a.sync()
             tasks.start_soon(wait)
-            async with board.work() as mine:
+            async with board.claim() as mine:
                 await anyio.wait_all_tasks_blocked()
                 await mine.finish(b"done")
             with anyio.fail_after(20):

@@ -23,19 +23,19 @@ RESULT = "task-0000000000"
 
 
 async def report(board: TaskBoard) -> None:
-    async with board.work() as task:
+    async with board.claim() as task:
         await task.report(0.5)
         await task.verify()
 
 
 async def finish(board: TaskBoard) -> None:
-    async with board.work() as task:
+    async with board.claim() as task:
         await task.finish(b"done")
         await anyio.lowlevel.checkpoint()
 
 
 async def look_on(board: TaskBoard) -> None:
-    async with board.view() as view:
+    async with board.observe() as view:
         async for states in view:
             assert RESULT in states
             break
@@ -46,7 +46,7 @@ async def get_result(board: TaskBoard) -> None:
 
 
 async def wait_for_result(board: TaskBoard) -> None:
-    name = await board.announce(b"x")
+    name = await board.submit(b"x")
     with anyio.move_on_after(0.01):
         await board.result(name)
 
@@ -79,10 +79,10 @@ async def test_cancelled_natively_anywhere(moment: Moment, verb: Verb) -> None:
 async def _cancel_everywhere(way: str, moment: Moment, verb: Verb) -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         mine, theirs = TaskBoard(a, PATH, report_every=0), TaskBoard(b, PATH)
-        await theirs.announce(b"x")
-        async with theirs.work() as task:
+        await theirs.submit(b"x")
+        async with theirs.claim() as task:
             await task.finish(b"done")
-        await theirs.announce(b"x")
+        await theirs.submit(b"x")
 
         async def afterwards() -> None:
             """There is a task, for anybody, and nothing else."""
@@ -91,8 +91,8 @@ async def _cancel_everywhere(way: str, moment: Moment, verb: Verb) -> None:
                 f"nothing is left of it: {server.znodes()} {server.watches()}",
             )
             if contenders_left(server, f"{PATH}/tasks") == []:
-                await theirs.announce(b"x")
-            async with theirs.work(wait=PATIENCE) as task:
+                await theirs.submit(b"x")
+            async with theirs.claim(timeout=PATIENCE) as task:
                 await task.verify()
             await eventually(lambda: contenders_left(server, f"{PATH}/claims") == [], "given back")
             await eventually(lambda: server.watches() == {}, "nothing is watched")

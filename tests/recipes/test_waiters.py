@@ -58,10 +58,10 @@ async def test_a_waiter_keeps_little_alive() -> None:
         lock = Lock(client, PATH)
 
         async def wait() -> None:
-            async with lock.hold():
+            async with lock.acquire():
                 pytest.fail("it holds")
 
-        async with lock.hold(), anyio.create_task_group() as tasks:
+        async with lock.acquire(), anyio.create_task_group() as tasks:
 
             async def more(in_line: int) -> None:
                 for _ in range(MANY):
@@ -89,7 +89,7 @@ async def test_who_looks_first_keeps_nothing_of_who_waited_with_it() -> None:
         lock = Lock(client, PATH)
 
         async def wait() -> None:
-            async with lock.hold():
+            async with lock.acquire():
                 await anyio.sleep_forever()
 
         before = census()

@@ -66,7 +66,7 @@ class Plan:
     world: World
     lines: tuple[str, ...]
     leaders: int
-    on_suspend: Literal["ride-out", "surrender"]
+    on_disconnect: Literal["keep", "resign"]
     layout: aiolead.Layout
     identity: str | None  # of everybody, where they do not have one each
     is_patient: bool  # whether some hold for longer than a session lasts
@@ -96,14 +96,14 @@ async def _contend(world: World, each: int) -> None:
         world,
         lines,
         leaders=rng.choice((1, 1, 1, 2)),
-        on_suspend=rng.choices(("ride-out", "surrender"), (5, 1))[0],
+        on_disconnect=rng.choices(("keep", "resign"), (5, 1))[0],
         layout=world.rng("layout").choices(LAYOUTS, (4, 1))[0],
         identity="the same" if world.rng("identity").random() < 0.25 else None,
         is_patient=world.rng("patience").random() < 0.4,
         each=each,
     )
     world.places[ELECTION] = plan.leaders
-    if plan.on_suspend == "surrender":
+    if plan.on_disconnect == "resign":
         world.harmless_to_holds = -1.0  # a link that breaks costs the hold
     for number in range(rng.choice((2, 3, 3, 4))):
         plan.busy += world.start(f"p{number}", partial(contender, plan))
@@ -160,7 +160,7 @@ async def take_turns(
         who = f"{process.name}/{line[line.rindex('/') + 1 :]}-{number}"
     identity = plan.identity or who
     lock = aiolead.Lock(
-        client, line, identity=identity, layout=plan.layout, on_suspend=plan.on_suspend
+        client, line, identity=identity, layout=plan.layout, on_disconnect=plan.on_disconnect
     )
     election = aiolead.Election(
         client,
@@ -168,7 +168,7 @@ async def take_turns(
         identity=identity,
         leaders=plan.leaders,
         layout=plan.layout,
-        on_suspend=plan.on_suspend,
+        on_disconnect=plan.on_disconnect,
     )
     while True:
         was_healed = world.is_healed
@@ -204,7 +204,7 @@ class _OneTurn:
         self._rng = process.rng
 
     def _turn(self, context: object, wait: float | None = None) -> Turn:
-        return Turn(self._history, self._line, self._who, context, wait=wait)
+        return Turn(self._history, self._line, self._who, context, timeout=wait)
 
     async def lock(self, lock: aiolead.Lock) -> None:
         rng, tau = self._rng, self._client.session_timeout
@@ -212,14 +212,14 @@ class _OneTurn:
         weights = (3, 2, 0, 0) if self._world.is_healed else (3, 2, 2, 1)
         match rng.choices(("hold", "with", "wait", "try"), weights)[0]:
             case "hold":
-                turn = self._turn(lock.hold())
+                turn = self._turn(lock.acquire())
             case "with":
                 turn = self._turn(lock)
             case "wait":
                 wait = rng.uniform(0.01, 1.5) * tau
-                turn = self._turn(lock.hold(wait=wait), wait)
+                turn = self._turn(lock.acquire(timeout=wait), wait)
             case _:
-                turn = self._turn(lock.try_hold(), 0.0)
+                turn = self._turn(lock.try_acquire(), 0.0)
         async with turn as held:
             if held is not None:
                 await self._body(held)
@@ -233,7 +233,7 @@ class _OneTurn:
                     await self._body(term)
             case "wait":
                 wait = rng.uniform(0.01, 1.5) * tau
-                async with self._turn(election.leadership(wait=wait), wait) as term:
+                async with self._turn(election.leadership(timeout=wait), wait) as term:
                     await self._body(term)
             case "run":
                 await self._run(election)
@@ -366,7 +366,7 @@ class _OneTurn:
         except anyio.get_cancelled_exc_class():
             # All the time that a body may take to stop is made use of.
             with anyio.CancelScope(shield=True):
-                await anyio.sleep(self._world.schedule.wind_down * rng.choice((0.0, 0.5, 0.98)))
+                await anyio.sleep(self._world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
             self._look(tenure)
             self._act(tenure)
             raise
@@ -462,7 +462,7 @@ class Updates:
             served = False
             with world.may_be_cancelled(process, LOCK, process.name):
                 with suppress(TenureLost, ConnectionLossError, Fenced, NodeExistsError):
-                    async with Turn(world.history, LOCK, process.name, lock.hold()) as held:
+                    async with Turn(world.history, LOCK, process.name, lock.acquire()) as held:
                         await self._update_store(process, held)
                         count += 1
                         await self._update_znode(process, client, held, f"{process.name}-{count}")

@@ -586,7 +586,7 @@ def take_turns(scene: Scene) -> list[Any]:
             lock = aiolead.Lock(client, "/lock")
             while True:
                 try:
-                    async with lock.hold() as held:
+                    async with lock.acquire() as held:
                         scene.note((process.name, held.token))
                         await anyio.sleep(1)
                 except aiolead.LockLost as lost:

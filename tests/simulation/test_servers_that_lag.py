@@ -100,12 +100,12 @@ def test_a_task_that_another_server_has_not_heard_of_yet(backend: Backend) -> No
             process.connect(second.address, session_timeout=4.0) as b,
         ):
             board, others = TaskBoard(a, PATH), TaskBoard(b, PATH)
-            await board.announce(b"makes the paths")
-            async with board.work() as task:
+            await board.submit(b"makes the paths")
+            async with board.claim() as task:
                 await task.finish()
             await b.sync()
             hears_late(stage, second)
-            name = await board.announce(b"known to the others later")
+            name = await board.submit(b"known to the others later")
             async with anyio.create_task_group() as tasks:
 
                 async def wait() -> None:
@@ -113,7 +113,7 @@ def test_a_task_that_another_server_has_not_heard_of_yet(backend: Backend) -> No
 
                 tasks.start_soon(wait)
                 await anyio.sleep(4 * SLOW)
-                async with board.work() as task:
+                async with board.claim() as task:
                     await task.finish(b"done")
             with pytest.raises(NoNodeError):
                 await others.result("task-0000000007")

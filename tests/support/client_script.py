@@ -101,7 +101,7 @@ class Script:
             "max_in_flight": 1000,
             "max_queued": 100_000,
             "tick_time": None,
-            "wind_down": None,
+            "grace_period": None,
         }
         self.machine = SessionMachine(
             **(settings | options),
@@ -337,7 +337,7 @@ class Holder:
             lambda reason: self.lost.append((reason, script.now)),
             settled=lambda: self.settled.append(script.now),
             urgent=options.get("urgent", False),
-            surrender=options.get("surrender", False),
+            resigns=options.get("resigns", False),
             now=script.now,
         )
 

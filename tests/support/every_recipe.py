@@ -82,8 +82,8 @@ HELD: dict[str, Held] = {
     "Condition": held(lambda c, p: aiolead.Condition(c, p)),
     "ExclusiveLock": held(lambda c, p: aiolead.ExclusiveLock(c, p)),
     "Semaphore": held(
-        lambda c, p: aiolead.Semaphore(c, p, 3).hold(permits=2),
-        lambda c, p: aiolead.Semaphore(c, p, 3).hold(permits=3),
+        lambda c, p: aiolead.Semaphore(c, p, 3).acquire(permits=2),
+        lambda c, p: aiolead.Semaphore(c, p, 3).acquire(permits=3),
     ),
     "DoubleBarrier": held(lambda c, p: aiolead.DoubleBarrier(c, p, 1)),
     "Queue": held(
@@ -99,8 +99,8 @@ HELD: dict[str, Held] = {
         prepare=lambda c, p: aiolead.DelayQueue(c, p).put(b"x", delay=0),
     ),
     "TaskBoard": held(
-        lambda c, p: aiolead.TaskBoard(c, p).work(),
-        prepare=lambda c, p: aiolead.TaskBoard(c, p).announce(b"x"),
+        lambda c, p: aiolead.TaskBoard(c, p).claim(),
+        prepare=lambda c, p: aiolead.TaskBoard(c, p).submit(b"x"),
     ),
     "UniqueNames": held(lambda c, p: aiolead.UniqueNames(c, p).claim("name", most=1)),
 }
@@ -173,7 +173,7 @@ AN_INSTANCE = aiolead.ServiceInstance(name="web", id="i", port=80, registered_at
 
 KEPT: dict[str, Held] = {
     "PersistentNode": held(lambda c, p: kept(aiolead.PersistentNode(c, p))),
-    "Group": held(lambda c, p: kept(aiolead.Group(c, p).join(member_id="m"))),
+    "Group": held(lambda c, p: kept(aiolead.Group(c, p).join(identity="m"))),
     "ServiceRegistry": held(lambda c, p: kept(aiolead.ServiceRegistry(c, p).register(AN_INSTANCE))),
     "Partitioner": Held(sharing, owns_all),
 }
@@ -245,7 +245,7 @@ async def follow_tree(client: Client, path: str) -> AsyncIterator[Seen]:
 
 @asynccontextmanager
 async def change_group(client: Client, path: str) -> AsyncIterator[Change]:
-    async with aiolead.Group(client, path).join(b"0", member_id="m") as membership:
+    async with aiolead.Group(client, path).join(b"0", identity="m") as membership:
         yield lambda n: membership.update(b"%d" % n)
 
 
@@ -271,14 +271,14 @@ async def follow_service(client: Client, path: str) -> AsyncIterator[Seen]:
 @asynccontextmanager
 async def change_task(client: Client, path: str) -> AsyncIterator[Change]:
     board = aiolead.TaskBoard(client, path, report_every=0.0)
-    await board.announce(b"")
-    async with board.work() as task:
+    await board.submit(b"")
+    async with board.claim() as task:
         yield lambda n: task.report(note=str(n))
 
 
 @asynccontextmanager
 async def follow_task(client: Client, path: str) -> AsyncIterator[Seen]:
-    async with aiolead.TaskBoard(client, path).view() as view:
+    async with aiolead.TaskBoard(client, path).observe() as view:
         yield lambda: next((int(state.note or 0) for state in view.value.values()), None)
 
 

@@ -260,7 +260,7 @@ class Contender:
     async def _turn(self, recipe: Recipe) -> None:
         history = self._arena.history
         history.joined(self.line, self.who)
-        enter = recipe.hold() if isinstance(recipe, aiolead.Lock) else recipe.leadership()
+        enter = recipe.acquire() if isinstance(recipe, aiolead.Lock) else recipe.leadership()
         try:
             async with enter as tenure:
                 self.tenure = tenure

@@ -15,7 +15,7 @@ async def refuses_ephemerals(hosts: str) -> None:
             with pytest.raises(EphemeralOnLocalSessionError):
                 await client.create("/e", mode=mode)
         with pytest.raises(EphemeralOnLocalSessionError):
-            async with Lock(client, "/lock").hold():
+            async with Lock(client, "/lock").acquire():
                 raise AssertionError
         await client.create("/a")
         await client.delete("/a")

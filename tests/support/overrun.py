@@ -136,7 +136,7 @@ async def main(how: str, hosts: str) -> None:
         hosts,
         session_timeout=TERM,
         connect_timeout=LONG,
-        wind_down=TERM / 4,  # the most there can be: a busy machine needs it
+        grace_period=TERM / 4,  # the most there can be: a busy machine needs it
         clock=CLOCK,
         watchdog=aiolead.Watchdog(on_overrun=broken_hook) if broken else True,
     ) as client:

@@ -7,7 +7,7 @@ from typing import Self
 from aiolead.testing.history import History
 from aiolead.testing.invariants import Bounds, Violation, violations
 
-BOUNDS = Bounds(session_timeout=4.0, tick_time=1.0, wind_down=0.5, reconnect=1.0)
+BOUNDS = Bounds(session_timeout=4.0, tick_time=1.0, grace_period=0.5, reconnect=1.0)
 """With these, progress is due within 7 s and a body ends within 0.5 s."""
 
 L = "/l"

@@ -58,7 +58,7 @@ def check_election() -> None:
         async with (
             EmbeddedServer() as server,
             aiolead.connect(server.connect_string) as client,
-            aiolead.Election(client, "/smoke", identity="one").leadership(wait=5) as term,
+            aiolead.Election(client, "/smoke", identity="one").leadership(timeout=5) as term,
         ):
             assert term.is_held
             assert term.token > 0

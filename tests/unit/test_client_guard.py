@@ -250,7 +250,7 @@ def test_it_stays_after_the_close_until_what_was_held_has_ended(scene: Scene) ->
         guard._thread.join(0.1)
         assert guard._thread.is_alive()
         assert guard._thread.daemon  # keeps no process from ending
-        scene.script.now += 0.8 - RESERVE  # its wind-down time, less the reserve
+        scene.script.now += 0.8 - RESERVE  # its grace period, less the reserve
         scene.wait()
         assert [hold.reason for hold in scene.told[0].holds] == [LossReason.CLOSED]
         guard._thread.join(PATIENCE)

@@ -52,7 +52,7 @@ def test_and_not_much_later(tale: Tale) -> None:
 
 
 @pytest.mark.parametrize(("left", "broken"), [(5.5, []), (5.7, ["I5"])])
-def test_where_that_is_not_reported_it_has_its_wind_down_time_to_leave(
+def test_where_that_is_not_reported_it_has_its_grace_period_time_to_leave(
     tale: Tale, left: float, broken: list[str]
 ) -> None:
     _another_session(tale)
@@ -255,7 +255,7 @@ def test_who_is_cancelled_in_line_ends_at_once(tale: Tale, end: float, broken: l
 
 
 @pytest.mark.parametrize(("end", "broken"), [(5.6, []), (5.7, ["I12"])])
-def test_and_who_holds_in_its_wind_down_time(tale: Tale, end: float, broken: list[str]) -> None:
+def test_and_who_holds_in_its_grace_period_time(tale: Tale, end: float, broken: list[str]) -> None:
     tale.at(4).entered(L, "a", 1)
     tale.at(5).cancelled(L, "a")
     tale.at(5.4).cancelled(L, "a")

@@ -196,15 +196,15 @@ def test_the_lease_counts_from_the_asking_for_the_session() -> None:
 
 
 def test_the_lease_counts_with_what_was_granted() -> None:
-    script = Script(session_timeout=30.0, wind_down=3.0)
+    script = Script(session_timeout=30.0, grace_period=3.0)
     script.connect(timeout=4.0)
     # What was to be 3 s to stop in is a quarter of what is granted.
     assert script.machine.leases.deadline == pytest.approx(START + 4.0 - 1.0 - 0.004)
 
 
-@pytest.mark.parametrize(("wind_down", "margin"), [(None, 0.808), (0.0, 0.008), (2.0, 2.008)])
-def test_the_margin(wind_down: float | None, margin: float) -> None:
-    script = Script(wind_down=wind_down)
+@pytest.mark.parametrize(("grace_period", "margin"), [(None, 0.808), (0.0, 0.008), (2.0, 2.008)])
+def test_the_margin(grace_period: float | None, margin: float) -> None:
+    script = Script(grace_period=grace_period)
     script.connect()
     assert script.machine.leases.deadline == pytest.approx(START + TIMEOUT - margin)
 
@@ -435,8 +435,8 @@ def test_a_renewal_that_never_left_is_not_sent_on_the_next_link(script: Script) 
 
 
 def test_surrender_ends_with_the_link_and_others_ride_it_out(script: Script) -> None:
-    rides, gives_up = Holder(script, "/a"), Holder(script, "/b", surrender=True)
-    settled = Holder(script, "/c", surrender=True, urgent=True)
+    rides, gives_up = Holder(script, "/a"), Holder(script, "/b", resigns=True)
+    settled = Holder(script, "/c", resigns=True, urgent=True)
     script.now += 1.0
     script.lose_link()
     assert rides.lost == []
@@ -584,7 +584,7 @@ def test_what_was_lost_winds_down_until_it_is_released(script: Script) -> None:
 def test_letting_go_from_within_the_loss_is_fine(script: Script) -> None:
     leases = script.machine.leases
     held = leases.hold(
-        "/a", lambda _: held.release(), settled=None, urgent=False, surrender=False, now=START
+        "/a", lambda _: held.release(), settled=None, urgent=False, resigns=False, now=START
     )
     held.lose(LossReason.DELETED)
     assert not leases.is_winding
@@ -599,7 +599,7 @@ def test_one_that_settles_may_release_another_that_is_about_to(script: Script) -
         lambda _: None,
         settled=lambda: second.hold.release(),
         urgent=False,
-        surrender=False,
+        resigns=False,
         now=START,
     )
     second = Holder(script, "/b")

@@ -17,7 +17,7 @@ from aiolead._session.ledger import GRAIN, Ledger
 from aiolead._session.timing import Timing
 
 TIMEOUT = 8.0
-TIMING = Timing.derive(TIMEOUT, tick_time=None, wind_down=None)
+TIMING = Timing.derive(TIMEOUT, tick_time=None, grace_period=None)
 HALF = TIMING.half_tick
 assert HALF == 2.0
 
@@ -194,7 +194,7 @@ def test_a_new_session_starts_from_nothing() -> None:
 
 
 def test_half_a_tick_is_the_users_where_it_is_known() -> None:
-    timing = Timing.derive(TIMEOUT, tick_time=0.5, wind_down=None)
+    timing = Timing.derive(TIMEOUT, tick_time=0.5, grace_period=None)
     ledger = Ledger(timing)
     ledger.opened(timing, 100.0, created=True)
     pinged(ledger, 101.0, 101.0)
@@ -244,7 +244,7 @@ def test_moving_to_a_server_that_grants_less_shortens_what_was_proven() -> None:
     synced(ledger, 105.0, 105.0)
     assert ledger.proven_until == 111.0
     ledger.closed()
-    shorter = Timing.derive(4.0, tick_time=None, wind_down=None)
+    shorter = Timing.derive(4.0, tick_time=None, grace_period=None)
     ledger.opened(shorter, 105.5, created=False)
     assert ledger.proven_until == 109.5
     pinged(ledger, 106.0, 106.0)
@@ -256,7 +256,7 @@ def test_moving_to_a_server_that_grants_less_shortens_what_was_proven() -> None:
 def test_moving_to_a_server_that_grants_less_adds_nothing() -> None:
     ledger = opened(100.0)
     ledger.closed()
-    ledger.opened(Timing.derive(4.0, tick_time=None, wind_down=None), 107.0, created=False)
+    ledger.opened(Timing.derive(4.0, tick_time=None, grace_period=None), 107.0, created=False)
     assert ledger.proven_until == 108.0
 
 

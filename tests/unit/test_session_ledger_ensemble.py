@@ -22,7 +22,7 @@ from aiolead._session.ledger import Ledger
 from aiolead._session.timing import Timing
 
 TIMEOUT = 8.0
-TIMING = Timing.derive(TIMEOUT, tick_time=None, wind_down=None)
+TIMING = Timing.derive(TIMEOUT, tick_time=None, grace_period=None)
 HALF = TIMING.half_tick
 assert HALF == 2.0
 

@@ -15,7 +15,7 @@ from aiolead.errors import LossReason, NoAuthError, SessionExpiredError
 
 # A session of 8 s: its creation proves it until START + 8; 0.8 s to stop in.
 DRIFT = 0.008
-WIND_DOWN = 0.8
+GRACE_PERIOD = 0.8
 GIVEN_AWAY = START + 8 - DRIFT
 RESERVE = 0.25
 STOP = GIVEN_AWAY - RESERVE
@@ -108,7 +108,7 @@ def test_renewals_keep_it_quiet_and_wake_nobody(watch: Watch) -> None:
 
     watch.script.advance(1000.0, serve)
     assert watch.next_look() == pytest.approx(
-        watch.script.machine.leases.deadline + WIND_DOWN - RESERVE
+        watch.script.machine.leases.deadline + GRACE_PERIOD - RESERVE
     )
     assert len(watch.wakes) == 1
 
@@ -124,15 +124,17 @@ def test_every_answer_that_proves_something_counts(watch: Watch) -> None:
         write(script)
         script.serve()
     assert script.machine.leases.deadline > GIVEN_AWAY
-    assert watch.next_look() == pytest.approx(script.machine.leases.deadline + WIND_DOWN - RESERVE)
+    assert watch.next_look() == pytest.approx(
+        script.machine.leases.deadline + GRACE_PERIOD - RESERVE
+    )
 
 
-def test_a_body_that_was_cancelled_in_time_has_its_wind_down_time_less_the_reserve(
+def test_a_body_that_was_cancelled_in_time_has_its_grace_period_time_less_the_reserve(
     watch: Watch,
 ) -> None:
     holder = Holder(watch.script)
     watch.script.lose_link()
-    watch.script.advance(8.0 - WIND_DOWN - DRIFT)
+    watch.script.advance(8.0 - GRACE_PERIOD - DRIFT)
     assert holder.lost == [(LossReason.UNCONFIRMED, watch.script.now)]
     assert watch.next_look() == pytest.approx(STOP)
     watch.script.now = STOP
@@ -140,7 +142,7 @@ def test_a_body_that_was_cancelled_in_time_has_its_wind_down_time_less_the_reser
 
 
 @pytest.mark.parametrize("reason", [LossReason.DELETED, LossReason.EXPIRED, LossReason.CLOSED])
-def test_a_role_that_is_gone_leaves_the_wind_down_time(watch: Watch, reason: LossReason) -> None:
+def test_a_role_that_is_gone_leaves_the_grace_period_time(watch: Watch, reason: LossReason) -> None:
     holder = Holder(watch.script)
     watch.script.now += 2.0
     match reason:
@@ -154,19 +156,19 @@ def test_a_role_that_is_gone_leaves_the_wind_down_time(watch: Watch, reason: Los
         case _:
             watch.script.machine.leases.close()
     assert holder.reasons == [reason]
-    assert watch.next_look() == pytest.approx(START + 2.0 + WIND_DOWN - RESERVE)
+    assert watch.next_look() == pytest.approx(START + 2.0 + GRACE_PERIOD - RESERVE)
     assert watch.wakes[-1] == watch.next_look()
 
 
 def test_but_never_more_than_until_it_is_given_away(watch: Watch) -> None:
     holder = Holder(watch.script)
-    watch.script.now = GIVEN_AWAY - WIND_DOWN / 2
+    watch.script.now = GIVEN_AWAY - GRACE_PERIOD / 2
     holder.hold.lose(LossReason.DELETED)
     assert watch.next_look() == pytest.approx(STOP)
 
 
 def test_a_hold_that_was_surrendered_early_has_until_it_is_given_away(watch: Watch) -> None:
-    holder = Holder(watch.script, surrender=True)
+    holder = Holder(watch.script, resigns=True)
     watch.script.now += 1.0
     watch.script.lose_link()
     assert holder.reasons == [LossReason.DISCONNECTED]
@@ -224,7 +226,7 @@ def test_a_server_that_grants_less_brings_it_nearer(watch: Watch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "wind_down", "granted", "reserve"),
+    ("asked", "grace_period", "granted", "reserve"),
     [
         (None, None, 8.0, 0.25),
         (None, 0.2, 8.0, 0.1),
@@ -235,9 +237,9 @@ def test_a_server_that_grants_less_brings_it_nearer(watch: Watch) -> None:
     ],
 )
 def test_the_reserve_leaves_bodies_time_to_stop(
-    asked: float | None, wind_down: float | None, granted: float, reserve: float
+    asked: float | None, grace_period: float | None, granted: float, reserve: float
 ) -> None:
-    watch = Watch(reserve=asked, wind_down=wind_down, timeout=granted)
+    watch = Watch(reserve=asked, grace_period=grace_period, timeout=granted)
     assert watch.overdue.reserve == pytest.approx(reserve)
     Holder(watch.script)
     given_away = START + granted * 0.999
@@ -257,8 +259,8 @@ class Life:
         self.session = 7
 
     def begin(self, choice: int) -> None:
-        surrender = choice % 2 == 1
-        self.holders.append(Holder(self.watch.script, f"/{choice}", surrender=surrender))
+        resigns = choice % 2 == 1
+        self.holders.append(Holder(self.watch.script, f"/{choice}", resigns=resigns))
 
     def release(self, choice: int) -> None:
         if self.holders:

@@ -1,4 +1,4 @@
-"""A lease that is short: found by the simulation, on slow links and with long wind-down times."""
+"""A lease that is short: found by the simulation, on slow links and with long grace periods."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def next_renewal(script: Script) -> Packet:
 
 @pytest.mark.parametrize("took", [0.125, 0.3])
 def test_an_answer_has_its_chance_however_short_the_lease_is(took: float) -> None:
-    # With the longest wind-down, a lease is as short as that when its renewal leaves.
-    script = Script(wind_down=2.0)
+    # With the longest grace period, a lease is as short as that when its renewal leaves.
+    script = Script(grace_period=2.0)
     script.connect()
     script.machine.can_move = True
     Holder(script, urgent=True)
@@ -54,7 +54,7 @@ def test_an_answer_has_its_chance_however_short_the_lease_is(took: float) -> Non
 
 
 def test_an_answer_that_takes_longer_than_usual_has_half_of_a_short_lease() -> None:
-    script = Script(wind_down=2.0)
+    script = Script(grace_period=2.0)
     script.connect()
     script.machine.can_move = True
     Holder(script, urgent=True)
@@ -95,7 +95,7 @@ def test_a_renewal_that_just_missed_a_proof_is_followed_by_another_at_once(scrip
 
 def test_who_surrenders_with_the_link_does_not_give_it_up(script: Script) -> None:
     script.machine.can_move = True
-    Holder(script, urgent=True, surrender=True)
+    Holder(script, urgent=True, resigns=True)
     sent = next_renewal(script).sent
     # It waits as long as any request may, although the lease is short by then.
     end = sent + script.machine.timing.silent_after

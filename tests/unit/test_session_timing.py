@@ -13,9 +13,9 @@ from aiolead._session.timing import Timing
 
 
 def test_all_intervals_of_a_session_of_ten_seconds() -> None:
-    timing = Timing.derive(10.0, tick_time=None, wind_down=None)
+    timing = Timing.derive(10.0, tick_time=None, grace_period=None)
     assert timing.half_tick == 2.5
-    assert timing.wind_down == 1.0
+    assert timing.grace_period == 1.0
     assert timing.ping_after == pytest.approx(10 / 3)
     assert timing.silent_after == pytest.approx(20 / 3)
     assert timing.renew_every == 2.5
@@ -29,11 +29,11 @@ def test_all_intervals_of_a_session_of_ten_seconds() -> None:
     ("tick_time", "half_tick"), [(None, 1.0), (2.0, 1.0), (0.5, 0.25), (4.0, 2.0)]
 )
 def test_half_a_tick(tick_time: float | None, half_tick: float) -> None:
-    assert Timing.derive(4.0, tick_time=tick_time, wind_down=None).half_tick == half_tick
+    assert Timing.derive(4.0, tick_time=tick_time, grace_period=None).half_tick == half_tick
 
 
 @pytest.mark.parametrize(
-    ("granted", "asked", "wind_down"),
+    ("granted", "asked", "grace_period"),
     [
         (4.0, None, 0.4),
         (4.0, 0.0, 0.0),
@@ -43,12 +43,12 @@ def test_half_a_tick(tick_time: float | None, half_tick: float) -> None:
         (4.0, 2.5, 1.0),
     ],
 )
-def test_wind_down_is_a_quarter_at_most(
-    granted: float, asked: float | None, wind_down: float
+def test_grace_period_is_a_quarter_at_most(
+    granted: float, asked: float | None, grace_period: float
 ) -> None:
-    timing = Timing.derive(granted, tick_time=None, wind_down=asked)
-    assert timing.wind_down == pytest.approx(wind_down)
-    assert timing.margin == pytest.approx(wind_down + 0.001 * granted)
+    timing = Timing.derive(granted, tick_time=None, grace_period=asked)
+    assert timing.grace_period == pytest.approx(grace_period)
+    assert timing.margin == pytest.approx(grace_period + 0.001 * granted)
 
 
 @given(
@@ -57,12 +57,12 @@ def test_wind_down_is_a_quarter_at_most(
     st.none() | st.floats(0, 0.25),
 )
 def test_a_lease_that_is_renewed_on_time_never_runs_out(
-    timeout: float, tick: float | None, wind_down: float | None
+    timeout: float, tick: float | None, grace_period: float | None
 ) -> None:
     timing = Timing.derive(
         timeout,
         tick_time=None if tick is None else tick * timeout,
-        wind_down=None if wind_down is None else wind_down * timeout,
+        grace_period=None if grace_period is None else grace_period * timeout,
     )
     # Renewals leave every beat; at the worst, the next answer is a beat away, and what it proves
     # is counted from the beat before the last.
@@ -74,7 +74,7 @@ def test_a_lease_that_is_renewed_on_time_never_runs_out(
 
 
 def test_a_hold_of_a_short_session_settles_sooner() -> None:
-    assert Timing.derive(0.8, tick_time=None, wind_down=None).settle == 0.05
+    assert Timing.derive(0.8, tick_time=None, grace_period=None).settle == 0.05
 
 
 # --- backoff -----------------------------------------------------------------------------------

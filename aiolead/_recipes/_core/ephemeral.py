@@ -414,25 +414,25 @@ class EphemeralNode:
 
     # --- holding ---------------------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
         """Registers it as held.
 
         Args:
             lost: called once, synchronously, when the hold is over without our doing.
             urgent: whether the lease is renewed at once.
-            surrender: whether a lost connection ends the hold.
+            resigns: whether a lost connection ends the hold.
         """
-        return self._hold(self.node.path, lost, urgent=urgent, surrender=surrender)
+        return self._hold(self.node.path, lost, urgent=urgent, resigns=resigns)
 
     def _hold(
-        self, path: str, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool
+        self, path: str, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool
     ) -> Hold:
         def on_lost(reason: LossReason) -> None:
             self._gone = self._gone or reason is LossReason.DELETED
             lost(reason)
 
         hold = self._client.lease.hold(
-            path, on_lost, settled=self._hold_settled, urgent=urgent, surrender=surrender
+            path, on_lost, settled=self._hold_settled, urgent=urgent, resigns=resigns
         )
         self._lose = hold.lose
         return hold

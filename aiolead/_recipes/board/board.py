@@ -10,7 +10,7 @@ from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
 from ...paths import join, validate
-from ..arguments import OnSuspend, checked_count, checked_number, checked_path
+from ..arguments import OnDisconnect, checked_count, checked_number, checked_path
 from ..candidate import Candidate
 from ..context import TenureContext, TryContext
 from ..queues.claiming import ClaimingRecipe
@@ -30,14 +30,14 @@ _PREFIX = "task-"
 class TaskBoard(ClaimingRecipe[Task]):
     """Tasks that are announced, workers that take them, and everybody who looks on.
 
-        task = await board.announce(b"...")
+        task = await board.submit(b"...")
         result = await board.result(task)
 
-        async with board.work() as task:
+        async with board.claim() as task:
             await task.report(0.5, "half of it")
             await task.finish(b"...")
 
-        async with board.view() as view:
+        async with board.observe() as view:
             async for states in view: ...
 
     A task is worked on under a claim, by one worker at a time. It has one result, which comes in
@@ -57,8 +57,8 @@ class TaskBoard(ClaimingRecipe[Task]):
             more.
         report_every: how often a worker's progress is written at most, in seconds.
         identity: what others see as the worker; host name and process id by default.
-        on_suspend: what becomes of what is held when the link is lost: `"ride-out"` keeps it while
-            the lease lasts, `"surrender"` gives it up at once.
+        on_disconnect: what becomes of what is held when the link is lost: `"keep"` keeps it while
+            the lease lasts, `"resign"` gives it up at once.
         acl: of tasks, claims and results, and of the paths where they have to be created; everybody
             everything by default.
 
@@ -67,7 +67,7 @@ class TaskBoard(ClaimingRecipe[Task]):
     """
 
     _tenure = Task
-    _to_hold = "async with board.work() as task:"
+    _to_hold = "async with board.claim() as task:"
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TaskBoard(ClaimingRecipe[Task]):
         keep_results: int = 1_000,
         report_every: float = 0.5,
         identity: str | None = None,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         checked_path(path)
@@ -95,7 +95,7 @@ class TaskBoard(ClaimingRecipe[Task]):
             clock=time.time,
             on_invalid=None,
             identity=identity,
-            on_suspend=on_suspend,
+            on_disconnect=on_disconnect,
             acl=acl,
         )
         self._data = Progress(self._identity).encode()
@@ -116,7 +116,7 @@ class TaskBoard(ClaimingRecipe[Task]):
         task._attach(self._results, self._report_every)
         return task
 
-    async def announce(self, data: bytes) -> str:
+    async def submit(self, data: bytes) -> str:
         """Adds a task, and gives its name, which `result` and `view` know it by.
 
         Raises:
@@ -131,14 +131,14 @@ class TaskBoard(ClaimingRecipe[Task]):
         """
         return (await self._putter.put(_PREFIX, [checked_data(data)]))[0]
 
-    def work(self, *, wait: float | None = None) -> TenureContext[Task]:
+    def claim(self, *, timeout: float | None = None) -> TenureContext[Task]:
         """Takes the next task for the body of an `async with`.
 
         Leaving the body before `finish` or `fail` gives it back, for the next worker. So does the
         death of the process, when its session ends.
 
         Args:
-            wait: how long to wait for a task, in seconds; for ever by default. 0 looks once.
+            timeout: how long to wait for a task, in seconds; for ever by default. 0 looks once.
 
         Raises (on entering):
             AcquireTimeout: there was none within that time.
@@ -152,9 +152,9 @@ class TaskBoard(ClaimingRecipe[Task]):
         On connection loss: waiting goes on, over expired sessions, too; a claim is held as long as
         the lease lasts.
         """
-        return TenureContext(self, wait)
+        return TenureContext(self, timeout)
 
-    def try_work(self) -> TryContext[Task]:
+    def try_claim(self) -> TryContext[Task]:
         """As `work`, but gives None, at once, if there is no task to be had."""
         return TryContext(self)
 
@@ -186,8 +186,8 @@ class TaskBoard(ClaimingRecipe[Task]):
         path = validate(join(self._backlog.items, task), name="task")
         return await self._results.wait_for(task, path)
 
-    def view(self) -> BoardView:
-        """All tasks and how they stand, live: `async with board.view() as view`.
+    def observe(self) -> BoardView:
+        """All tasks and how they stand, live: `async with board.observe() as view`.
 
         A worker that dies is seen at once: its task waits again.
         """

@@ -34,10 +34,10 @@ class Registration(KeptNode):
         instance: ServiceInstance,
         *,
         load_interval: float,
-        wait: float | None,
+        timeout: float | None,
         acl: Sequence[ACL] | None,
     ) -> None:
-        super().__init__(client, path, instance.to_json(), wait=wait, acl=acl)
+        super().__init__(client, path, instance.to_json(), timeout=timeout, acl=acl)
         self._instance = instance
         self._load_interval = load_interval
         self._load = instance.load
@@ -187,7 +187,7 @@ class ServiceRegistry:
         return self._path
 
     def register(
-        self, instance: ServiceInstance, *, load_interval: float = 1.0, wait: float | None = None
+        self, instance: ServiceInstance, *, load_interval: float = 1.0, timeout: float | None = None
     ) -> Registration:
         """Registers an instance for the body of an `async with`.
 
@@ -198,14 +198,14 @@ class ServiceRegistry:
         Args:
             instance: what others are told.
             load_interval: how often its load is published at most, in seconds.
-            wait: how long to wait for an instance of the same id, in seconds; for ever by default.
+            timeout: how long to wait for an instance of that id, in seconds; no limit by default.
                 0 tries once.
 
         Raises:
             ConfigurationError: an argument is malformed; nothing was sent.
 
         Raises (on entering):
-            AcquireTimeout: it was not registered within `wait` seconds.
+            AcquireTimeout: it was not registered within `timeout` seconds.
             ServerError: the servers refuse it: `NoAuthError`, for instance.
             UsageError: this client has registered that id already.
 
@@ -229,7 +229,7 @@ class ServiceRegistry:
             path,
             instance,
             load_interval=checked_number("load_interval", load_interval),
-            wait=wait,
+            timeout=timeout,
             acl=self._acl,
         )
 

@@ -11,7 +11,7 @@ from ...abc import CoordinationClient
 from ...errors import BarrierLost, NoNodeError
 from ...model import ACL, Participant
 from ...paths import join
-from ..arguments import OnSuspend, checked_count
+from ..arguments import OnDisconnect, checked_count
 from ..candidate import Candidate
 from ..context import TenureContext
 from ..entered import Enterable
@@ -92,8 +92,8 @@ class DoubleBarrier(Enterable[BarrierMember]):
         path: the barrier; created, as a container, when it is missing. Nothing else should use it.
         count: how many members there have to be. All must agree on it.
         identity: what others see; host name and process id by default.
-        on_suspend: what becomes of a member whose link is lost: `"ride-out"` keeps its place while
-            the lease lasts, `"surrender"` gives it up at once.
+        on_disconnect: what becomes of a member whose link is lost: `"keep"` keeps its place while
+            the lease lasts, `"resign"` gives it up at once.
         acl: of our znodes, and of the path where it has to be created; everybody everything by
             default.
 
@@ -111,10 +111,10 @@ class DoubleBarrier(Enterable[BarrierMember]):
         count: int,
         *,
         identity: str | None = None,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
+        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._count = checked_count("count", count, most=MOST_MEMBERS)
 
     def _candidate(self) -> Candidate:
@@ -123,18 +123,18 @@ class DoubleBarrier(Enterable[BarrierMember]):
     def _context(self) -> BarrierContext:
         return self.enter()
 
-    def enter(self, *, wait: float | None = None) -> BarrierContext:
+    def enter(self, *, timeout: float | None = None) -> BarrierContext:
         """Enters for the body of an `async with`.
 
         Args:
-            wait: how long to wait for the others to come, in seconds; for ever by default. 0 enters
-                only if that makes it enough, or a round is under way. For how long the others are
-                waited for on leaving is not limited by it.
+            timeout: how long to wait for the others to come, in seconds; forever by default. 0
+                enters only if that makes it enough, or a round is under way. It does not limit how
+                long leaving waits for the others.
 
         Raises (on entering):
             AcquireTimeout: not enough came within that time.
         """
-        return BarrierContext(self, wait)
+        return BarrierContext(self, timeout)
 
     async def members(self) -> list[Participant]:
         """Who is there, first come first; `is_holder` are those who are inside.

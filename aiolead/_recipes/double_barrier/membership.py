@@ -215,8 +215,8 @@ class Membership(Attempt):
 
     # --- inside --------------------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
-        return self._own.hold(lost, urgent=urgent, surrender=surrender)
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+        return self._own.hold(lost, urgent=urgent, resigns=resigns)
 
     # --- leaving -------------------------------------------------------------------------------
 

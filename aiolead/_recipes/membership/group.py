@@ -93,7 +93,7 @@ class Membership(KeptNode):
     """Being a member, for the body of an `async with`. Made by `Group.join`; see there."""
 
     @property
-    def member_id(self) -> str:
+    def identity(self) -> str:
         """What the others call us."""
         return self._prefix.rpartition("/")[2]
 
@@ -149,7 +149,7 @@ class _Changes(AsyncIterator[MemberChange]):
 class Group:
     """Who is there: each is an ephemeral znode `<path>/<id>`, as with Curator's `GroupMember`.
 
-        async with group.join(b"10.0.0.7:80", member_id="web-1") as membership:
+        async with group.join(b"10.0.0.7:80", identity="web-1") as membership:
             await membership.update(b"10.0.0.7:81")
 
         async with group.members() as view:
@@ -185,7 +185,7 @@ class Group:
         return self._path
 
     def join(
-        self, data: bytes = b"", *, member_id: str | None = None, wait: float | None = None
+        self, data: bytes = b"", *, identity: str | None = None, timeout: float | None = None
     ) -> Membership:
         """Is a member for the body of an `async with`.
 
@@ -195,12 +195,12 @@ class Group:
 
         Args:
             data: what the others are told; a megabyte at most.
-            member_id: what they call us; by default host name, process id and something random.
-            wait: how long to wait for a member of the same name, in seconds; for ever by default.
+            identity: what they call us; by default host name, process id and something random.
+            timeout: how long to wait for a member of the same name, in seconds; forever by default.
                 0 tries once.
 
         Raises (on entering):
-            AcquireTimeout: we were not in within `wait` seconds.
+            AcquireTimeout: we were not in within `timeout` seconds.
             ServerError: the servers refuse it: `NoAuthError`, for instance.
             UsageError: this client is a member of that name already.
 
@@ -212,10 +212,10 @@ class Group:
         Cancellation: leaves nothing behind. Leaving waits for the servers' confirmation, for a
         third of the session timeout at most.
         """
-        if member_id is None:
-            member_id = f"{default_identity()}:{uuid.uuid4().hex[:8]}"
-        path = join(self._path, checked_name("member_id", member_id))
-        return Membership(self._client, path, checked_data(data), wait=wait, acl=self._acl)
+        if identity is None:
+            identity = f"{default_identity()}:{uuid.uuid4().hex[:8]}"
+        path = join(self._path, checked_name("identity", identity))
+        return Membership(self._client, path, checked_data(data), timeout=timeout, acl=self._acl)
 
     def members(self) -> MembersView:
         """The members, followed: the latest ones, an iterator over what they become, and one over

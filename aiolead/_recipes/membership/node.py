@@ -54,7 +54,7 @@ class KeptNode(AsyncIterable[NodeState]):
         *,
         mode: CreateMode = CreateMode.EPHEMERAL,
         restore: bool = True,
-        wait: float | None = None,
+        timeout: float | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
         self._client = checked_client(client)
@@ -65,7 +65,7 @@ class KeptNode(AsyncIterable[NodeState]):
             raise ConfigurationError(f"mode: must be one of {allowed}, not {mode!r}")
         self._mode = mode
         self._restore = restore
-        self._wait = checked_wait(wait)
+        self._wait = checked_wait(timeout)
         self._acl = checked_acl(acl)
         self._entered = False
         self._keeper: Keeper | None = None
@@ -296,14 +296,14 @@ class PersistentNode(KeptNode):
         data: what it holds at first.
         mode: `EPHEMERAL`, `EPHEMERAL_SEQUENTIAL`, or `PERSISTENT`.
         restore: whether data that others have set is overwritten with ours.
-        wait: how long entering waits for it, in seconds; for ever by default. 0 tries once.
+        timeout: how long entering waits for it, in seconds; for ever by default. 0 tries once.
         acl: of the znode, and of what is missing above it, which is created as containers.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
 
     Raises (on entering):
-        AcquireTimeout: it was not there within `wait` seconds.
+        AcquireTimeout: it was not there within `timeout` seconds.
         ServerError: the servers refuse it: `NoAuthError`, for instance.
         UsageError: this client keeps that znode already.
 

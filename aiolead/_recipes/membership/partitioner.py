@@ -14,12 +14,12 @@ from ...errors import AioleadError, ConfigurationError, LockLost, UsageError
 from ...model import ACL
 from ...paths import join
 from ..arguments import (
-    OnSuspend,
+    OnDisconnect,
     checked_acl,
     checked_client,
     checked_name,
     checked_number,
-    checked_on_suspend,
+    checked_on_disconnect,
     checked_path,
 )
 from ..lock import Lock
@@ -70,13 +70,13 @@ class Partitioner:
         client: the session.
         path: the path: `party` below it has the members, `locks` has a lock for each item.
         items: what is split: names that can be those of znodes; 2,000 at most.
-        member_id: what the others call us; by default host name, process id and something random.
+        identity: what the others call us; by default host name, process id and something random.
             A process that is restarted under its old name within the quiet period gets its own
             items back, and nobody else's move.
         quiet: how long the members must have stayed the same before a new split is acted upon, in
             seconds; after ten times that it is anyway. Items of a member that has left wait as
             long.
-        on_suspend: what becomes of owned items when the link is lost; see `Lock`.
+        on_disconnect: what becomes of owned items when the link is lost; see `Lock`.
         acl: of our znodes, and of the paths where they have to be created; everybody everything by
             default.
 
@@ -90,19 +90,19 @@ class Partitioner:
         path: str,
         items: Iterable[str],
         *,
-        member_id: str | None = None,
+        identity: str | None = None,
         quiet: float = 0.0,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         self._client = checked_client(client)
         self._path = checked_path(path)
         self._items = _checked_items(items)
-        if member_id is not None:
-            checked_name("member_id", member_id)
-        self._member_id = member_id
+        if identity is not None:
+            checked_name("identity", identity)
+        self._member_id = identity
         self._quiet = checked_number("quiet", quiet)
-        self._on_suspend: OnSuspend = checked_on_suspend(on_suspend)
+        self._on_disconnect: OnDisconnect = checked_on_disconnect(on_disconnect)
         self._acl = checked_acl(acl)
         self._split = Split()
         self._is_running = False
@@ -166,7 +166,7 @@ class Partitioner:
         Cancellation: cancels the workers, awaits them, lets go of their items and leaves.
 
         On connection loss: workers go on as long as the lease lasts (or not, with
-        `on_suspend="surrender"`); after it they are cancelled, and called anew when the items are
+        `on_disconnect="resign"`); after it they are cancelled, and called anew when the items are
         ours again.
         """
         if self._is_running:
@@ -174,9 +174,9 @@ class Partitioner:
         self._is_running = True
         try:
             group = Group(self._client, join(self._path, "party"), acl=self._acl)
-            joining = group.join(member_id=self._member_id)
+            joining = group.join(identity=self._member_id)
             async with joining as membership, group.members() as view:
-                await self._share(view, membership.member_id, worker)
+                await self._share(view, membership.identity, worker)
         finally:
             self._is_running = False
             self._members = frozenset()
@@ -254,7 +254,7 @@ class Partitioner:
             self._client,
             join(join(self._path, "locks"), item),
             identity=self._member_id,
-            on_suspend=self._on_suspend,
+            on_disconnect=self._on_disconnect,
             acl=self._acl,
         )
         try:
@@ -276,7 +276,7 @@ class Partitioner:
     async def _hold(self, item: str, lock: Lock, worker: Worker) -> None:
         token = 0
         try:
-            async with lock.hold() as held:
+            async with lock.acquire() as held:
                 token = held.token
                 self._owned.add(item)
                 try:

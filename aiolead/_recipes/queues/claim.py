@@ -258,8 +258,8 @@ class Claim(Attempt):
 
     # --- holding ---------------------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
-        return self.own.hold(lost, urgent=urgent, surrender=surrender)
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+        return self.own.hold(lost, urgent=urgent, resigns=resigns)
 
     # --- ending ----------------------------------------------------------------------------------
 

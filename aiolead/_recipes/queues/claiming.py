@@ -9,7 +9,7 @@ from typing import TypeVar
 from ..._tasks import current_task_id
 from ...abc import CoordinationClient
 from ...model import ACL
-from ..arguments import OnInvalid, OnSuspend, checked_on_invalid
+from ..arguments import OnDisconnect, OnInvalid, checked_on_invalid
 from ..holding import HoldingRecipe, TaskGuard
 from .backlog import Backlog
 from .claim import Claim
@@ -42,10 +42,10 @@ class ClaimingRecipe(HoldingRecipe[C]):
         clock: Callable[[], float],
         on_invalid: OnInvalid | None,
         identity: str | None,
-        on_suspend: OnSuspend,
+        on_disconnect: OnDisconnect,
         acl: Sequence[ACL] | None,
     ) -> None:
-        super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
+        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._tasks = _NoGuard()
         self._backlog = Backlog(
             self._client,

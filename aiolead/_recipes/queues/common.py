@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
-from ..arguments import OnInvalid, OnSuspend, checked_count, checked_path
+from ..arguments import OnDisconnect, OnInvalid, checked_count, checked_path
 from ..context import TenureContext, TryContext
 from .claimed import QueueItem
 from .claiming import ClaimingRecipe
@@ -36,7 +36,7 @@ class AnyQueue(ClaimingRecipe[QueueItem]):
         clock: Callable[[], float] = time.time,
         on_invalid: OnInvalid | None,
         identity: str | None,
-        on_suspend: OnSuspend,
+        on_disconnect: OnDisconnect,
         acl: Sequence[ACL] | None,
     ) -> None:
         claims = checked_path(f"{checked_path(path)}-claims" if claims is None else claims)
@@ -52,7 +52,7 @@ class AnyQueue(ClaimingRecipe[QueueItem]):
             clock=clock,
             on_invalid=on_invalid,
             identity=identity,
-            on_suspend=on_suspend,
+            on_disconnect=on_disconnect,
             acl=acl,
         )
         self._putter = Putter(self._client, path, most, self._acl)
@@ -61,7 +61,7 @@ class AnyQueue(ClaimingRecipe[QueueItem]):
     def _decode(body: bytes) -> tuple[bytes, ...]:
         return decode(body)
 
-    def get(self, *, wait: float | None = None) -> TenureContext[QueueItem]:
+    def get(self, *, timeout: float | None = None) -> TenureContext[QueueItem]:
         """Claims the next item for the body of an `async with`.
 
             async with queue.get() as item:
@@ -72,7 +72,7 @@ class AnyQueue(ClaimingRecipe[QueueItem]):
         death of the process, when its session ends.
 
         Args:
-            wait: how long to wait for an item, in seconds; for ever by default. 0 looks once.
+            timeout: how long to wait for an item, in seconds; for ever by default. 0 looks once.
 
         Raises (on entering):
             AcquireTimeout: there was none within that time.
@@ -86,7 +86,7 @@ class AnyQueue(ClaimingRecipe[QueueItem]):
         On connection loss: waiting goes on, over expired sessions, too; a claim is held as long as
         the lease lasts.
         """
-        return TenureContext(self, wait)
+        return TenureContext(self, timeout)
 
     def try_get(self) -> TryContext[QueueItem]:
         """As `get`, but gives None, at once, if there is no item to be had.

@@ -9,7 +9,7 @@ from typing import final
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
-from ..arguments import OnInvalid, OnSuspend
+from ..arguments import OnDisconnect, OnInvalid
 from .common import DEFAULT_MOST, AnyQueue
 from .naming import ByPriority, ByTime, Naming
 
@@ -44,8 +44,8 @@ class Queue(AnyQueue):
         on_invalid: called, synchronously, with the `InvalidDataError` of an item that makes no
             sense. It stays where it is, and this object passes it over. A line in the log by
             default.
-        on_suspend: what becomes of what is held when the link is lost: `"ride-out"` keeps it while
-            the lease lasts, `"surrender"` gives it up at once.
+        on_disconnect: what becomes of what is held when the link is lost: `"keep"` keeps it while
+            the lease lasts, `"resign"` gives it up at once.
         acl: of items and claims, and of the paths where they have to be created; everybody
             everything by default.
 
@@ -62,7 +62,7 @@ class Queue(AnyQueue):
         max_items: int = DEFAULT_MOST,
         identity: str | None = None,
         on_invalid: OnInvalid | None = None,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         super().__init__(
@@ -73,7 +73,7 @@ class Queue(AnyQueue):
             max_items=max_items,
             on_invalid=on_invalid,
             identity=identity,
-            on_suspend=on_suspend,
+            on_disconnect=on_disconnect,
             acl=acl,
         )
 
@@ -126,7 +126,7 @@ class PriorityQueue(AnyQueue):
         max_items: int = DEFAULT_MOST,
         identity: str | None = None,
         on_invalid: OnInvalid | None = None,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         self._naming = ByPriority()
@@ -138,7 +138,7 @@ class PriorityQueue(AnyQueue):
             max_items=max_items,
             on_invalid=on_invalid,
             identity=identity,
-            on_suspend=on_suspend,
+            on_disconnect=on_disconnect,
             acl=acl,
         )
 
@@ -182,7 +182,7 @@ class DelayQueue(AnyQueue):
         clock: Callable[[], float] = time.time,
         identity: str | None = None,
         on_invalid: OnInvalid | None = None,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         self._naming = ByTime()
@@ -196,7 +196,7 @@ class DelayQueue(AnyQueue):
             clock=clock,
             on_invalid=on_invalid,
             identity=identity,
-            on_suspend=on_suspend,
+            on_disconnect=on_disconnect,
             acl=acl,
         )
 

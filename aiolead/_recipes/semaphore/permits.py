@@ -296,11 +296,9 @@ class Permits(Attempt):
         for znode in self._own:
             znode.withdraw()
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, surrender: bool) -> Hold:
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
         """Registers all of them: when one is lost, what is held is."""
-        return Together(
-            [znode.hold(lost, urgent=urgent, surrender=surrender) for znode in self._own]
-        )
+        return Together([znode.hold(lost, urgent=urgent, resigns=resigns) for znode in self._own])
 
     def discard(self) -> Departure | None:
         self._leave_watches()

@@ -11,7 +11,7 @@ from ...abc import CoordinationClient, Reply
 from ...errors import ConfigurationError, NoNodeError, UsageError
 from ...model import ACL, Participant
 from ...paths import basename, join, sequence_of
-from ..arguments import OnSuspend, checked_count
+from ..arguments import OnDisconnect, checked_count
 from ..candidate import Candidate
 from ..context import TenureContext, TryContext
 from ..entered import Enterable
@@ -44,8 +44,8 @@ class Semaphore(Enterable[Held]):
 
         semaphore = Semaphore(client, "/licences", 5)
         async with semaphore as held: ...                  # one permit
-        async with semaphore.hold(permits=3, wait=5) as held: ...
-        async with semaphore.try_hold() as held:
+        async with semaphore.acquire(permits=3, timeout=5) as held: ...
+        async with semaphore.try_acquire() as held:
             if held is not None: ...
 
     The body is cancelled if a permit is lost, before the servers could give it to anybody else;
@@ -63,8 +63,8 @@ class Semaphore(Enterable[Held]):
         identity: what others see as the holder; host name and process id by default.
         layout: whom to contend with: Curator's `InterProcessSemaphoreV2`, or kazoo's `Semaphore`.
             In the layout of kazoo the limit is stored as the semaphore is created, and stays.
-        on_suspend: what becomes of held permits when the link is lost: `"ride-out"` keeps them
-            while the lease lasts, `"surrender"` gives them up at once.
+        on_disconnect: what becomes of held permits when the link is lost: `"keep"` keeps them
+            while the lease lasts, `"resign"` gives them up at once.
         acl: of our znodes, and of what has to be created; everybody everything by default.
 
     Raises:
@@ -81,13 +81,13 @@ class Semaphore(Enterable[Held]):
         *,
         identity: str | None = None,
         layout: Layout = Layout.CURATOR,
-        on_suspend: OnSuspend = "ride-out",
+        on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
         if not isinstance(layout, Layout):
             raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
         where = arranged(path, layout)
-        super().__init__(client, path, identity=identity, on_suspend=on_suspend, acl=acl)
+        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._default = checked_count("limit", limit, most=MOST_PERMITS)
         self._permits = 1
         self._where = where
@@ -100,7 +100,7 @@ class Semaphore(Enterable[Held]):
         )
 
     def _context(self) -> TenureContext[Held]:
-        return self.hold()
+        return self.acquire()
 
     def _several(self, permits: int) -> Semaphore:
         """The same, for so many permits, and for one acquisition."""
@@ -108,16 +108,16 @@ class Semaphore(Enterable[Held]):
         several._permits = checked_count("permits", permits, most=MOST_AT_ONCE)
         return several
 
-    def hold(self, *, permits: int = 1, wait: float | None = None) -> TenureContext[Held]:
+    def acquire(self, *, permits: int = 1, timeout: float | None = None) -> TenureContext[Held]:
         """Holds permits for the body of an `async with`: all of them, or none.
 
         Args:
             permits: how many. While we wait for many at the front, nobody passes us who needs less.
-            wait: how long to wait for them, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for them, in seconds; for ever by default. 0 tries once.
 
         Raises (on entering):
             AcquireTimeout: they were not ours within that time.
-            AlreadyHeldError: this task holds permits of this semaphore, and `wait` sets no limit.
+            AlreadyHeldError: this task holds permits of this semaphore, and there is no `timeout`.
             UsageError: there are not so many permits, even if all were free. That is found out when
                 it is our turn: by then the limit may have been raised.
             InvalidDataError: what is published as the limit is none.
@@ -125,10 +125,10 @@ class Semaphore(Enterable[Held]):
 
         For cancellation and loss see `TenureContext`.
         """
-        return TenureContext(self._several(permits), wait)
+        return TenureContext(self._several(permits), timeout)
 
-    def try_hold(self, *, permits: int = 1) -> TryContext[Held]:
-        """As `hold`, but gives None, at once, if they are not free or others wait for permits."""
+    def try_acquire(self, *, permits: int = 1) -> TryContext[Held]:
+        """As `acquire`, but gives None at once if they are not free or others wait for permits."""
         return TryContext(self._several(permits))
 
     # --- the limit -----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ def adapt(
     zk: Any,
     *,
     connect_timeout: float | None = None,
-    wind_down: float | None = None,
+    grace_period: float | None = None,
     tick_time: float | None = None,
     watchdog: Watchdog | bool | None = None,
 ) -> Adaptation:
@@ -40,7 +40,7 @@ def adapt(
         zk: the client, started, on this event loop.
         connect_timeout: how long entering may take, in seconds; as long as the session timeout
             unless given.
-        wind_down: as for `aiolead.connect`.
+        grace_period: as for `aiolead.connect`.
         tick_time: as for `aiolead.connect`.
         watchdog: as for `aiolead.connect`.
 
@@ -65,7 +65,7 @@ def adapt(
         zk,
         {
             "connect_timeout": connect_timeout,
-            "wind_down": wind_down,
+            "grace_period": grace_period,
             "tick_time": tick_time,
             "watchdog": watchdog,
         },

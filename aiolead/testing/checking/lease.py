@@ -118,7 +118,7 @@ async def a_hold_outlives_a_link(stage: Stage) -> None:
     client.subscribe(lambda state, _session_id: told.append(state.value))
     kept = client.lease.hold(HELD, lambda reason: told.append(f"kept: {reason.name}"), urgent=True)
     given = client.lease.hold(
-        HELD, lambda reason: told.append(f"given: {reason.name}"), urgent=True, surrender=True
+        HELD, lambda reason: told.append(f"given: {reason.name}"), urgent=True, resigns=True
     )
     stage.proxy.reset()
     await stage.eventually(lambda: SessionState.CONNECTED.value in told, "the next connection")

@@ -2,7 +2,7 @@
 
     history = History(clock)
     history.joined("/jobs", "host1")
-    async with lock.hold() as held:
+    async with lock.acquire() as held:
         history.entered("/jobs", "host1", held.token, path=held.path)
         ...
 

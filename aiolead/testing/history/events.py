@@ -64,7 +64,7 @@ class Joined(OfTurn):
     """It wants to hold: the call begins.
 
     Attributes:
-        wait: for how long at most, in seconds; None for as long as it takes.
+        timeout: for how long at most, in seconds; None for as long as it takes.
     """
 
     wait: float | None = None

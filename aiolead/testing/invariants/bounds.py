@@ -13,7 +13,7 @@ class Bounds:
     Attributes:
         session_timeout: that of the sessions, as the servers agreed to it.
         tick_time: the servers'; half of the session timeout unless given.
-        wind_down: how long a body may take to end; a tenth of the session timeout unless given.
+        grace_period: how long a body may take to end; a tenth of the session timeout unless given.
         reconnect: how long a client may take to find a server that it can reach: an attempt at one
             that it cannot, and the longest pause. Unless given, a quarter of the session timeout,
             and another tenth of it or a second, whichever is shorter.
@@ -33,7 +33,7 @@ class Bounds:
 
     session_timeout: float = 10.0
     tick_time: float | None = None
-    wind_down: float | None = None
+    grace_period: float | None = None
     reconnect: float | None = None
     release: float | None = None
     election: float = 0.0
@@ -52,7 +52,7 @@ class Bounds:
     @property
     def body(self) -> float:
         """How long a cancelled body may take to end."""
-        return self.session_timeout / 10 if self.wind_down is None else self.wind_down
+        return self.session_timeout / 10 if self.grace_period is None else self.grace_period
 
     @property
     def tick(self) -> float:

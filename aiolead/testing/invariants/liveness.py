@@ -134,7 +134,7 @@ def bounded_calls(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Vio
     """I11: calls with a time limit end within it, returning or raising, whatever is broken.
 
     That is, at most `slack` later; time in which the process was stopped does not count. An attempt
-    that does not wait (`wait=0`) has the session timeout.
+    that does not wait (`timeout=0`) has the session timeout.
     """
     reading = Reading.of(events)
     wrong: list[Violation] = []

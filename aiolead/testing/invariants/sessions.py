@@ -66,7 +66,7 @@ def exactly_once(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Viol
 def leaves_nothing(events: Iterable[Event] | Reading, bounds: Bounds) -> list[Violation]:
     """I12: whoever is cancelled, or ran out of time, ends soon and leaves no znode behind.
 
-    A cancelled call that waits ends within `slack`, a cancelled body in its wind-down time. The
+    A cancelled call that waits ends within `slack`, a cancelled body in its grace period. The
     znode is gone within the bound of progress, as for I6.
     """
     reading = Reading.of(events)

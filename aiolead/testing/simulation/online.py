@@ -81,9 +81,9 @@ class Online:
     ) -> None:
         client = self._client
         timing = client._core.machine.timing if client is not None else None
-        wind_down = timing.wind_down if timing is not None else 0.0
+        grace_period = timing.grace_period if timing is not None else 0.0
         # It waits for the holders, then for the servers.
-        self._history.began(self._name, "close", wind_down + self._timeout / 3)
+        self._history.began(self._name, "close", grace_period + self._timeout / 3)
         try:
             await self._connection.__aexit__(exc_type, exc, traceback)
         finally:

@@ -36,7 +36,7 @@ class Schedule:
         tick: the servers' `tickTime`.
         sync_limit: the servers' `syncLimit`, in ticks.
         session_timeout: what clients ask for, and get.
-        wind_down: how long the bodies of tenures may take to stop.
+        grace_period: how long the bodies of tenures may take to stop.
         tells_tick: whether clients are told the tick time.
         latency: how long a packet takes between a client and a server, at least.
         peer_latency: how long one takes between two servers, at least.
@@ -54,7 +54,7 @@ class Schedule:
     tick: float
     sync_limit: int
     session_timeout: float
-    wind_down: float
+    grace_period: float
     tells_tick: bool
     latency: float
     peer_latency: float
@@ -73,11 +73,11 @@ class Schedule:
         healing = 1.0 + timeout * derived(seed, "healing").uniform(2.0, 3.2)
         net = derived(seed, "network")
         latency = net.choice((0.0002, 0.001, 0.004, timeout / 200))
-        wind_downs = (0.0, 0.05, 0.1, 0.1, 0.25)
+        grace_periods = (0.0, 0.05, 0.1, 0.1, 0.25)
         if latency == timeout / 200:
             # A quarter, and round trips of up to a twelfth of the session timeout: with that, and
             # a tick that is not told, there is no lease left to renew (docs/safety.md).
-            wind_downs = (0.0, 0.05, 0.1, 0.1, 0.15)
+            grace_periods = (0.0, 0.05, 0.1, 0.1, 0.15)
         return cls(
             seed=seed,
             voters=5 if rng.random() < 0.08 else 3,
@@ -86,7 +86,7 @@ class Schedule:
             tick=(tick := timeout / rng.choice((2.0, 4.0, 4.0, 5.0, 8.0))),
             sync_limit=max(2, round(rng.uniform(0.5, 1.6) * timeout / tick)),
             session_timeout=timeout,
-            wind_down=timeout * rng.choice(wind_downs),
+            grace_period=timeout * rng.choice(grace_periods),
             tells_tick=rng.random() < 0.5,
             latency=latency,
             peer_latency=net.choice((0.0002, 0.001, 0.003)),
@@ -184,7 +184,7 @@ class Schedule:
             f"{self.tick:g} s, sync limit {self.sync_limit} ticks"
         )
         clients = (
-            f"  session timeout {self.session_timeout:g} s, wind-down {self.wind_down:g} s, "
+            f"  session timeout {self.session_timeout:g} s, grace period {self.grace_period:g} s, "
             + (
                 "the tick time is told to clients"
                 if self.tells_tick

@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Tenure)
 class Turn(Generic[T]):
     """An `async with` of a hold or a term that reports what happens.
 
-        async with Turn(world.history, "/jobs", process.name, lock.hold()) as held:
+        async with Turn(world.history, "/jobs", process.name, lock.acquire()) as held:
             ...
 
     That it wants to hold; that it holds, or does not want to any more, and why; that the loss was
@@ -28,8 +28,8 @@ class Turn(Generic[T]):
         history: where to.
         line: what the invariants call that which is contended for.
         contender: who contends: the process's name, or that and what follows a slash.
-        context: what `hold`, `try_hold` or `leadership` gave.
-        wait: the limit that it was given, in seconds.
+        context: what `acquire`, `try_acquire` or `leadership` gave.
+        timeout: the limit that it was given, in seconds.
         chroot: of the client.
         stubborn: whether the body goes on although it was cancelled; see `history.Entered`.
         permits: how many places it takes, where a line has several; see `history.Entered`.

@@ -157,7 +157,7 @@ class World:
         schedule = self.schedule
         common: dict[str, Any] = {
             "session_timeout": schedule.session_timeout,
-            "wind_down": schedule.wind_down,
+            "grace_period": schedule.grace_period,
         }
         if schedule.tells_tick:
             common["tick_time"] = schedule.tick
@@ -200,7 +200,7 @@ class World:
         return Bounds(
             session_timeout=schedule.session_timeout,
             tick_time=schedule.tick,
-            wind_down=schedule.wind_down,
+            grace_period=schedule.grace_period,
             release=schedule.session_timeout,
             election=patience + 2.0,
             harmless_to_holds=self.harmless_to_holds,

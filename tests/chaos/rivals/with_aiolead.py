@@ -61,7 +61,7 @@ class Holder:
     async def turn(self) -> None:
         """Waits for its turn and holds, until it has held long enough or has lost it."""
         recipe, diary = self._recipe, self._diary
-        enter = recipe.hold() if isinstance(recipe, aiolead.Lock) else recipe.leadership()
+        enter = recipe.acquire() if isinstance(recipe, aiolead.Lock) else recipe.leadership()
         diary.joined()
         try:
             async with enter as tenure:

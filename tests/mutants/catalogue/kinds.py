@@ -42,7 +42,7 @@ GONE_TOGETHER = Aim(
     spread=0.06,
     target="holder",
     tick=0.5,
-    wind_down=0.0,
+    grace_period=0.0,
 )
 """A holder and its server are gone at once: what the server had heard of it reaches nobody."""
 
@@ -53,7 +53,7 @@ LONG_CUT = Aim(
     target="holder",
     tick=0.25,
     sync_limit=8,
-    wind_down=0.0,
+    grace_period=0.0,
 )
 """A holder's server is cut off from its peers and serves for twice the session timeout."""
 
@@ -64,7 +64,7 @@ LATE_THEN_GONE = Aim(
     groups=1,
     target="holder",
     tick=0.125,
-    wind_down=0.0,
+    grace_period=0.0,
 )
 """Answers come late to a holder, and then none at all."""
 
@@ -75,7 +75,7 @@ STALE = Aim(
     groups=2,
     tick=0.5,
     sync_limit=8,
-    wind_down=0.0,
+    grace_period=0.0,
 )
 """Somebody leaves while the server of another one hears nothing of it, or hears it late."""
 

@@ -253,13 +253,13 @@ MUTANTS = (
     ),
     Mutant(
         number="6b",
-        name="no-wind-down",
+        name="no-grace-period",
         aim=Aim(((*CUTS, *SILENCE),), least=0.9, groups=3),
         wrong="The body is cancelled only when the proof ends: no time is left for it to stop.",
         changes=(
             Change(
                 "_session/timing.py",
-                "return self.session_timeout * DRIFT + self.wind_down",
+                "return self.session_timeout * DRIFT + self.grace_period",
                 "return self.session_timeout * DRIFT",
             ),
         ),
@@ -485,13 +485,11 @@ MUTANTS = (
     ),
     Mutant(
         number="64",
-        name="surrender-is-ignored",
+        name="resign-is-ignored",
         aim=Aim((LOST_LINKS,), groups=3),
-        wrong="`on_suspend='surrender'` does nothing: a lost link does not end the hold.",
+        wrong="`on_disconnect='resign'` does nothing: a lost link does not end the hold.",
         changes=(
-            Change(
-                "_session/lease.py", "self.surrender: bool = surrender", "self.surrender = False"
-            ),
+            Change("_session/lease.py", "self.resigns: bool = resigns", "self.resigns = False"),
         ),
         tests=("tests/unit/test_session_lease.py",),
     ),

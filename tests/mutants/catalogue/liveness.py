@@ -162,17 +162,17 @@ MUTANTS = (
             Change(
                 "_recipes/context.py",
                 """
-                with anyio.move_on_after(wait):
+                with anyio.move_on_after(timeout):
                     in_front = await candidate.reach_front()
                 """,
                 """
-                with anyio.move_on_after(wait) as limit:
+                with anyio.move_on_after(timeout) as limit:
 
                     class Prolonging(type(candidate)):
                         __slots__ = ()
 
                         def _on_ahead(self, name: str, event: object) -> None:
-                            limit.deadline = anyio.current_time() + wait
+                            limit.deadline = anyio.current_time() + timeout
                             super()._on_ahead(name, event)
 
                     candidate.__class__ = Prolonging

@@ -15,11 +15,11 @@ MUTANTS = (
             Change(
                 "_recipes/context.py",
                 """
-                with anyio.move_on_after(wait):
+                with anyio.move_on_after(timeout):
                     in_front = await candidate.reach_front()
                 """,
                 """
-                with anyio.move_on_after(wait):
+                with anyio.move_on_after(timeout):
                     in_front = await candidate.reach_front()
                 in_front = candidate._node is not None
                 """,

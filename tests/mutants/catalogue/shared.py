@@ -59,7 +59,7 @@ MUTANTS = (
                 """,
                 """
                 contender.watch_place(self._rouse)
-                contender.hold(lambda _: None, urgent=False, surrender=False)
+                contender.hold(lambda _: None, urgent=False, resigns=False)
                 """,
             ),
         ),

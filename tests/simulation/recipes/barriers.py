@@ -157,7 +157,7 @@ async def one_round(shared: Steps, process: Process, client: aiolead.Client) -> 
     barrier = aiolead.DoubleBarrier(client, STEPS, shared.count, identity=who)
     wait = rng.uniform(0.5, 3.0) * client.session_timeout
     round_ = 0
-    async with barrier.enter(wait=wait) as inside:
+    async with barrier.enter(timeout=wait) as inside:
         round_ = inside.round
         shared.inside[who] = inside
         try:
@@ -167,7 +167,7 @@ async def one_round(shared: Steps, process: Process, client: aiolead.Client) -> 
         except anyio.get_cancelled_exc_class():
             # All the time that a body may take to stop is made use of.
             with anyio.CancelScope(shield=True):
-                await anyio.sleep(world.schedule.wind_down * rng.choice((0.0, 0.5, 0.98)))
+                await anyio.sleep(world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
             raise
         finally:
             shared.inside.pop(who, None)

@@ -66,7 +66,7 @@ async def announcer(plan: Plan, process: Process) -> None:
                     count += 1
                     data = f"{process.name}-{count}"
                     with suppress(ConnectionLossError):
-                        task = await board.announce(data.encode())
+                        task = await board.submit(data.encode())
                         plan.announced[task] = data
                         if was_healed:
                             await board.result(task)
@@ -119,7 +119,7 @@ async def _turn(
         suppress(AcquireTimeout, TenureLost, ConnectionLossError),
     ):
         wait = None if world.is_healed or rng.random() < 0.7 else rng.uniform(0.01, 1.0)
-        async with board.work(wait=wait) as task:
+        async with board.claim(timeout=wait) as task:
             await _do(plan, process, client, task)
     if client.state.is_final:
         await client.ready()  # raises what became of it
@@ -171,7 +171,7 @@ async def watcher(plan: Plan, process: Process) -> None:
         with suppress(ConnectFailed, OverError):
             async with plan.world.client(process) as client:
                 board = plan.board(client, process.name)
-                async with board.view() as view:
+                async with board.observe() as view:
                     await plan.all_announced.wait()
                     async for states in view:
                         left = {state.phase for state in states.values()}

@@ -145,7 +145,7 @@ async def consume(plan: Plan, process: Process, client: aiolead.Client) -> None:
                     elif closed:
                         return
                     elif rng.random() < 0.1 and not world.is_healed:
-                        await held.wait(limit=rng.random() * client.session_timeout)
+                        await held.wait(timeout=rng.random() * client.session_timeout)
                     else:
                         await held.wait()
         if client.state.is_final:

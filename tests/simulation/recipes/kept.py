@@ -200,7 +200,7 @@ class _Block:
         if wait is not None:
             wait *= self._client.session_timeout
         owner = world.witness.owner(self._path)
-        node = aiolead.PersistentNode(self._client, self._path, b"", mode=self._mode, wait=wait)
+        node = aiolead.PersistentNode(self._client, self._path, b"", mode=self._mode, timeout=wait)
         leaving = None
         try:
             async with node:

@@ -108,7 +108,7 @@ async def member(plan: Members, process: Process, client: aiolead.Client) -> Non
             with suppress(AcquireTimeout):
                 # That of the process before this one may be there for a while.
                 wait = None if was_healed else rng.choice((None, 1.0)) and rng.uniform(0.1, 5.0)
-                async with members.join(b"0", member_id=name, wait=wait) as membership:
+                async with members.join(b"0", identity=name, timeout=wait) as membership:
                     for _ in range(rng.randrange(1, 4)):
                         count += 1
                         await membership.update(str(count).encode())
@@ -285,7 +285,7 @@ async def partition(world: World) -> None:
 async def sharer(plan: Work, process: Process, client: aiolead.Client) -> None:
     world, rng = plan.world, process.rng
     name = name_of(process)
-    partitioner = aiolead.Partitioner(client, WORK, ITEMS, member_id=name, quiet=plan.quiet)
+    partitioner = aiolead.Partitioner(client, WORK, ITEMS, identity=name, quiet=plan.quiet)
     while not plan.is_done.is_set():
         with world.may_be_cancelled(process, WORK, process.name) as scope:
             async with anyio.create_task_group() as tasks:

@@ -153,15 +153,15 @@ class _OneTurn:
         wait, limit = None, None
         match rng.choices(("hold", "with", "wait", "try"), weights)[0]:
             case "hold":
-                context = several.hold()
+                context = several.acquire()
             case "with":
                 context = several
             case "wait":
                 wait = rng.uniform(0.01, 1.5) * tau
-                context = several.hold(wait=wait)
+                context = several.acquire(timeout=wait)
                 limit = wait
             case _:
-                context = several.try_hold()
+                context = several.try_acquire()
                 # Each of them may take as long as a try of its own.
                 limit = len(self._lines) * tau
         if limit is not None:
@@ -246,7 +246,7 @@ class _OneTurn:
         except anyio.get_cancelled_exc_class():
             # All the time that a body may take to stop is made use of.
             with anyio.CancelScope(shield=True):
-                await anyio.sleep(world.schedule.wind_down * rng.choice((0.0, 0.5, 0.98)))
+                await anyio.sleep(world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
             raise
 
     async def look_for_rest(self) -> None:

@@ -146,14 +146,14 @@ async def one_of_fixed(plan: Plan, process: Process, client: aiolead.Client, who
     wait = None
     match rng.choices(("hold", "wait", "try"), weights)[0]:
         case "hold":
-            context = semaphore.hold(permits=many)
+            context = semaphore.acquire(permits=many)
         case "wait":
             wait = rng.uniform(0.01, 1.5) * client.session_timeout
-            context = semaphore.hold(permits=many, wait=wait)
+            context = semaphore.acquire(permits=many, timeout=wait)
         case _:
             wait = 0.0
-            context = semaphore.try_hold(permits=many)
-    turn = Turn(world.history, plan.line, who, context, wait=wait, permits=many)
+            context = semaphore.try_acquire(permits=many)
+    turn = Turn(world.history, plan.line, who, context, timeout=wait, permits=many)
     async with turn as held:
         if held is None:
             return False
@@ -168,14 +168,14 @@ async def one_exclusive(plan: Plan, process: Process, client: aiolead.Client, wh
     wait = None
     match rng.choices(("hold", "wait", "try"), weights)[0]:
         case "hold":
-            context = lock.hold()
+            context = lock.acquire()
         case "wait":
             wait = rng.uniform(0.01, 1.5) * client.session_timeout
-            context = lock.hold(wait=wait)
+            context = lock.acquire(timeout=wait)
         case _:
             wait = 0.0
-            context = lock.try_hold()
-    async with Turn(world.history, LOCKED, who, context, wait=wait) as held:
+            context = lock.try_acquire()
+    async with Turn(world.history, LOCKED, who, context, timeout=wait) as held:
         if held is None:
             return False
         await body(plan, process, held)
@@ -196,7 +196,7 @@ async def body(plan: Plan, process: Process, held: aiolead.Tenure) -> None:
     except anyio.get_cancelled_exc_class():
         # All the time that a body may take to stop is made use of.
         with anyio.CancelScope(shield=True):
-            await anyio.sleep(world.schedule.wind_down * rng.choice((0.0, 0.5, 0.98)))
+            await anyio.sleep(world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98)))
         raise
 
 
@@ -209,7 +209,7 @@ async def one_of_changing(plan: Plan, process: Process, client: aiolead.Client, 
     semaphore = aiolead.Semaphore(client, SEMAPHORE, plan.limit, identity=who)
     many = rng.choice((1, 1, 2))
     began = world.now
-    async with semaphore.hold(permits=many) as held:
+    async with semaphore.acquire(permits=many) as held:
         plan.holding[who] = held, many
         try:
             look_at_limit(plan, who, began)

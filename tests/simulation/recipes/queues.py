@@ -250,7 +250,7 @@ class _Consumer:
                             if rng.random() < 0.2:
                                 break
                 case "wait":
-                    async with queue.get(wait=rng.uniform(0.01, 1.0) * tau) as item:
+                    async with queue.get(timeout=rng.uniform(0.01, 1.0) * tau) as item:
                         await self._work(item)
                 case _:
                     async with queue.try_get() as item:

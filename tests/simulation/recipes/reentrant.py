@@ -135,16 +135,16 @@ class _Levels:
         wait = None
         match rng.choices(("hold", "with", "wait", "try"), weights)[0]:
             case "hold":
-                context = lock.hold()
+                context = lock.acquire()
             case "with":
                 context = lock
             case "wait":
                 wait = rng.uniform(0.01, 1.5) * self._client.session_timeout
-                context = lock.hold(wait=wait)
+                context = lock.acquire(timeout=wait)
             case _:
                 wait = 0.0
-                context = lock.try_hold()
-        async with Turn(self._history, LINE, self._who, context, wait=wait) as held:
+                context = lock.try_acquire()
+        async with Turn(self._history, LINE, self._who, context, timeout=wait) as held:
             if held is None:
                 return False
             self._note_loss(held)
@@ -154,7 +154,9 @@ class _Levels:
             except anyio.get_cancelled_exc_class():
                 # All the time that a body may take to stop is made use of.
                 with anyio.CancelScope(shield=True):
-                    await anyio.sleep(self._world.schedule.wind_down * rng.choice((0.0, 0.5, 0.98)))
+                    await anyio.sleep(
+                        self._world.schedule.grace_period * rng.choice((0.0, 0.5, 0.98))
+                    )
                     await self._once_more(held)
                 raise
         if held.loss is not None:
@@ -186,7 +188,7 @@ class _Levels:
 
     async def _enter_again(self, held: aiolead.Held) -> None:
         world, lock = self._world, self._lock
-        ways = (lock.hold, lambda: lock.hold(wait=0.0), lock.try_hold, lambda: lock)
+        ways = (lock.acquire, lambda: lock.acquire(timeout=0.0), lock.try_acquire, lambda: lock)
         context = self._rng.choice(ways)()
         since, first = world.now, len(self._history.events)
         limit = self._rng.choice((None, None, None, 0.2)) and self._rng.uniform(0.0, 0.2)
@@ -214,7 +216,7 @@ class _Levels:
     async def _once_more(self, held: aiolead.Held) -> None:
         """Enters again though the block is at its end: that is refused if it is lost."""
         try:
-            async with self._lock.hold() as again:
+            async with self._lock.acquire() as again:
                 if again is not held or held.loss is not None:
                     self._wrong("reentrant-same", f"has {again} at the end of {held}")
         except LockLost:
@@ -224,7 +226,7 @@ class _Levels:
         """Another task, though it is a child of the holder's: it holds nothing."""
         if self._lock.hold_count:
             self._wrong("reentrant-count", f"has a child that is in {self._lock.hold_count}")
-        turn = Turn(self._history, LINE, who, self._lock.try_hold(), wait=0.0)
+        turn = Turn(self._history, LINE, who, self._lock.try_acquire(), timeout=0.0)
         with suppress(ConnectionLossError, SessionError, TenureLost):
             async with turn:
                 pass

@@ -130,13 +130,13 @@ class _OneTurn:
         wait = None
         match rng.choices(("hold", "wait", "try"), weights)[0]:
             case "hold":
-                context = side.hold()
+                context = side.acquire()
             case "wait":
                 wait = rng.uniform(0.01, 1.5) * tau
-                context = side.hold(wait=wait)
+                context = side.acquire(timeout=wait)
             case _:
                 wait = 0.0
-                context = side.try_hold()
+                context = side.try_acquire()
         self._history.joined(LINE, self._who, wait=wait)
         is_in = False
         try:

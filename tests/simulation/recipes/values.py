@@ -199,7 +199,7 @@ async def bearer(plan: Plan, process: Process) -> None:
                 world.may_be_cancelled(process, NAMES, process.name),
                 suppress(AcquireTimeout, TenureLost, ConnectionLossError),
             ):
-                async with names.claim("n", most=2, wait=wait) as held:
+                async with names.claim("n", most=2, timeout=wait) as held:
                     await bear(plan, process, client, held)
                 if was_healed:
                     return True

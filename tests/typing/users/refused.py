@@ -15,7 +15,7 @@ async def holding(client: aiolead.Client) -> int:
     lock = aiolead.Lock(client, "/lock")
     with lock:  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues]
         pass
-    async with lock.try_hold() as held:
+    async with lock.try_acquire() as held:
         # Somebody else may hold it.
         return held.token  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
 

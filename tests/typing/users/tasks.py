@@ -43,13 +43,13 @@ async def lock(client: aiolead.Client) -> int:
 
 
 async def waiting(client: aiolead.Client) -> int:
-    async with aiolead.Lock(client, "/lock").hold(wait=5) as held:
+    async with aiolead.Lock(client, "/lock").acquire(timeout=5) as held:
         assert_type(held, aiolead.Held)
         return held.token
 
 
 async def trying(client: aiolead.Client) -> int | None:
-    async with aiolead.Lock(client, "/lock").try_hold() as held:
+    async with aiolead.Lock(client, "/lock").try_acquire() as held:
         assert_type(held, aiolead.Held | None)
         return None if held is None else held.token
 
@@ -61,7 +61,7 @@ async def exclusive(client: aiolead.Client) -> int:
 
 async def reentrant(client: aiolead.Client) -> int:
     same = aiolead.ReentrantLock(client, "/lock")
-    async with same as held, same.hold() as again:
+    async with same as held, same.acquire() as again:
         assert_type(again, aiolead.Held)
         return held.token
 
@@ -80,7 +80,7 @@ async def writing(client: aiolead.Client) -> int:
 
 
 async def permits(client: aiolead.Client) -> int:
-    async with aiolead.Semaphore(client, "/permits", 5).hold(permits=2) as held:
+    async with aiolead.Semaphore(client, "/permits", 5).acquire(permits=2) as held:
         assert_type(held, aiolead.Held)
         return held.token
 
@@ -95,7 +95,7 @@ async def several(client: aiolead.Client) -> int:
 async def condition(client: aiolead.Client) -> bool:
     async with aiolead.Condition(client, "/condition") as held:
         assert_type(held, aiolead.ConditionHeld)
-        return await held.wait(limit=5)
+        return await held.wait(timeout=5)
 
 
 async def names(client: aiolead.Client) -> int:
@@ -142,7 +142,7 @@ async def observing(client: aiolead.Client) -> str | None:
 
 
 async def getting(client: aiolead.Client) -> bytes:
-    async with aiolead.Queue(client, "/queue").get(wait=5) as item:
+    async with aiolead.Queue(client, "/queue").get(timeout=5) as item:
         assert_type(item, aiolead.QueueItem)
         await item.ack()
         return item.data
@@ -157,7 +157,7 @@ async def consuming(client: aiolead.Client) -> bytes:
 
 
 async def working(client: aiolead.Client) -> bytes:
-    async with aiolead.TaskBoard(client, "/tasks").work() as task:
+    async with aiolead.TaskBoard(client, "/tasks").claim() as task:
         assert_type(task, aiolead.Task)
         return task.data
 
@@ -176,7 +176,7 @@ async def node(client: aiolead.Client) -> str | None:
 async def member(client: aiolead.Client) -> str:
     async with aiolead.Group(client, "/group").join(b"address") as membership:
         assert_type(membership, aiolead.Membership)
-        return membership.member_id
+        return membership.identity
 
 
 async def members(client: aiolead.Client) -> list[str]:

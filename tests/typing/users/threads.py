@@ -28,13 +28,13 @@ def lock(client: aiolead.blocking.Client) -> int:
 
 
 def trying(client: aiolead.blocking.Client) -> int | None:
-    with aiolead.blocking.Lock(client, "/lock").try_hold() as held:
+    with aiolead.blocking.Lock(client, "/lock").try_acquire() as held:
         assert_type(held, aiolead.blocking.Held | None)
         return None if held is None else held.token
 
 
 def reentrant(client: aiolead.blocking.Client) -> int:
-    with aiolead.blocking.ReentrantLock(client, "/lock").hold(wait=5) as held:
+    with aiolead.blocking.ReentrantLock(client, "/lock").acquire(timeout=5) as held:
         return held.token
 
 
@@ -50,11 +50,11 @@ def writing(client: aiolead.blocking.Client) -> int:
 
 
 def permits(client: aiolead.blocking.Client) -> int:
-    with aiolead.blocking.Semaphore(client, "/permits", 5).hold(permits=2) as held:
+    with aiolead.blocking.Semaphore(client, "/permits", 5).acquire(permits=2) as held:
         return held.token
 
 
 def leading(client: aiolead.blocking.Client) -> int:
-    with aiolead.blocking.Election(client, "/election").leadership(wait=5) as term:
+    with aiolead.blocking.Election(client, "/election").leadership(timeout=5) as term:
         assert_type(term, aiolead.blocking.Term)
         return term.token
