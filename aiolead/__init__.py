@@ -50,39 +50,26 @@ if TYPE_CHECKING:
         Overrun,
         Watchdog,
     )
-    from ._recipes._core.observe import View
-    from ._recipes.barrier import Barrier
-    from ._recipes.board.board import TaskBoard
-    from ._recipes.board.states import (
-        TaskPhase,
-        TaskResult,
-        TaskState,
-    )
-    from ._recipes.board.task import Task
-    from ._recipes.board.view import BoardView
-    from ._recipes.campaign import (
-        Campaign,
-        CampaignState,
-        Phase,
-    )
-    from ._recipes.codec import Codec
-    from ._recipes.condition import (
-        Condition,
-        ConditionContext,
-        ConditionHeld,
-        ConditionTryContext,
-    )
-    from ._recipes.config.config import Config
-    from ._recipes.config.snapshot import (
-        ConfigVersion,
-        Published,
-    )
-    from ._recipes.config.view import ConfigView
-    from ._recipes.context import (
+    from ._recipes._core.contexts import (
         TenureContext,
         TryContext,
     )
-    from ._recipes.counter import Counter
+    from ._recipes._core.observe import View
+    from ._recipes._core.tenure import (
+        Held,
+        Tenure,
+        TenureStatistics,
+        Term,
+    )
+    from ._recipes.barriers.barrier import Barrier
+    from ._recipes.barriers.double_barrier.double_barrier import (
+        BarrierContext,
+        BarrierMember,
+        DoubleBarrier,
+    )
+    from ._recipes.contention.layouts import Layout
+    from ._recipes.contention.sequence_range import SequenceWarning
+    from ._recipes.contention.unrecognized import Stranger, strangers
     from ._recipes.discovery.instance import (
         ServiceInstance,
         ServiceType,
@@ -104,15 +91,47 @@ if TYPE_CHECKING:
         Strategy,
         WeightedRandom,
     )
-    from ._recipes.double_barrier.double_barrier import (
-        BarrierContext,
-        BarrierMember,
-        DoubleBarrier,
+    from ._recipes.election.campaign import (
+        Campaign,
+        CampaignState,
+        Phase,
     )
-    from ._recipes.election import Election
-    from ._recipes.exclusive import ExclusiveLock
-    from ._recipes.layout import Layout
-    from ._recipes.lock import Lock
+    from ._recipes.election.election import Election
+    from ._recipes.election.observer import (
+        ElectionObserver,
+        ElectionState,
+    )
+    from ._recipes.locks.condition import (
+        Condition,
+        ConditionContext,
+        ConditionHeld,
+        ConditionTryContext,
+    )
+    from ._recipes.locks.exclusive import ExclusiveLock
+    from ._recipes.locks.lock import Lock
+    from ._recipes.locks.multi import (
+        Holdable,
+        MultiContext,
+        MultiHeld,
+        MultiLock,
+        MultiTryContext,
+    )
+    from ._recipes.locks.read_write import (
+        ReadLock,
+        ReadWriteLock,
+        WriteHeld,
+        WriteLock,
+    )
+    from ._recipes.locks.reentrant import (
+        ReentrantContext,
+        ReentrantLock,
+        ReentrantTryContext,
+    )
+    from ._recipes.locks.semaphore.semaphore import Semaphore
+    from ._recipes.locks.unique_names import (
+        HeldName,
+        UniqueNames,
+    )
     from ._recipes.membership.entries import Entries
     from ._recipes.membership.group import (
         ChangeKind,
@@ -128,21 +147,6 @@ if TYPE_CHECKING:
         PersistentNode,
     )
     from ._recipes.membership.partitioner import Partitioner
-    from ._recipes.multi import (
-        Holdable,
-        MultiContext,
-        MultiHeld,
-        MultiLock,
-        MultiTryContext,
-    )
-    from ._recipes.names import (
-        HeldName,
-        UniqueNames,
-    )
-    from ._recipes.observer import (
-        ElectionObserver,
-        ElectionState,
-    )
     from ._recipes.queues.claimed import (
         Claimed,
         QueueItem,
@@ -153,32 +157,14 @@ if TYPE_CHECKING:
         PriorityQueue,
         Queue,
     )
-    from ._recipes.read_write import (
-        ReadLock,
-        ReadWriteLock,
-        WriteHeld,
-        WriteLock,
+    from ._recipes.tasks.board import TaskBoard
+    from ._recipes.tasks.states import (
+        TaskPhase,
+        TaskResult,
+        TaskState,
     )
-    from ._recipes.reentrant import (
-        ReentrantContext,
-        ReentrantLock,
-        ReentrantTryContext,
-    )
-    from ._recipes.semaphore.semaphore import Semaphore
-    from ._recipes.sequence import SequenceAllocator
-    from ._recipes.sequence_range import SequenceWarning
-    from ._recipes.shared_value import (
-        SharedValue,
-        SharedValueView,
-        Versioned,
-    )
-    from ._recipes.strangers import Stranger, strangers
-    from ._recipes.tenure import (
-        Held,
-        Tenure,
-        TenureStatistics,
-        Term,
-    )
+    from ._recipes.tasks.task import Task
+    from ._recipes.tasks.view import BoardView
     from ._recipes.tree.cache import TreeCache
     from ._recipes.tree.copy import (
         TreeEvent,
@@ -186,7 +172,21 @@ if TYPE_CHECKING:
         TreeEventType,
         TreeNode,
     )
-    from ._recipes.znode_views import ChildrenView, DataView
+    from ._recipes.values.codec import Codec
+    from ._recipes.values.config.config import Config
+    from ._recipes.values.config.snapshot import (
+        ConfigVersion,
+        Published,
+    )
+    from ._recipes.values.config.view import ConfigView
+    from ._recipes.values.counter import Counter
+    from ._recipes.values.sequence import SequenceAllocator
+    from ._recipes.values.shared_value import (
+        SharedValue,
+        SharedValueView,
+        Versioned,
+    )
+    from ._recipes.values.znode_views import ChildrenView, DataView
     from ._wire.versions import Feature
     from .errors import (
         AcquireTimeout,

@@ -7,7 +7,7 @@ from typing import final
 
 from anyio.lowlevel import checkpoint
 
-from .._recipes.znode_views import ChildrenView, DataView
+from .._recipes.values.znode_views import ChildrenView, DataView
 from .._session.transaction import multi_parser
 from .._wire.codes import OpCode
 from .._wire.jute import Reader

@@ -29,7 +29,7 @@ from aiolead import (
     UsageError,
     View,
 )
-from aiolead._recipes import error_policy
+from aiolead._recipes._core import error_policy
 from aiolead._wire.codes import OpCode
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import NamesReply, ReplyHeader, StatReply

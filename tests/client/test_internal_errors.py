@@ -38,16 +38,17 @@ from aiolead import (
     TreeCache,
 )
 from aiolead._client.supervisor import Supervisor
-from aiolead._recipes import campaign, observer, znode_views
 from aiolead._recipes._core.ephemeral import EphemeralNode
+from aiolead._recipes._core.error_policy import in_background
 from aiolead._recipes._core.observe import View
-from aiolead._recipes.board.view import BoardView
-from aiolead._recipes.config.view import ConfigView
-from aiolead._recipes.error_policy import in_background
+from aiolead._recipes.election import campaign, observer
 from aiolead._recipes.membership import keeper
 from aiolead._recipes.membership.entries import Entries
-from aiolead._recipes.shared_value import SharedValueView
+from aiolead._recipes.tasks.view import BoardView
 from aiolead._recipes.tree.reading import TreeReader
+from aiolead._recipes.values import znode_views
+from aiolead._recipes.values.config.view import ConfigView
+from aiolead._recipes.values.shared_value import SharedValueView
 from aiolead._session.machine import SessionMachine
 from aiolead.testing import EmbeddedServer, OpCode
 

@@ -32,8 +32,8 @@ from aiolead import (
     SequenceExhaustedError,
     SequenceWarning,
 )
-from aiolead._recipes.layout import LAYOUTS, Role
-from aiolead._recipes.neighbours import in_line
+from aiolead._recipes.contention.layouts import LAYOUTS, Role
+from aiolead._recipes.contention.neighbours import in_line
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

@@ -29,7 +29,7 @@ from aiolead import (
     Phase,
     UsageError,
 )
-from aiolead._recipes.campaign import TRANSITIONS
+from aiolead._recipes.election.campaign import TRANSITIONS
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from aiolead import Lock, connect
-from aiolead._recipes.line import Line
+from aiolead._recipes.contention.local_contenders import LocalContenders
 from aiolead.testing import EmbeddedServer
 
 
 async def test_a_name_is_claimed_while_its_znode_is_there() -> None:
     async with EmbeddedServer() as server, connect(server.connect_string) as client:
-        line = client.shared("/lock", Line)
+        line = client.shared("/lock", LocalContenders)
         for _ in range(3):
             async with Lock(client, "/lock").acquire() as held:
                 assert line.is_claimed(held.path.removeprefix("/lock/"))

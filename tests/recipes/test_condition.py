@@ -38,7 +38,7 @@ from aiolead import (
     LockLost,
     UsageError,
 )
-from aiolead._recipes.waiting import sort_out
+from aiolead._recipes.locks.condition_waiter import sort_out
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 

@@ -24,9 +24,9 @@ from support.recipes import (
 
 from aiolead import Client, Election, Lock
 from aiolead._client.core import KEPT
-from aiolead._recipes.contender import Contender
-from aiolead._recipes.line import Line
-from aiolead._recipes.tenure import Tenure
+from aiolead._recipes._core.tenure import Tenure
+from aiolead._recipes.contention.contender import Contender
+from aiolead._recipes.contention.local_contenders import LocalContenders
 from aiolead._session.depot import Call
 from aiolead._session.lease import HeldZnode
 from aiolead._session.watches import WatchSlot
@@ -106,7 +106,7 @@ async def test_no_name_comes_twice_also_when_a_path_was_forgotten() -> None:
                 names.add(held.path)
             await client.delete_all(PATH)
             for number in range(KEPT):
-                client.shared(f"/{number}", Line)
+                client.shared(f"/{number}", LocalContenders)
             gc.collect()
         assert len(names) == 2
 
@@ -448,7 +448,7 @@ async def test_watches_do_not_pile_up_in_a_line() -> None:
 
 def _census() -> Counter[str]:
     gc.collect()
-    kinds = (Contender, Call, Line, Tenure, HeldZnode, WatchSlot)
+    kinds = (Contender, Call, LocalContenders, Tenure, HeldZnode, WatchSlot)
     return Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds))
 
 

@@ -25,7 +25,7 @@ from support.raw import RawClient
 
 import aiolead
 from aiolead import Layout
-from aiolead._recipes.layout import Role
+from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
 from aiolead.testing import FaultProxy, OpCode

@@ -75,7 +75,7 @@ async def allow_deletes(operator: Client, paths: list[str]) -> None:
 
 def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the log has of them, one line each."""
-    logged = [r for r in caplog.records if r.name == "aiolead._recipes.error_policy"]
+    logged = [r for r in caplog.records if r.name == "aiolead._recipes._core.error_policy"]
     assert all(record.levelno == logging.WARNING for record in logged)
     return [record.getMessage().partition(" could not be deleted")[0] for record in logged]
 

@@ -41,7 +41,7 @@ from aiolead import (
     SessionState,
     UsageError,
 )
-from aiolead._recipes.semaphore.permits import Permits
+from aiolead._recipes.locks.semaphore.permits import Permits
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 

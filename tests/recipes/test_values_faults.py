@@ -22,7 +22,7 @@ from aiolead import (
     SessionState,
     SharedValue,
 )
-from aiolead._recipes.optimistic import compare_and_set
+from aiolead._recipes.values.optimistic import compare_and_set
 from aiolead._wire.codes import OpCode
 from aiolead.testing import EmbeddedServer
 

@@ -27,7 +27,7 @@ EACH = {
     "TenureContext": 1,
     "Contender": 1,
     "Node": 1,
-    "Standing": 1,
+    "QueuePosition": 1,
     "Wakeup": 1,
     "Ahead": 1,
     # On the znode of the one before, and on its own.

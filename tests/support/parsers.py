@@ -29,12 +29,16 @@ from aiolead import (
 )
 from aiolead._client import discovery, quotas
 from aiolead._parsing import MalformedError
-from aiolead._recipes import codec, contention, kinds, revocation, strangers
-from aiolead._recipes.board.records import Progress, decode_result
-from aiolead._recipes.config import snapshot
-from aiolead._recipes.layout import LAYOUTS, Role
+from aiolead._recipes.contention import kernel as contention
+from aiolead._recipes.contention import recognized as kinds
+from aiolead._recipes.contention import revocation
+from aiolead._recipes.contention import unrecognized as strangers
+from aiolead._recipes.contention.layouts import LAYOUTS, Role
+from aiolead._recipes.locks.semaphore import arrangement, limit
 from aiolead._recipes.queues import formats, naming
-from aiolead._recipes.semaphore import arrangement, limit
+from aiolead._recipes.tasks.records import Progress, decode_result
+from aiolead._recipes.values import codec
+from aiolead._recipes.values.config import snapshot
 from aiolead._session.login import Exchange
 from aiolead._wire import config, digest_md5, framing, handshake, replies, srvr
 from aiolead._wire.codes import XID_SASL, OpCode
@@ -223,14 +227,14 @@ def _codecs() -> Iterator[Parser]:
             Reads.ZNODE,
             each.decode,
             _MALFORMED,
-            ("_recipes.codec:_from_digits", "_recipes.codec:_integer"),
+            ("_recipes.values.codec:_from_digits", "_recipes.values.codec:_integer"),
         )
         yield Parser(
             f"a value, {name}",
             Reads.ZNODE,
             partial(codec.decoded, each, "/path", stat=STAT),
             _INVALID,
-            ("_recipes.codec:decoded",),
+            ("_recipes.values.codec:decoded",),
         )
 
 
@@ -248,21 +252,21 @@ PARSERS: tuple[Parser, ...] = (
         Reads.ZNODE,
         Progress.decode,
         (),
-        ("_recipes.board.records:Progress.decode",),
+        ("_recipes.tasks.records:Progress.decode",),
     ),
     Parser(
         "decode_result",
         Reads.ZNODE,
         partial(decode_result, "task-0000000000"),
         _MALFORMED,
-        ("_recipes.board.records:decode_result",),
+        ("_recipes.tasks.records:decode_result",),
     ),
     Parser(
         "version_of a configuration",
         Reads.ZNODE,
         partial(snapshot.version_of, "/config", stat=STAT),
         _INVALID,
-        ("_recipes.config.snapshot:version_of",),
+        ("_recipes.values.config.snapshot:version_of",),
     ),
     Parser(
         "decode_entry of a configuration",
@@ -270,8 +274,8 @@ PARSERS: tuple[Parser, ...] = (
         partial(snapshot.decode_entry, "/config/history/0000000001", 1, stat=STAT),
         _INVALID,
         (
-            "_recipes.config.snapshot:_decode_entry",
-            "_recipes.config.snapshot:_decode_value",
+            "_recipes.values.config.snapshot:_decode_entry",
+            "_recipes.values.config.snapshot:_decode_value",
         ),
     ),
     *_codecs(),
@@ -287,14 +291,14 @@ PARSERS: tuple[Parser, ...] = (
         Reads.ZNODE,
         partial(limit.decoded, "/limit"),
         _INVALID,
-        ("_recipes.semaphore.limit:decoded",),
+        ("_recipes.locks.semaphore.limit:decoded",),
     ),
     Parser(
         "the limit of kazoo's semaphore",
         Reads.ZNODE,
         partial(limit.decoded_digits, default=1),
         (),
-        ("_recipes.semaphore.limit:decoded_digits",),
+        ("_recipes.locks.semaphore.limit:decoded_digits",),
     ),
     Parser(
         "a participant",
@@ -350,18 +354,18 @@ PARSERS: tuple[Parser, ...] = (
         _WIRE,
         ("_wire.requests:Create.checked",),
     ),
-    Parser("kind_of", Reads.NAME, kinds.kind_of, (), ("_recipes.kinds:kind_of",)),
+    Parser("kind_of", Reads.NAME, kinds.kind_of, (), ("_recipes.contention.recognized:kind_of",)),
     Parser(
         "layouts",
         Reads.NAME,
         _layouts,
         (),
         (
-            "_recipes.layout:Layout._is_own",
-            "_recipes.layout:Layout.downgraded",
-            "_recipes.layout:Layout.fits",
-            "_recipes.layout:Layout.is_of",
-            "_recipes.layout:Layout.ours",
+            "_recipes.contention.layouts:Layout._is_own",
+            "_recipes.contention.layouts:Layout.downgraded",
+            "_recipes.contention.layouts:Layout.fits",
+            "_recipes.contention.layouts:Layout.is_of",
+            "_recipes.contention.layouts:Layout.ours",
         ),
     ),
     Parser(
@@ -369,14 +373,14 @@ PARSERS: tuple[Parser, ...] = (
         Reads.NAME,
         _in_order,
         (MixedLayoutError,),
-        ("_recipes.contention:in_order",),
+        ("_recipes.contention.kernel:in_order",),
     ),
     Parser(
         "strangers",
         Reads.NAME,
         lambda name: strangers.strangers([name, "lock-0000000001"]),
         (),
-        ("_recipes.strangers:_int",),
+        ("_recipes.contention.unrecognized:_int",),
     ),
     Parser(
         "a queue's names",
@@ -404,14 +408,14 @@ PARSERS: tuple[Parser, ...] = (
         Reads.NAME,
         snapshot.number_of,
         (),
-        ("_recipes.config.snapshot:number_of",),
+        ("_recipes.values.config.snapshot:number_of",),
     ),
     Parser(
         "the parts of a semaphore",
         Reads.NAME,
         _misfits,
         (),
-        ("_recipes.semaphore.arrangement:Arrangement.misfits",),
+        ("_recipes.locks.semaphore.arrangement:Arrangement.misfits",),
     ),
     Parser(
         "contenders in the command",
@@ -549,16 +553,16 @@ NO_PARSERS: dict[str, str] = {
     "_client.operations:checked_duration": "an argument, within bounds by then",
     "_client.peer:Peer._take": "a constant",
     "_escaping:_escape": "what Python has escaped is ASCII",
-    "_recipes.arguments:_checked_real": "an argument, whose error is ConfigurationError",
-    "_recipes.attempt:Attempt._await_lease": "a bool",
-    "_recipes.board.records:checked_progress": "an argument, within bounds by then",
-    "_recipes.board.view:BoardView._read_claims": "Progress.decode, which is in the table",
-    "_recipes.codec:_to_json": "reads back what it has just written",
-    "_recipes.config.snapshot:_encode_value": "a value of the caller's: text, or else base64",
-    "_recipes.contender:Contender._await_lease": "a bool",
-    "_recipes.layout:_parsed": "numbers that are constants",
+    "_recipes._core.arguments:_checked_real": "an argument, whose error is ConfigurationError",
+    "_recipes._core.acquire_loop:AcquireLoop._await_lease": "a bool",
+    "_recipes.tasks.records:checked_progress": "an argument, within bounds by then",
+    "_recipes.tasks.view:BoardView._read_claims": "Progress.decode, which is in the table",
+    "_recipes.values.codec:_to_json": "reads back what it has just written",
+    "_recipes.values.config.snapshot:_encode_value": "the caller's value: text, or else base64",
+    "_recipes.contention.contender:Contender._await_lease": "a bool",
+    "_recipes.contention.layouts:_parsed": "numbers that are constants",
     "_recipes.membership.split:score": "a digest of ours",
-    "_recipes.names:HeldName.number": "the name of our own znode",
+    "_recipes.locks.unique_names:HeldName.number": "the name of our own znode",
     "_session.silence:Silence.begun": "four bytes, counted before",
     "adapters.aiozk._session:connect_string": "the ports that aiozk was given",
     "adapters.aiozk.bridge:Bridge._fired": "an enumeration",

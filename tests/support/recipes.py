@@ -15,8 +15,8 @@ from anyio.abc import ByteStream
 
 import aiolead
 from aiolead._client.clock import lease_clock
-from aiolead._recipes.contender import Contender
-from aiolead._recipes.layout import Role
+from aiolead._recipes.contention.contender import Contender
+from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import NoNodeError
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer

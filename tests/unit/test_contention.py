@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._recipes.contention import Standing, in_order, standing
-from aiolead._recipes.layout import Layout, Role
+from aiolead._recipes.contention.kernel import QueuePosition, in_order, standing
+from aiolead._recipes.contention.layouts import Layout, Role
 from aiolead.errors import MixedLayoutError
 
 
@@ -33,14 +33,14 @@ def line_of(*numbers: int) -> list[str]:
 )
 def test_whom_to_watch(rank: int, places: int, watched: list[int], is_next: bool) -> None:
     line = line_of(*range(8))
-    assert standing(line, line[rank], places) == Standing(
+    assert standing(line, line[rank], places) == QueuePosition(
         rank, tuple(line[number] for number in watched), is_next
     )
 
 
 def test_who_wants_to_know_its_rank_watches_one_more() -> None:
     line = line_of(*range(8))
-    assert standing(line, line[5], 2, look_ahead=True) == Standing(
+    assert standing(line, line[5], 2, look_ahead=True) == QueuePosition(
         5, (line[4], line[3], line[2]), is_next=False
     )
     assert standing(line, line[5], 1, look_ahead=True) == standing(line, line[5], 1)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._recipes.contention import Standing, holding, in_order, sharing
-from aiolead._recipes.layout import Layout, Role
+from aiolead._recipes.contention.kernel import QueuePosition, holding, in_order, sharing
+from aiolead._recipes.contention.layouts import Layout, Role
 
 GUID = "_c_8f2a1c0e-5a0b-4b0e-9c55-0123456789ab-"
 
@@ -46,7 +46,7 @@ def test_whom_the_last_one_watches(
     line = line_of(kinds)
     watch = tuple(line[number] for number in watched)
     place = sharing(line, line[-1], Layout.CURATOR, role_of(line[-1]))
-    assert place == Standing(rank, watch, is_next)
+    assert place == QueuePosition(rank, watch, is_next)
 
 
 def test_who_is_not_in_line_has_no_standing() -> None:

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from aiolead import errors
-from aiolead._recipes import error_policy
-from aiolead._recipes.deletion import Deletion, all_of
-from aiolead._recipes.error_policy import Action, Step, action_for, may_be_applied
+from aiolead._recipes._core import error_policy
+from aiolead._recipes._core.error_policy import Action, Step, action_for, may_be_applied
+from aiolead._recipes._core.pending_delete import PendingDelete, all_of
 from aiolead.abc import CoordinationClient
 from aiolead.errors import (
     AioleadError,
@@ -134,10 +134,10 @@ async def nothing() -> None:
     pass
 
 
-def deletion(error: AioleadError | None, path: str = "/a/b") -> tuple[Deletion, Jobs]:
+def deletion(error: AioleadError | None, path: str = "/a/b") -> tuple[PendingDelete, Jobs]:
     jobs = Jobs()
     client = cast(CoordinationClient, jobs)
-    return Deletion(client, path, cast(Any, Answer(error)), nothing, list), jobs
+    return PendingDelete(client, path, cast(Any, Answer(error)), nothing, list), jobs
 
 
 REPEATED = (

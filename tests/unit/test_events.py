@@ -25,7 +25,7 @@ from support.told import EVENTS
 
 import aiolead
 from aiolead import Event, EventName
-from aiolead._recipes.telling import Telling, hook_of
+from aiolead._recipes._core.reporting import Telling, hook_of
 from aiolead._session.states import TRANSITIONS
 from aiolead.abc import EventHook
 from aiolead.events import LOGGERS, EventHub, ViewHook

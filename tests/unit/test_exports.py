@@ -35,9 +35,9 @@ NOT_EXPORTED = {
     "_client.telling": {"Telling"},
     "_client.view": {"OVERLOADED", "PAUSE"},
     "_client.watchdog": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
-    "_recipes.campaign": {"TRANSITIONS"},
-    "_recipes.config.config": {"MAX_KEYS", "MAX_SIZE", "logger"},
-    "_recipes.config.snapshot": {
+    "_recipes.election.campaign": {"TRANSITIONS"},
+    "_recipes.values.config.config": {"MAX_KEYS", "MAX_SIZE", "logger"},
+    "_recipes.values.config.snapshot": {
         "HISTORY",
         "KEYS",
         "LAST",
@@ -49,17 +49,17 @@ NOT_EXPORTED = {
         "read_snapshot",
         "version_of",
     },
-    "_recipes.codec": {"checked_codec", "decoded", "encoded"},
+    "_recipes.values.codec": {"checked_codec", "decoded", "encoded"},
     "_recipes.following": {"OVERLOADED", "PAUSE"},
-    "_recipes.double_barrier.double_barrier": {"MOST_MEMBERS"},
-    "_recipes.exclusive": {"PARENT_TRIES"},
-    "_recipes.layout": {"LAYOUTS"},
-    "_recipes.names": {"MOST_NAMES", "TRIES"},
-    "_recipes.sequence": {"LAST", "STAMP"},
-    "_recipes.sequence_range": {"LAST_SEQUENCE", "warn_of_the_end"},
+    "_recipes.barriers.double_barrier.double_barrier": {"MOST_MEMBERS"},
+    "_recipes.locks.exclusive": {"PARENT_TRIES"},
+    "_recipes.contention.layouts": {"LAYOUTS"},
+    "_recipes.locks.unique_names": {"MOST_NAMES", "TRIES"},
+    "_recipes.values.sequence": {"LAST", "STAMP"},
+    "_recipes.contention.sequence_range": {"LAST_SEQUENCE", "warn_of_the_end"},
     "_recipes.tree.cache": {"MAX_NODES"},
     "_recipes.tree.copy": {"TreeCopy", "aversion_of", "is_another"},
-    "_recipes.semaphore.semaphore": {"MOST_AT_ONCE"},
+    "_recipes.locks.semaphore.semaphore": {"MOST_AT_ONCE"},
     "_recipes.membership.entries": {"AT_ONCE", "CHILDREN", "EXISTENCE", "ON_THE_PATH"},
     "_recipes.membership.group": {"changes_between"},
     "_recipes.membership.node": {"MODES"},
@@ -370,9 +370,11 @@ def test_importing_it_imports_next_to_nothing() -> None:
 def test_a_client_and_a_lock_import_what_they_use() -> None:
     imported = _imported_by("import aiolead; aiolead.connect; aiolead.Lock")
     assert "aiolead._client.client" in imported
-    others = {"board", "config", "discovery", "double_barrier", "membership", "queues", "tree"}
+    others = {"tasks", "config", "discovery", "double_barrier", "membership", "queues", "tree"}
     others |= {"campaign", "condition", "counter", "election", "multi", "read_write", "semaphore"}
-    recipes = {m.split(".")[2] for m in imported if m.startswith("aiolead._recipes.")}
+    recipes = {
+        name for m in imported if m.startswith("aiolead._recipes.") for name in m.split(".")[2:]
+    }
     assert "lock" in recipes
     assert recipes & others == set()
     # Of the standard library, what is slow to import and has no part in taking a lock.

@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aiolead import ConfigurationError
-from aiolead._recipes.contention import holding, in_order, sharing
-from aiolead._recipes.kinds import Kind, kind_of
-from aiolead._recipes.layout import LAYOUTS, Layout, Role
+from aiolead._recipes.contention.kernel import holding, in_order, sharing
+from aiolead._recipes.contention.layouts import LAYOUTS, Layout, Role
+from aiolead._recipes.contention.recognized import Kind, kind_of
 from aiolead.paths import sequence_of
 
 N = "0000000007"

@@ -21,7 +21,7 @@ import aiolead.events
 from aiolead import ConnectFailed, Event, EventName, NoNodeError
 from aiolead._client.watchdog import _report
 from aiolead._logging import get_logger
-from aiolead._recipes.sequence_range import SequenceWarning
+from aiolead._recipes.contention.sequence_range import SequenceWarning
 from aiolead.errors import AioleadError, ReleaseError
 from aiolead.events import _LINES, LOGGERS, EventHub
 from aiolead.instrumentation.measures import Measures

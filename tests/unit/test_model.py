@@ -12,7 +12,7 @@ import pytest
 
 from aiolead import SASL, TLS, model
 from aiolead._client.operations import Scope
-from aiolead._recipes.arguments import checked_acl
+from aiolead._recipes._core.arguments import checked_acl
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.requests import AuthPacket, Create, SetACL
 from aiolead.cli.options import Common

@@ -31,8 +31,13 @@ from aiolead._parsing import (
     text,
     whole,
 )
-from aiolead._recipes.arguments import checked_count, checked_number, checked_pause, checked_wait
-from aiolead._recipes.codec import encoded
+from aiolead._recipes._core.arguments import (
+    checked_count,
+    checked_number,
+    checked_pause,
+    checked_wait,
+)
+from aiolead._recipes.values.codec import encoded
 from aiolead.errors import CounterOverflowError
 
 OF_BYTES: tuple[Callable[[bytes], object], ...] = (

@@ -12,8 +12,8 @@ import pytest
 from support.parsing_calls import ROOT
 from support.regex_steps import worst_growth
 
-from aiolead._recipes import kinds
-from aiolead._recipes.layout import LAYOUTS
+from aiolead._recipes.contention import recognized as kinds
+from aiolead._recipes.contention.layouts import LAYOUTS
 from aiolead.cli import line
 
 LINEAR = 2.6
@@ -48,11 +48,17 @@ def expressions() -> Iterator[tuple[str, Case]]:
             anchored = used <= {"match", "fullmatch"}
             yield f"{name}:{target}", (pattern, anchored, used == {"fullmatch"})
     for kind, pattern in kinds._matchers():
-        yield f"_recipes.kinds:{kind.name}", (pattern, True, True)
+        yield f"_recipes.contention.recognized:{kind.name}", (pattern, True, True)
     for layout in LAYOUTS:
         for role, form in layout._forms.items():
-            yield f"_recipes.layout:{layout!r} {role.name} ours", (form.ours, True, True)
-            yield f"_recipes.layout:{layout!r} {role.name} theirs", (form.theirs, True, True)
+            yield (
+                f"_recipes.contention.layouts:{layout!r} {role.name} ours",
+                (form.ours, True, True),
+            )
+            yield (
+                f"_recipes.contention.layouts:{layout!r} {role.name} theirs",
+                (form.theirs, True, True),
+            )
     for number, (pattern, _) in enumerate(line._PATTERNS):
         yield f"cli.line:{number}", (pattern, False, False)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiolead import TaskResult
-from aiolead._recipes.board.records import Progress, decode_result, encode_result
+from aiolead._recipes.tasks.records import Progress, decode_result, encode_result
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 

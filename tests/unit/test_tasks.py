@@ -14,7 +14,7 @@ import trio
 import trio.testing
 from anyio.lowlevel import checkpoint
 
-from aiolead._recipes.holding import TaskGuard
+from aiolead._recipes._core.holding_recipe import TaskGuard
 from aiolead._tasks import Wakeup, current_task_id
 
 

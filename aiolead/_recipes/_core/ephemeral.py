@@ -48,8 +48,7 @@ from ..._internal_errors import contained
 from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import AioleadError, LossReason, NoNodeError
 from ...model import ACL, Created, CreateMode, EventType, Stat, WatchEvent
-from ..deletion import Deletion, Departure
-from ..error_policy import (
+from .error_policy import (
     Action,
     Step,
     action_for,
@@ -58,7 +57,8 @@ from ..error_policy import (
     pause,
     until_done,
 )
-from ..ownership import now
+from .ownership import now
+from .pending_delete import Departure, PendingDelete
 from .registry import Node, NodeRegistry
 
 
@@ -491,7 +491,7 @@ class EphemeralNode:
             # It fires with the delete; only a failed one leaves it behind.
             delete.add_done_callback(watch.close)
         later = partial(self._delete_until_gone, client, node)
-        return Deletion(client, node.path, delete, later, partial(self._unclaim, node))
+        return PendingDelete(client, node.path, delete, later, partial(self._unclaim, node))
 
     def _send_delete(self, node: Node) -> Reply[None]:
         return self._client.delete(node.path)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ...abc import CoordinationClient, Reply
 from ...errors import NoAuthError, NoNodeError
 from ...model import ACL, Created, CreateMode, Stat
-from ..catching_up import catch_up
+from .catching_up import catch_up
 from .ephemeral import EphemeralNode
 from .registry import Node, NodeRegistry
 

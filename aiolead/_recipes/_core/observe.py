@@ -23,7 +23,7 @@ import anyio.lowlevel
 from ...abc import CoordinationClient, Watch
 from ...errors import AioleadError, UsageError
 from ...model import SessionState, WatchEvent
-from ..error_policy import Action, Step, action_for, before_next_try
+from .error_policy import Action, Step, action_for, before_next_try
 
 T = TypeVar("T")
 

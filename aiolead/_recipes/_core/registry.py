@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ...abc import CoordinationClient
 from ...model import Created, Stat
 from ...paths import basename, sequence_of
-from ..ownership import LostCreates, is_shared
+from .ownership import LostCreates, is_shared
 
 SEQUENCE_DIGITS = 10
 """What servers append to the name of a sequential znode."""

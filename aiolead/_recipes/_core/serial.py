@@ -9,7 +9,7 @@ from ...abc import CoordinationClient
 from ...errors import NoNodeError
 from ...model import ACL, Created, CreateMode
 from ...paths import basename, join
-from ..catching_up import catch_up
+from .catching_up import catch_up
 from .ephemeral import EphemeralNode
 from .registry import Node, NodeRegistry
 

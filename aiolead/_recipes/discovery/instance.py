@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ..._escaping import described
 from ..._parsing import MalformedError, check_json, json_object, real, shown
 from ...errors import ConfigurationError
-from ..arguments import checked_name, checked_number
+from .._core.arguments import checked_name, checked_number
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """What can be written as JSON."""

@@ -9,7 +9,7 @@ from typing import Protocol, final
 
 from ..._escaping import described
 from ...errors import ConfigurationError
-from ..arguments import checked_number
+from .._core.arguments import checked_number
 from .instance import ServiceInstance
 from .strategies import Strategy
 

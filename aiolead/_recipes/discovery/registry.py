@@ -15,7 +15,13 @@ from ...abc import CoordinationClient
 from ...errors import ConfigurationError, NoNodeError
 from ...model import ACL, Stat
 from ...paths import join
-from ..arguments import checked_acl, checked_client, checked_name, checked_number, checked_path
+from .._core.arguments import (
+    checked_acl,
+    checked_client,
+    checked_name,
+    checked_number,
+    checked_path,
+)
 from ..membership.entries import AT_ONCE, Entries
 from ..membership.node import KeptNode
 from .instance import ServiceInstance, ServiceType

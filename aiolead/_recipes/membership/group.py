@@ -12,7 +12,7 @@ from ...abc import CoordinationClient
 from ...errors import NoNodeError
 from ...model import ACL, Stat
 from ...paths import join
-from ..arguments import (
+from .._core.arguments import (
     checked_acl,
     checked_client,
     checked_data,

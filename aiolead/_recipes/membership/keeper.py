@@ -28,10 +28,10 @@ from ...errors import (
 from ...model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
 from ...paths import parent
 from .._core.ephemeral import NodeState
+from .._core.error_policy import Step, before_next_try, may_be_applied
+from .._core.pending_delete import Departure
 from .._core.registry import Node
-from ..deletion import Departure
-from ..error_policy import Step, before_next_try, may_be_applied
-from .kept import KeptRegistry, KeptZnode
+from .kept_znode import KeptRegistry, KeptZnode
 
 PARENT_TRIES = 10
 """How often the parent is created anew in a row: servers reap empty containers (CURATOR-724)."""

@@ -19,8 +19,8 @@ from ...errors import (
     UsageError,
 )
 from ...model import ACL, CreateMode, SessionState
-from ..arguments import checked_acl, checked_client, checked_data, checked_path, checked_wait
-from ..error_policy import log_refusal
+from .._core.arguments import checked_acl, checked_client, checked_data, checked_path, checked_wait
+from .._core.error_policy import log_refusal
 from .keeper import Keeper
 
 MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)

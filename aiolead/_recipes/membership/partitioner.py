@@ -13,7 +13,7 @@ from ...abc import CoordinationClient
 from ...errors import AioleadError, ConfigurationError, LockLost, UsageError
 from ...model import ACL
 from ...paths import join
-from ..arguments import (
+from .._core.arguments import (
     OnDisconnect,
     checked_acl,
     checked_client,
@@ -22,8 +22,8 @@ from ..arguments import (
     checked_on_disconnect,
     checked_path,
 )
-from ..lock import Lock
-from ..tenure import Held
+from .._core.tenure import Held
+from ..locks.lock import Lock
 from .group import Group, MembersView
 from .split import Split
 

@@ -12,5 +12,5 @@
     common      what the queues have in common
     queue       the public recipes
 
-The task board of `_recipes.board` is built on the same claims.
+The task board of `_recipes.tasks` is built on the same claims.
 """

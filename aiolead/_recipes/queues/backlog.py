@@ -32,7 +32,7 @@ from ...errors import (
 )
 from ...model import ACL, CreateMode, WatchEvent
 from ...paths import ListedPath, join
-from ..arguments import OnInvalid
+from .._core.arguments import OnInvalid
 from .naming import Key, Naming
 
 logger = get_logger(__name__)

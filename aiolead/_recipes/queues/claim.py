@@ -28,11 +28,11 @@ from ...errors import (
 )
 from ...model import Created, CreateMode, Stat
 from ...paths import join
+from .._core.acquire_loop import AcquireLoop
 from .._core.ephemeral import EphemeralNode, NodeGone
 from .._core.fixed import FixedNode
+from .._core.pending_delete import Departure
 from .._core.registry import Node, NodeRegistry
-from ..attempt import Attempt
-from ..deletion import Departure
 from .backlog import PATH_TRIES, Backlog
 
 Decode = Callable[[bytes], tuple[bytes, ...]]
@@ -132,7 +132,7 @@ class _ClaimNode(FixedNode):
         return departure
 
 
-class Claim(Attempt):
+class Claim(AcquireLoop):
     """One try at claiming an item: the first one that can be had. A `Candidate`.
 
     Args:

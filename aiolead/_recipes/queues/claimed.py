@@ -22,9 +22,9 @@ from ...errors import (
     TransactionError,
     UsageError,
 )
-from ..catching_up import catch_up
-from ..error_policy import Action, Step, action_for, before_next_try, may_be_applied
-from ..tenure import Tenure
+from .._core.catching_up import catch_up
+from .._core.error_policy import Action, Step, action_for, before_next_try, may_be_applied
+from .._core.tenure import Tenure
 from .claim import Claim
 
 _DELETES = 2

@@ -9,8 +9,8 @@ from typing import TypeVar
 from ..._tasks import current_task_id
 from ...abc import CoordinationClient
 from ...model import ACL
-from ..arguments import OnDisconnect, OnInvalid, checked_on_invalid
-from ..holding import HoldingRecipe, TaskGuard
+from .._core.arguments import OnDisconnect, OnInvalid, checked_on_invalid
+from .._core.holding_recipe import HoldingRecipe, TaskGuard
 from .backlog import Backlog
 from .claim import Claim
 from .claimed import Claimed

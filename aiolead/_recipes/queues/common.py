@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
-from ..arguments import OnDisconnect, OnInvalid, checked_count, checked_path
-from ..context import TenureContext, TryContext
+from .._core.arguments import OnDisconnect, OnInvalid, checked_count, checked_path
+from .._core.contexts import TenureContext, TryContext
 from .claimed import QueueItem
 from .claiming import ClaimingRecipe
 from .consuming import Consumption

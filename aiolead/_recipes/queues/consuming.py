@@ -10,8 +10,8 @@ import anyio.lowlevel
 
 from ..._tasks import current_task_id
 from ...errors import UsageError
-from ..context import _Context
-from ..entries import left_by_another
+from .._core.contexts import _Context
+from .._core.entries_by_task import left_by_another
 from .claimed import Claimed
 
 C = TypeVar("C", bound=Claimed)

@@ -9,7 +9,7 @@ from typing import final
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
-from ..arguments import OnDisconnect, OnInvalid
+from .._core.arguments import OnDisconnect, OnInvalid
 from .common import DEFAULT_MOST, AnyQueue
 from .naming import ByPriority, ByTime, Naming
 

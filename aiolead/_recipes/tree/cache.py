@@ -23,8 +23,8 @@ from ...errors import (
 )
 from ...model import Missed, SessionState
 from ...paths import validate
-from ..arguments import checked_client, checked_count
-from ..error_policy import OVERLOADED, pause
+from .._core.arguments import checked_client, checked_count
+from .._core.error_policy import OVERLOADED, pause
 from .copy import TreeCopy, TreeEvents, TreeNode
 from .reading import TreeReader
 

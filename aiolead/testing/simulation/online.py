@@ -10,7 +10,7 @@ import anyio
 
 from ..._client.client import Client
 from ..._client.watch import ClientWatch
-from ..._recipes.contender import Ahead
+from ..._recipes.contention.contender import Ahead
 from ...model import EventType, SessionState, WatchEvent
 
 if TYPE_CHECKING:

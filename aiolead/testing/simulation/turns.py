@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from ..._recipes.context import TenureContext, TryContext
-from ..._recipes.tenure import Tenure
+from ..._recipes._core.contexts import TenureContext, TryContext
+from ..._recipes._core.tenure import Tenure
 from ...errors import AcquireTimeout
 from ..history import History
 

@@ -72,7 +72,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/deletion.py",
+                "_recipes/_core/pending_delete.py",
                 """
                 # Whose doing it is that the znode is gone, nobody knows.
                 self._end(refused_release(self._path, error))

@@ -6,7 +6,7 @@ from ..model import Aim, Change, Mutant
 from .kinds import ASYNCIO, ENDS, LOST_CREATES, LOST_LINKS, RARE
 
 NO_EXORCISM = Change(
-    "_recipes/contender.py",
+    "_recipes/contention/contender.py",
     "ours = stat.ephemeral_owner == self._client.session_id",
     "ours = stat.ephemeral_owner == 0",
 )
@@ -47,7 +47,7 @@ MUTANTS = (
         seen_in="aiolead, until its own simulation found it",
         changes=(
             Change(
-                "_recipes/layout.py",
+                "_recipes/contention/layouts.py",
                 'return f"{self.head}{self.identity.written(session_id, count)}{self.tail}"',
                 'return f"{self.head}{self.identity.written(0, 0)}{self.tail}"',
             ),
@@ -76,7 +76,7 @@ MUTANTS = (
         wrong="The search for a lost create adopts the znode of another contender of this client.",
         changes=(
             Change(
-                "_recipes/layout.py",
+                "_recipes/contention/layouts.py",
                 'return f"{session}{count:x}"',
                 'return f"{session}1"',
             ),
@@ -89,7 +89,7 @@ MUTANTS = (
         wrong="A znode before us that another contender of this client owns is deleted as a ghost.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "return not self._line.is_wanted(name) and self._layout.is_of(",
                 "return self._layout.is_of(",
             ),
@@ -131,7 +131,7 @@ MUTANTS = (
         seen_in="CURATOR-678; kazoo #732",
         changes=(
             Change(
-                "_recipes/deletion.py",
+                "_recipes/_core/pending_delete.py",
                 "if action in (Action.RECONNECT, Action.PAUSE):",
                 "if self.is_done:",
             ),
@@ -145,7 +145,7 @@ MUTANTS = (
         seen_in="kazoo #732",
         changes=(
             Change(
-                "_recipes/error_policy.py",
+                "_recipes/_core/error_policy.py",
                 "await before_next_try(client, error, Step.RELEASE)",
                 "return True",
             ),
@@ -178,7 +178,7 @@ MUTANTS = (
         wrong="Which session creates the znode is noted before waiting for a connection.",
         changes=(
             Change(
-                "_recipes/queue_node.py",
+                "_recipes/contention/queue_node.py",
                 """
                 if self._client.state is not SessionState.CONNECTED:
                     await self._client.ready()
@@ -299,7 +299,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/deletion.py",
+                "_recipes/_core/pending_delete.py",
                 "if action in (Action.RECONNECT, Action.PAUSE):",
                 "if action is Action.RECONNECT:",
             ),
@@ -314,7 +314,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/error_policy.py",
+                "_recipes/_core/error_policy.py",
                 "if error is None or action_for(error, Step.RELEASE) is not Action.REFUSED:",
                 "if error is None or error:",
             ),
@@ -328,7 +328,7 @@ MUTANTS = (
         wrong="Who leaves a block is not told that its znode stays.",
         changes=(
             Change(
-                "_recipes/tenure.py",
+                "_recipes/_core/tenure.py",
                 """
                 if left is None:
                     raise refusal
@@ -350,7 +350,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/error_policy.py",
+                "_recipes/_core/error_policy.py",
                 "(OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE)),",
                 "(OVERLOADED, _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),",
             ),
@@ -366,7 +366,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/downgrading.py",
+                "_recipes/locks/downgrading.py",
                 """
                 with suppress(NoNodeError):
                     await client.delete(writer.path)
@@ -390,7 +390,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "if ours and self._is_unclaimed(name):",
                 "if ours and not self._line.is_claimed(name):",
             ),
@@ -405,7 +405,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/ownership.py",
+                "_recipes/_core/ownership.py",
                 'return bool(getattr(client, "is_session_shared", False))',
                 'return bool(getattr(client, "is_nobodys", False))',
             ),

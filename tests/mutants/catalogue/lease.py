@@ -315,9 +315,11 @@ MUTANTS = (
         aim=Aim((("process-stopped",),), least=0.7, groups=3),
         wrong="Whether something is held is a flag that a task sets, not a look at the clock.",
         changes=(
-            Change("_recipes/tenure.py", "return self._client.lease.remaining()", "return 1.0"),
             Change(
-                "_recipes/tenure.py",
+                "_recipes/_core/tenure.py", "return self._client.lease.remaining()", "return 1.0"
+            ),
+            Change(
+                "_recipes/_core/tenure.py",
                 "if not given_up and self._loss is None and self._client.lease.remaining() <= 0.0:",
                 "if self._client is None:",
             ),
@@ -462,7 +464,7 @@ MUTANTS = (
         wrong="A term starts however little is left of the lease.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "if client.lease.is_enough():",
                 "if client.lease.is_enough() is not None:",
             ),

@@ -124,7 +124,7 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 """
                 self._leave_watches()
                 self.unwatch()
@@ -138,7 +138,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_recipes/queue_node.py",
+                "_recipes/contention/queue_node.py",
                 """
                 if self._client.state is not SessionState.CONNECTED:
                     await self._client.ready()
@@ -160,7 +160,7 @@ MUTANTS = (
         seen_in="kazoo",
         changes=(
             Change(
-                "_recipes/context.py",
+                "_recipes/_core/contexts.py",
                 """
                 with anyio.move_on_after(timeout):
                     in_front = await candidate.reach_front()

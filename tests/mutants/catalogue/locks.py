@@ -22,7 +22,7 @@ MUTANTS = (
         wrong="A reader only waits for the writer that holds, not for those that wait.",
         changes=(
             Change(
-                "_recipes/contention.py",
+                "_recipes/contention/kernel.py",
                 "before = [name for name in before if not layout.is_reader(name)]",
                 "before = [name for name in before[:1] if not layout.is_reader(name)]",
             ),
@@ -37,7 +37,7 @@ MUTANTS = (
         seen_in="CURATOR-621",
         changes=(
             Change(
-                "_recipes/contention.py",
+                "_recipes/contention/kernel.py",
                 "settles_it = role is Role.READ or layout.is_reader(nearest)",
                 "settles_it = True",
             ),
@@ -52,7 +52,7 @@ MUTANTS = (
         seen_in="CURATOR-276",
         changes=(
             Change(
-                "_recipes/downgrading.py",
+                "_recipes/locks/downgrading.py",
                 """
                 .create(path, self._data, mode=CreateMode.EPHEMERAL, acl=self._acl)
                 .delete(writer.path)
@@ -71,7 +71,7 @@ MUTANTS = (
         wrong="After a downgrade the lease goes on to confirm the writer's znode.",
         changes=(
             Change(
-                "_recipes/downgrading.py",
+                "_recipes/locks/downgrading.py",
                 """
                 if error is None:
                     self._move_hold()
@@ -91,7 +91,7 @@ MUTANTS = (
         wrong="If the answer to a downgrade is lost, and it was done, the hold counts as lost.",
         changes=(
             Change(
-                "_recipes/downgrading.py",
+                "_recipes/locks/downgrading.py",
                 "and self.mode is Mode.UNKNOWN",
                 "and self.mode is Mode.READER",
             ),
@@ -105,7 +105,7 @@ MUTANTS = (
         wrong="A task that reads and asks to write waits: for itself.",
         changes=(
             Change(
-                "_recipes/read_write.py",
+                "_recipes/locks/read_write.py",
                 "if any(isinstance(user, ReadLock) for user in self._tasks.mine()):",
                 "if False:",
             ),
@@ -119,7 +119,7 @@ MUTANTS = (
         wrong="Leaving an inner block of a re-entrant lock releases it.",
         changes=(
             Change(
-                "_recipes/reentrant.py",
+                "_recipes/locks/reentrant.py",
                 "outer.count -= 1",
                 "await outer.held.resign()",
             ),
@@ -133,7 +133,7 @@ MUTANTS = (
         wrong="A task that has lost a re-entrant lock counts as inside, and never gets it again.",
         changes=(
             Change(
-                "_recipes/reentrant.py",
+                "_recipes/locks/reentrant.py",
                 "if self._task is not None and self._holds(self._task):",
                 "if self._task is not None and self._holds(self._task) and exc is None:",
             ),
@@ -145,7 +145,7 @@ MUTANTS = (
         number="206c",
         name="enters-again-after-the-loss",
         wrong="A task that has lost a re-entrant lock enters it again, as if it had it.",
-        changes=(Change("_recipes/reentrant.py", "entry.held.check()", "pass"),),
+        changes=(Change("_recipes/locks/reentrant.py", "entry.held.check()", "pass"),),
         tests=(REACHED, "-k", "reentrant and trio"),
         simulated=False,
     ),
@@ -154,7 +154,7 @@ MUTANTS = (
         name="left-elsewhere-is-kept",
         wrong="What another task leaves than the one that entered is refused, and held on.",
         seen_in="aiolead",
-        changes=(Change("_recipes/context.py", "await tenure.resign()", "pass"),),
+        changes=(Change("_recipes/_core/contexts.py", "await tenure.resign()", "pass"),),
         tests=(ELSEWHERE, "-k", "abandoned_generator and trio-embedded-Lock"),
         simulated=False,
     ),
@@ -165,7 +165,7 @@ MUTANTS = (
         seen_in="Curator",
         changes=(
             Change(
-                "_recipes/multi.py",
+                "_recipes/locks/multi.py",
                 "left = None if deadline is None else max(0.0, deadline - anyio.current_time())",
                 "left = None if deadline is None else 8.0",
             ),
@@ -179,7 +179,7 @@ MUTANTS = (
         wrong="Several locks are taken in the order in which they are given.",
         changes=(
             Change(
-                "_recipes/multi.py",
+                "_recipes/locks/multi.py",
                 "tuple(sorted(map(_checked, recipes), key=_order))",
                 "tuple(map(_checked, recipes))",
             ),
@@ -193,7 +193,7 @@ MUTANTS = (
         wrong="Several locks are taken in an order that each process has for itself.",
         changes=(
             Change(
-                "_recipes/multi.py",
+                "_recipes/locks/multi.py",
                 "sorted(map(_checked, recipes), key=_order)",
                 "sorted(map(_checked, recipes), key=id)",
             ),
@@ -208,7 +208,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/multi.py",
+                "_recipes/locks/multi.py",
                 "recipe._contended_path if isinstance(recipe, HoldingRecipe) else recipe.path",
                 "recipe.path",
             ),
@@ -222,7 +222,7 @@ MUTANTS = (
         wrong="A block under several locks that ends as one of them is lost ends without a word.",
         changes=(
             Change(
-                "_recipes/multi.py",
+                "_recipes/locks/multi.py",
                 """
                 if stack is not None:
                     await stack.__aexit__(exc_type, exc, traceback)
@@ -243,7 +243,7 @@ MUTANTS = (
         name="let-in-with-less",
         wrong="Who loses one of several locks as the last one becomes his is let in without it.",
         seen_in="aiolead",
-        changes=(Change("_recipes/multi.py", "several.check()", "pass"),),
+        changes=(Change("_recipes/locks/multi.py", "several.check()", "pass"),),
         tests=(MULTI, "-k", "becomes_ours and trio"),
         simulated=False,
     ),
@@ -253,7 +253,7 @@ MUTANTS = (
         wrong="A holder whose znode was changed does not look at what is in it.",
         changes=(
             Change(
-                "_recipes/queue_node.py",
+                "_recipes/contention/queue_node.py",
                 "if not self._is_asked_for and is_request(data):",
                 "if False:",
             ),
@@ -268,7 +268,7 @@ MUTANTS = (
         seen_in="Curator",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "elif event.type is EventType.DATA_CHANGED:",
                 "elif False:",
             ),
@@ -282,7 +282,7 @@ MUTANTS = (
         wrong="The notification of a waiter that has died wakes nobody else.",
         changes=(
             Change(
-                "_recipes/waiting.py",
+                "_recipes/locks/condition_waiter.py",
                 "if seen.orphans:",
                 "if False:",
             ),
@@ -297,7 +297,7 @@ MUTANTS = (
         seen_in="CURATOR-527",
         changes=(
             Change(
-                "_recipes/condition.py",
+                "_recipes/locks/condition.py",
                 """
                 await waiter.join()
                 self.check()
@@ -321,7 +321,7 @@ MUTANTS = (
         wrong="A block whose wait was cancelled inside of it goes on, without the lock.",
         changes=(
             Change(
-                "_recipes/condition.py",
+                "_recipes/locks/condition.py",
                 """
                 if self._waits:
                     self._abandon()
@@ -339,7 +339,7 @@ MUTANTS = (
         wrong="Where several lead, the second one in waiting is not told that it is the first.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "place = standing(line, own, self._places, look_ahead=self._on_rank is not None)",
                 "place = standing(line, own, self._places)",
             ),

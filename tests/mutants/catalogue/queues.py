@@ -146,7 +146,7 @@ MUTANTS = (
         wrong="The results with the smallest numbers go, though they may be the latest.",
         changes=(
             Change(
-                "_recipes/board/results.py",
+                "_recipes/tasks/results.py",
                 "ages.append((found.czxid, path))",
                 "ages.append((0, path))",
             ),
@@ -160,7 +160,7 @@ MUTANTS = (
         wrong="A report on which the connection was lost is not said again.",
         changes=(
             Change(
-                "_recipes/board/task.py",
+                "_recipes/tasks/task.py",
                 "self._progress = self._progress or progress",
                 "pass",
             ),
@@ -200,7 +200,9 @@ MUTANTS = (
         seen_in="aiolead, until the model of the leader did the same as the real one",
         changes=(
             Change(
-                "_recipes/catching_up.py", "await client.check(path)", "await client.sync(path)"
+                "_recipes/_core/catching_up.py",
+                "await client.check(path)",
+                "await client.sync(path)",
             ),
         ),
         tests=("tests/simulation/test_found.py", "-k", "leader"),
@@ -213,7 +215,7 @@ MUTANTS = (
         wrong="Who waits at a barrier has the server catch up by a sync.",
         changes=(
             Change(
-                "_recipes/barrier.py",
+                "_recipes/barriers/barrier.py",
                 "await client.check(self._path)",
                 "await client.sync(self._path)",
             ),

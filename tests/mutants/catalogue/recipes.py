@@ -13,7 +13,7 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_recipes/context.py",
+                "_recipes/_core/contexts.py",
                 """
                 with anyio.move_on_after(timeout):
                     in_front = await candidate.reach_front()
@@ -50,7 +50,7 @@ MUTANTS = (
         wrong="A waiter does not watch its own znode.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 """
                 if self._watch is None:
                     if self._is_readable:
@@ -72,7 +72,7 @@ MUTANTS = (
         wrong="A contender of an expired session takes its old znode for one of the new session.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 """
                 if self._node is not None and self._node.session_id != self._client.session_id:
                     self.forget()
@@ -96,7 +96,7 @@ MUTANTS = (
         "and goes by nothing but its name.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 """
                 if self._node is not None and self._node.session_id != self._client.session_id:
                     self.forget()
@@ -144,7 +144,7 @@ MUTANTS = (
         "it held or not.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "return self._line.front == name and name in self._outlived and",
                 "return self._line.is_claimed(name) and",
             ),
@@ -160,7 +160,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "return self._line.front == name and name in self._outlived and",
                 "return self._line.front == name and",
             ),
@@ -174,7 +174,11 @@ MUTANTS = (
         name="joins-before-it-looks",
         wrong="Whether the neighbours fit is seen when our own znode is among them already.",
         seen_in="aiolead, before its first release",
-        changes=(Change("_recipes/contender.py", "if kind in line.fits:", "if kind is not None:"),),
+        changes=(
+            Change(
+                "_recipes/contention/contender.py", "if kind in line.fits:", "if kind is not None:"
+            ),
+        ),
         tests=("tests/recipes/test_bad_input.py", *ASYNCIO),
     ),
     Mutant(
@@ -183,7 +187,9 @@ MUTANTS = (
         wrong="The line is sorted by whole names, not by numbers.",
         changes=(
             Change(
-                "_recipes/contention.py", "line.sort()", "line.sort(key=lambda entry: entry[1])"
+                "_recipes/contention/kernel.py",
+                "line.sort()",
+                "line.sort(key=lambda entry: entry[1])",
             ),
         ),
         note="Contenders of the default layout differ in their number alone.",
@@ -210,7 +216,7 @@ MUTANTS = (
         wrong="The fencing token is the number in the name, which starts anew with the path.",
         changes=(
             Change(
-                "_recipes/tenure.py",
+                "_recipes/_core/tenure.py",
                 "self.token: int = node.token",
                 "self.token: int = node.sequence",
             ),
@@ -220,7 +226,7 @@ MUTANTS = (
         number="27",
         name="loss-not-recorded",
         wrong="Losing cancels the body, but nothing remembers that it was lost.",
-        changes=(Change("_recipes/tenure.py", "self._loss = reason", "del reason"),),
+        changes=(Change("_recipes/_core/tenure.py", "self._loss = reason", "del reason"),),
     ),
     Mutant(
         number="28",
@@ -229,12 +235,12 @@ MUTANTS = (
         seen_in="aiozk's Lease: list, then create",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "create, listing = self.create(), self._client.get_children(self._path)",
                 "listing, create = self._client.get_children(self._path), self.create()",
             ),
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "self._standing = await self._place_among(await listing)",
                 "self._standing = await self._place_among([*await listing, self.node.name])",
             ),
@@ -246,7 +252,7 @@ MUTANTS = (
         wrong="With several places, one contender more than there are places may hold.",
         changes=(
             Change(
-                "_recipes/contention.py",
+                "_recipes/contention/kernel.py",
                 "if rank < places:",
                 "if rank < places + (places > 1):",
             ),
@@ -259,7 +265,7 @@ MUTANTS = (
         seen_in="a recipe for Node that led unchecked",
         changes=(
             Change(
-                "_recipes/contention.py",
+                "_recipes/contention/kernel.py",
                 "is_next=places == 1 and rank == 1)",
                 "is_next=places == 1)",
             ),
@@ -271,9 +277,9 @@ MUTANTS = (
         wrong="Whoever joins behind another one of its client takes that for the holder.",
         changes=(
             Change(
-                "_recipes/contender.py",
-                "return Standing(1, (nearest,), is_next=False, is_exact=False)",
-                "return Standing(1, (nearest,), is_next=True, is_exact=False)",
+                "_recipes/contention/contender.py",
+                "return QueuePosition(1, (nearest,), is_next=False, is_exact=False)",
+                "return QueuePosition(1, (nearest,), is_next=True, is_exact=False)",
             ),
         ),
         tests=("tests/recipes/test_lock.py", *ASYNCIO),
@@ -285,7 +291,7 @@ MUTANTS = (
         seen_in="ewhauser/zookeeper #31",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 """
                 if not await self._arm(place.watch):
                     place = await self._list_queue()
@@ -309,7 +315,7 @@ MUTANTS = (
         seen_in="Curator's barrier, GH-1290",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 """
                 self._ahead.pop(name, None)
                 if event.type is EventType.DELETED:
@@ -330,7 +336,7 @@ MUTANTS = (
         seen_in="Kubernetes: ReleaseOnCancel",
         changes=(
             Change(
-                "_recipes/tenure.py",
+                "_recipes/_core/tenure.py",
                 """
                     self._loss = reason
                     self._on_lost()
@@ -387,7 +393,7 @@ MUTANTS = (
         seen_in="kazoo's Election",
         changes=(
             Change(
-                "_recipes/context.py",
+                "_recipes/_core/contexts.py",
                 """
                     why = self._why_ended(tenure)
                     if why is not None:
@@ -409,7 +415,7 @@ MUTANTS = (
         wrong="The answer to the release that our znode was gone before is taken for success.",
         changes=(
             Change(
-                "_recipes/tenure.py",
+                "_recipes/_core/tenure.py",
                 "if isinstance(error, NoNodeError):",
                 "if gone is None:",
             ),

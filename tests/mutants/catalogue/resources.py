@@ -13,7 +13,7 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_recipes/context.py",
+                "_recipes/_core/contexts.py",
                 """
                 if tenure is None:
                     candidate.discard()
@@ -93,7 +93,7 @@ MUTANTS = (
         seen_in="CURATOR-62; redis-py #3847",
         changes=(
             Change(
-                "_recipes/tenure.py",
+                "_recipes/_core/tenure.py",
                 """
                 # From here on it is the client's work, whatever happens to this task.
                 gone = self._candidate.discard()
@@ -113,7 +113,7 @@ MUTANTS = (
         seen_in="aiozk; kazoo",
         changes=(
             Change(
-                "_recipes/deletion.py",
+                "_recipes/_core/pending_delete.py",
                 "with anyio.move_on_after(client.session_timeout / 3, shield=True):",
                 "with anyio.CancelScope(shield=True):",
             ),
@@ -219,7 +219,7 @@ MUTANTS = (
         seen_in="CURATOR-107, CURATOR-14; kazoo #175; aiozk",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 """
                 for watch in self._ahead.values():
                     watch.close()
@@ -282,8 +282,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/ephemeral.py",
-                "return Deletion(client, node.path, delete, later, partial(self._unclaim, node))",
-                "return Deletion(client, node.path, delete, later, partial(repr, node))",
+                "delete, later, partial(self._unclaim, node))",
+                "delete, later, partial(repr, node))",
             ),
         ),
         tests=("tests/recipes/test_claims.py", *ASYNCIO),
@@ -319,7 +319,7 @@ MUTANTS = (
         seen_in="aiozk: a dictionary by `id()`",
         changes=(
             Change(
-                "_recipes/holding.py",
+                "_recipes/_core/holding_recipe.py",
                 """
                 if left:
                     self._uses[task] = left
@@ -341,7 +341,7 @@ MUTANTS = (
                 "lost, self._settled = self._lost, None",
             ),
             Change(
-                "_recipes/tenure.py",
+                "_recipes/_core/tenure.py",
                 "if self._loss is None and not self._resigned:",
                 "if not self._resigned:",
             ),

@@ -17,7 +17,7 @@ MUTANTS = (
         seen_in="kazoo 213",
         changes=(
             Change(
-                "_recipes/semaphore/permits.py",
+                "_recipes/locks/semaphore/permits.py",
                 "return len(names) <= limit",
                 "return len(names) - len(self._own) < limit",
             ),
@@ -31,7 +31,7 @@ MUTANTS = (
         wrong="Who has lost its place at the front keeps its permits while it waits behind others.",
         changes=(
             Change(
-                "_recipes/semaphore/permits.py",
+                "_recipes/locks/semaphore/permits.py",
                 """
                 if await contender.try_front():
                     return question or self._ask(watches=False)
@@ -53,7 +53,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/semaphore/permits.py",
+                "_recipes/locks/semaphore/permits.py",
                 """
                 contender.watch_place(self._rouse)
                 """,
@@ -72,7 +72,7 @@ MUTANTS = (
         wrong="Who waits at the front of a semaphore does not notice that its place was deleted.",
         changes=(
             Change(
-                "_recipes/semaphore/permits.py",
+                "_recipes/locks/semaphore/permits.py",
                 "if contender.is_place_lost:",
                 "if False:",
             ),
@@ -87,7 +87,7 @@ MUTANTS = (
         seen_in="CURATOR-75",
         changes=(
             Change(
-                "_recipes/semaphore/permits.py",
+                "_recipes/locks/semaphore/permits.py",
                 'limit = ask(client, where, self._watch(f"{where.limit} limit", watches))',
                 "limit = ask(client, where)",
             ),
@@ -102,7 +102,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/semaphore/misfits.py",
+                "_recipes/locks/semaphore/misfits.py",
                 "for name in where.misfits(names):",
                 "for name in where.misfits(()):",
             ),
@@ -152,7 +152,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/attempt.py",
+                "_recipes/_core/acquire_loop.py",
                 "znodes[-1].seen_gone()",
                 "znodes[-1].check()",
             ),
@@ -167,7 +167,7 @@ MUTANTS = (
         seen_in="Curator",
         changes=(
             Change(
-                "_recipes/double_barrier/membership.py",
+                "_recipes/barriers/double_barrier/membership.py",
                 "if stat is not None and stat.czxid > self._own.node.token:",
                 "if stat is not None:",
             ),
@@ -181,7 +181,7 @@ MUTANTS = (
         wrong="Who has seen one of the others leave a double barrier believes that all have.",
         changes=(
             Change(
-                "_recipes/double_barrier/membership.py",
+                "_recipes/barriers/double_barrier/membership.py",
                 """
                 await self._wake.wait()
                 """,
@@ -201,7 +201,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/double_barrier/membership.py",
+                "_recipes/barriers/double_barrier/membership.py",
                 """
                 await self._own_left()
                 while True:
@@ -211,7 +211,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_recipes/double_barrier/membership.py",
+                "_recipes/barriers/double_barrier/membership.py",
                 "left = sorted(set(await listing) - {READY})",
                 "left = sorted(set(await listing) - {READY, name})",
             ),
@@ -225,7 +225,7 @@ MUTANTS = (
         wrong="Who comes back to a closed barrier does not see that it was opened meanwhile.",
         changes=(
             Change(
-                "_recipes/barrier.py",
+                "_recipes/barriers/barrier.py",
                 "if seen is not None and stat.czxid != seen:",
                 "if False:",
             ),

@@ -38,7 +38,7 @@ MUTANTS = (
         seen_in="CURATOR-311",
         changes=(
             Change(
-                "_recipes/shared_value.py",
+                "_recipes/values/shared_value.py",
                 "return -1 if value is None or value.stat is None else value.stat.mzxid",
                 "return -1 if value is None or value.stat is None else value.stat.version",
             ),
@@ -102,7 +102,7 @@ MUTANTS = (
         wrong="A compare-and-set whose answer is lost counts as refused.",
         changes=(
             Change(
-                "_recipes/optimistic.py",
+                "_recipes/values/optimistic.py",
                 "doubt = lost",
                 "return None",
             ),
@@ -116,7 +116,7 @@ MUTANTS = (
         wrong="Where the answer is lost, other data than ours mean that ours were never written.",
         changes=(
             Change(
-                "_recipes/optimistic.py",
+                "_recipes/values/optimistic.py",
                 "return _Verdict.NOT_APPLIED if writes == 1 and now != data else _Verdict.UNKNOWN",
                 "return _Verdict.NOT_APPLIED if writes and now != data else _Verdict.UNKNOWN",
             ),
@@ -130,7 +130,7 @@ MUTANTS = (
         wrong="A configuration is read without a second look at its version.",
         changes=(
             Change(
-                "_recipes/config/snapshot.py",
+                "_recipes/values/config/snapshot.py",
                 "if (after.czxid, after.mzxid) == (before.czxid, before.mzxid):",
                 "if True:",
             ),
@@ -144,7 +144,7 @@ MUTANTS = (
         wrong="What was published, and its answer lost, is published again.",
         changes=(
             Change(
-                "_recipes/config/config.py",
+                "_recipes/values/config/config.py",
                 "case found if found == author:",
                 "case found if found == author and False:",
             ),
@@ -158,7 +158,7 @@ MUTANTS = (
         wrong="Who has counted begins at the start where the counter was deleted and made anew.",
         changes=(
             Change(
-                "_recipes/sequence.py",
+                "_recipes/values/sequence.py",
                 "start = max(taken, self._highest, 0)",
                 "start = max(taken, 0)",
             ),
@@ -170,7 +170,9 @@ MUTANTS = (
         number="113b",
         name="sync-is-a-barrier-everywhere",
         wrong="What a leader has not applied yet is said not to be there, though others were told.",
-        changes=(Change("_recipes/catching_up.py", "client.check(path)", "client.sync(path)"),),
+        changes=(
+            Change("_recipes/_core/catching_up.py", "client.check(path)", "client.sync(path)"),
+        ),
         tests=("tests/recipes/test_leaders_sync.py",),
         simulated=False,
     ),
@@ -243,7 +245,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/config/snapshot.py",
+                "_recipes/values/config/snapshot.py",
                 "if _ENTRY.fullmatch(name) is None:",
                 "if not (name.isdecimal() and entry_name(int(name)) == name):",
             ),
@@ -258,12 +260,12 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/config/snapshot.py",
+                "_recipes/values/config/snapshot.py",
                 "entry = json_object(data)",
                 "entry = json.loads(data)",
             ),
             Change(
-                "_recipes/config/snapshot.py",
+                "_recipes/values/config/snapshot.py",
                 "    return _decode_entry(version, data, stat)\nexcept MalformedError as error:\n",
                 "    return _decode_entry(version, data, stat)\nexcept ValueError as error:\n",
             ),
@@ -277,7 +279,7 @@ MUTANTS = (
         wrong="A value in JSON is written although nobody could read it.",
         changes=(
             Change(
-                "_recipes/codec.py",
+                "_recipes/values/codec.py",
                 "json_value(data)  # what nobody could read is not written",
                 "pass",
             ),

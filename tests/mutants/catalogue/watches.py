@@ -149,7 +149,7 @@ MUTANTS = (
         seen_in="CURATOR-645",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 """
                 if armed is not None:
                     await armed
@@ -169,13 +169,14 @@ MUTANTS = (
         seen_in="kazoo's read/write lock",
         changes=(
             Change(
-                "_recipes/contention.py",
-                "return Standing(rank, tuple(reversed(line[first:rank])), "
+                "_recipes/contention/kernel.py",
+                "return QueuePosition(rank, tuple(reversed(line[first:rank])), "
                 "is_next=places == 1 and rank == 1)",
-                "return Standing(rank, tuple(line[:places]), is_next=places == 1 and rank == 1)",
+                "return QueuePosition(rank, tuple(line[:places]), "
+                "is_next=places == 1 and rank == 1)",
             ),
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 "place = self._take_standing() or self._behind_ours() or await self._list_queue()",
                 "place = await self._list_queue()",
             ),
@@ -188,10 +189,11 @@ MUTANTS = (
         wrong="A waiter watches the one behind it where there is one.",
         changes=(
             Change(
-                "_recipes/contention.py",
-                "return Standing(rank, tuple(reversed(line[first:rank])), "
+                "_recipes/contention/kernel.py",
+                "return QueuePosition(rank, tuple(reversed(line[first:rank])), "
                 "is_next=places == 1 and rank == 1)",
-                "return Standing(rank, tuple(line[rank + 1 : rank + 2] or line[rank - 1 : rank]), "
+                "return QueuePosition(rank, tuple("
+                "line[rank + 1 : rank + 2] or line[rank - 1 : rank]), "
                 "is_next=False)",
             ),
         ),
@@ -202,7 +204,7 @@ MUTANTS = (
         wrong="With several places, a waiter watches only the nearest one before it.",
         changes=(
             Change(
-                "_recipes/contention.py",
+                "_recipes/contention/kernel.py",
                 "first = max(0, rank - places - look_ahead)",
                 "first = max(0, rank - 1 - look_ahead)",
             ),
@@ -232,7 +234,7 @@ MUTANTS = (
         "what came in between is forgotten.",
         changes=(
             Change(
-                "_recipes/contender.py",
+                "_recipes/contention/contender.py",
                 """
                 if not (self._ahead_gone or self._gone or self._stale):
                     if unread := self._unread(place.watch):
@@ -255,7 +257,7 @@ MUTANTS = (
         seen_in="aiozk's election",
         changes=(
             Change(
-                "_recipes/observer.py",
+                "_recipes/election/observer.py",
                 """
                 except AioleadError as error:
                     await before_next_try(self._client, error, Step.FOLLOW)
@@ -278,7 +280,7 @@ MUTANTS = (
         wrong="An observer does not look again when the session is connected again.",
         changes=(
             Change(
-                "_recipes/observer.py",
+                "_recipes/election/observer.py",
                 """
                 if state is SessionState.CONNECTED:
                     # A fresh look: what changed meanwhile, and whether the last state still stands.

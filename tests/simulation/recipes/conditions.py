@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 import aiolead
-from aiolead._recipes.waiting import look
+from aiolead._recipes.locks.condition_waiter import look
 from aiolead.errors import (
     ConnectFailed,
     ConnectionLossError,

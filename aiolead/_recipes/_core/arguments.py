@@ -1,0 +1,161 @@
+"""The arguments that recipes have in common, checked before anything is sent."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from ..._escaping import described
+from ..._parsing import MalformedError, real
+from ...abc import CoordinationClient
+from ...errors import ConfigurationError, InvalidDataError, UsageError
+from ...model import ACL
+from ...paths import validate
+from ..contention.revocation import is_request
+
+OnDisconnect = Literal["keep", "resign"]
+OnInvalid = Callable[[InvalidDataError], object]
+
+MAX_IDENTITY = 4096
+"""Longest identity, in bytes: everybody who lists a line reads them all."""
+
+
+def checked_client(client: CoordinationClient) -> CoordinationClient:
+    """A client, for the few requests of a recipe: those are not refused for what others ask."""
+    if not isinstance(client, CoordinationClient):
+        raise ConfigurationError(
+            f"client: must be a client, as `async with aiolead.connect()` gives, not {client!r}"
+        )
+    return client.unlimited()
+
+
+def checked_path(path: str) -> str:
+    """The path of a recipe: any but the root."""
+    validate(path)
+    if path == "/":
+        raise ConfigurationError("path: the root cannot be contended for")
+    return path
+
+
+def default_identity() -> str:
+    """Host name and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def checked_identity(identity: str | None) -> str:
+    """What we call ourselves; host name and process id by default."""
+    if identity is None:
+        identity = default_identity()
+    if not isinstance(identity, str) or not identity:
+        raise ConfigurationError(f"identity: must be a str that is not empty, not {identity!r}")
+    try:
+        data = identity.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"identity: is not valid Unicode: {identity!r}") from None
+    if is_request(data):
+        raise ConfigurationError(f"identity: begins as requests to let go do: {identity!r}")
+    if len(data) > MAX_IDENTITY:
+        raise ConfigurationError(
+            f"identity: has {len(data)} bytes of UTF-8, at most {MAX_IDENTITY} are allowed"
+        )
+    return identity
+
+
+def checked_on_disconnect(on_disconnect: OnDisconnect) -> OnDisconnect:
+    if on_disconnect not in ("keep", "resign"):
+        raise ConfigurationError(
+            f"on_disconnect: must be 'keep' or 'resign', not {on_disconnect!r}"
+        )
+    return on_disconnect
+
+
+def checked_acl(acl: Sequence[ACL] | None) -> Sequence[ACL] | None:
+    if acl is not None and not (acl and all(isinstance(entry, ACL) for entry in acl)):
+        # It may be, or hold, the hash of a password: it is not shown.
+        raise ConfigurationError("acl: must be a sequence of at least one ACL: [ACL.auth()]")
+    return acl
+
+
+def checked_wait(timeout: float | None) -> float | None:
+    """How long to wait for a turn: None, or seconds that are not negative."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, float) and timeout == math.inf:
+        return timeout
+    return _checked_real("timeout", timeout, "None or seconds from 0 up")
+
+
+def checked_pause(pause: float) -> float:
+    """How long to pause: finite seconds that are not negative."""
+    return _checked_real("pause", pause, "seconds from 0 up")
+
+
+def checked_worker(worker: object) -> None:
+    """Refuses what cannot be called once per term; closes a coroutine, so that nothing warns."""
+    if inspect.iscoroutine(worker):
+        name = worker.__name__
+        worker.close()
+        raise UsageError(
+            f"worker: is called once per term, so it must be the function, not a coroutine: write "
+            f"`run({name})` instead of `run({name}())`"
+        )
+    if not callable(worker):
+        raise ConfigurationError(f"worker: must be a function that takes the term, not {worker!r}")
+
+
+def checked_count(name: str, value: int, *, least: int = 1, most: int) -> int:
+    """A whole number within bounds."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ConfigurationError(f"{name}: must be from {least} to {most}, not {described(value)}")
+    return value
+
+
+def checked_on_invalid(on_invalid: OnInvalid | None) -> OnInvalid | None:
+    if on_invalid is not None and not callable(on_invalid):
+        raise ConfigurationError(f"on_invalid: must be a function, not {on_invalid!r}")
+    return on_invalid
+
+
+def checked_number(name: str, value: object, *, most: float = math.inf) -> float:
+    """A number of at least 0 that is finite."""
+    if most < math.inf:
+        return _checked_real(name, value, f"a number from 0 to {most:g}", most)
+    return _checked_real(name, value, "a number of 0 or more")
+
+
+def _checked_real(name: str, value: object, allowed: str, most: float = math.inf) -> float:
+    try:
+        number = real(value)
+    except MalformedError:
+        number = -1.0
+    if not 0 <= number <= most:
+        raise ConfigurationError(f"{name}: must be {allowed}, not {described(value)}")
+    return number
+
+
+def checked_name(what: str, name: str) -> str:
+    """A name that can be that of a znode."""
+    if not isinstance(name, str) or not name or "/" in name:
+        raise ConfigurationError(f"{what}: must be a str without a slash, not {name!r}")
+    validate(f"/{name}", name=what)
+    return name
+
+
+MAX_DATA = 1_000_000
+"""Most bytes that a kept znode may hold: servers cut the link of who sends them 1 MiB."""
+
+
+def checked_data(data: bytes) -> bytes:
+    """What a znode of ours may hold."""
+    if not isinstance(data, bytes):
+        raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
+    if len(data) > MAX_DATA:
+        raise ConfigurationError(
+            f"data: has {len(data)} bytes, at most {MAX_DATA} are allowed: keep it small, "
+            "everybody who follows it reads it with each change"
+        )
+    return data

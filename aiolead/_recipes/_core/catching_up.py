@@ -1,0 +1,36 @@
+"""Has the connected server show what others, and we over an earlier connection, have had applied.
+
+A `sync` does that at a follower. A leader answers the `sync` of its own clients as a plain read
+(`matchSyncs` of ZooKeeper's `CommitProcessor`): it waits neither for what is proposed and not yet
+committed, nor for what is committed and not yet applied. So a read behind it may miss a write of
+ours whose answer was lost, and show a znode of ours that is gone already and whose name belongs to
+somebody else by now. Behind a write of our own a read shows all of that, on every server.
+
+A write has a second effect: the leader refuses what our session still has on its way over another
+server (`SessionMovedException`). Nothing that we have sent before is applied after it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ...abc import CoordinationClient
+from ...errors import NoAuthError, NoNodeError
+
+
+async def catch_up(client: CoordinationClient, path: str) -> None:
+    """Waits for a write that changes nothing.
+
+    It costs a write: where only the time of a read counts, or what follows is a write under a
+    condition, `sync` does.
+
+    Args:
+        client: the session.
+        path: any znode; it need not exist, nor be readable.
+
+    Raises:
+        ConnectionLossError, SessionError: nothing is known.
+        AioleadError: the server has not put it to the quorum: it is overloaded, or read-only.
+    """
+    with suppress(NoNodeError, NoAuthError):  # it is the quorum that has refused it
+        await client.check(path)

@@ -1,0 +1,221 @@
+"""What a recipe does about an error: one table for all recipes.
+
+A row is a class of errors, a column is the step in which it comes:
+
+    ===================================================  ===========  =========  =========
+    error                                                ACQUIRE      RELEASE    FOLLOW
+    ===================================================  ===========  =========  =========
+    connection lost, bytes that cannot be decoded, a     RECONNECT    RECONNECT  RECONNECT
+    server that is read-only
+    session expired                                      START_AGAIN  GONE       RECONNECT
+    client closed, credentials refused, session moved    RAISE        GONE       RAISE
+    server overloaded: throttled, or it timed out        PAUSE        PAUSE      PAUSE
+    too many requests of ours wait to be sent            RAISE        PAUSE      PAUSE
+    no such znode                                        RAISE        GONE       RAISE
+    another version                                      RAISE        RECONNECT  RAISE
+    any other: no permission, quota, children ...        RAISE        REFUSED    RAISE
+    ===================================================  ===========  =========  =========
+
+ACQUIRE creates our znode, looks at those of others, waits, and proves the lease; RELEASE deletes
+our znode, in the foreground or in the background; FOLLOW reads a value over and over.
+
+Why so:
+
+* After a lost connection nobody knows whether a create or a delete was applied. The recipe looks,
+  over the next connection, and never sends it twice unseen. Bytes that cannot be decoded are the
+  same: the connection is given up with them.
+* An overloaded server says nothing about the request but "later". Nobody who waits for a lock is
+  helped by an exception, and a delete that is not repeated blocks everybody else. The pause is
+  `pause(client)`. It ends with the caller's timeout, or with the session.
+* A refusal does not change by itself. Joining and looking have a caller, who gets it. A refused
+  release is reported exactly once: to the caller, if the block ended normally and the caller still
+  waits; in the log at WARNING otherwise (see `deletion`). Our znode then stays until the session
+  ends, and only the application can do something about it.
+* A delete that finds another version is that of a znode that others have set: it looks again.
+
+Where a recipe expects an error, it handles that before it asks this table. While it acquires, a
+missing parent is created (ten times at most: servers reap empty containers), and a missing znode of
+its own means that it begins with another one.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from ..._logging import get_logger
+from ...abc import CoordinationClient
+from ...errors import (
+    AioleadError,
+    BadVersionError,
+    ConnectionLossError,
+    NoNodeError,
+    NotReadOnlyError,
+    OperationTimeoutError,
+    Outcome,
+    ReleaseError,
+    RemoteWireError,
+    RequestTimeoutError,
+    SessionError,
+    SessionExpiredError,
+    ThrottledOpError,
+    TooManyRequestsError,
+    TransactionError,
+)
+
+logger = get_logger(__name__)
+
+
+class Step(enum.Enum):
+    """What a recipe was doing."""
+
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    FOLLOW = "follow"
+
+
+class Action(enum.Enum):
+    """What it does now."""
+
+    RECONNECT = "wait for a connection, look what is there, and go on"
+    PAUSE = "wait a moment, and go on"
+    START_AGAIN = "our znode is gone: begin with another one"
+    GONE = "there is nothing left to delete"
+    REFUSED = "report that our znode stays"
+    RAISE = "raise it to the caller"
+
+
+OVERLOADED = (ThrottledOpError, RequestTimeoutError, OperationTimeoutError)
+"""What servers answer that have too much to do just now."""
+
+PAUSE = 1 / 16
+"""How long a server that is overloaded is left alone, in session timeouts."""
+
+
+def _row(*actions: Action) -> dict[Step, Action]:
+    return dict(zip(Step, actions, strict=True))
+
+
+TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
+    (
+        (ConnectionLossError, RemoteWireError, NotReadOnlyError),
+        _row(Action.RECONNECT, Action.RECONNECT, Action.RECONNECT),
+    ),
+    ((SessionExpiredError,), _row(Action.START_AGAIN, Action.GONE, Action.RECONNECT)),
+    ((SessionError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
+    (OVERLOADED, _row(Action.PAUSE, Action.PAUSE, Action.PAUSE)),
+    ((TooManyRequestsError,), _row(Action.RAISE, Action.PAUSE, Action.PAUSE)),
+    ((NoNodeError,), _row(Action.RAISE, Action.GONE, Action.RAISE)),
+    ((BadVersionError,), _row(Action.RAISE, Action.RECONNECT, Action.RAISE)),
+    ((AioleadError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
+)
+"""The table of the module's docstring: the first row that an error belongs to counts."""
+
+
+def action_for(error: AioleadError, step: Step) -> Action:
+    """What to do about an error. Of a transaction, the error of the failed operation counts."""
+    if isinstance(error, TransactionError):
+        return action_for(error.cause, step)
+    return next(row[step] for errors, row in TABLE if isinstance(error, errors))
+
+
+def may_be_applied(error: AioleadError | None) -> bool:
+    """Whether the write that failed may have been applied, in a session that goes on."""
+    return error is not None and error.outcome is Outcome.UNKNOWN and not error.session_over
+
+
+def pause(client: CoordinationClient) -> float:
+    """How long to leave a server alone that is overloaded, in seconds."""
+    return client.session_timeout * PAUSE
+
+
+async def before_next_try(client: CoordinationClient, error: AioleadError, step: Step) -> Action:
+    """Waits as the table says, and returns what it says.
+
+    Raises:
+        AioleadError: `error` itself, if it is to be raised.
+        SessionError: the client was closed, or its credentials were refused.
+    """
+    action = action_for(error, step)
+    if action in (Action.RAISE, Action.REFUSED):
+        raise error
+    if action is Action.PAUSE:
+        await anyio.sleep(pause(client))
+    elif action is Action.RECONNECT:
+        await client.ready()
+    return action
+
+
+async def until_done(
+    client: CoordinationClient,
+    session_id: int,
+    attempt: Callable[[], Awaitable[object]],
+) -> bool:
+    """Makes an attempt to delete, over as many connections as it takes.
+
+    Args:
+        client: the session.
+        session_id: the session that owns the znode: when it is over there is nothing to do. 0 if
+            no session does.
+        attempt: looks, and deletes.
+
+    Returns:
+        Whether it was made. False if the session is over.
+
+    Raises:
+        AioleadError: it was refused.
+    """
+    while True:
+        try:
+            await client.ready()
+            if session_id not in (0, client.session_id):
+                return False
+            await attempt()
+        except AioleadError as error:
+            if not session_id and isinstance(error, SessionExpiredError):
+                continue  # the znode is nobody's, so it is there in the next session, too
+            if action_for(error, Step.RELEASE) is Action.GONE:
+                return not isinstance(error, SessionError)
+            await before_next_try(client, error, Step.RELEASE)
+        else:
+            return True
+
+
+def refused_release(path: str, error: AioleadError | None) -> ReleaseError | None:
+    """What to report about the answer to a delete; None if it was not refused."""
+    if error is None or action_for(error, Step.RELEASE) is not Action.REFUSED:
+        return None
+    if isinstance(error, ReleaseError):
+        return error
+    refusal = ReleaseError(path, error)
+    refusal.__cause__ = error
+    return refusal
+
+
+def log_refusal(refusal: ReleaseError) -> None:
+    """Reports a refusal that nobody is there to be told of: a line for each znode that stays."""
+    for line in (refusal, *getattr(refusal, "__notes__", ())):
+        logger.warning("%s", line)
+
+
+async def in_background(path: str, job: Callable[[], Awaitable[object]]) -> None:
+    """Runs a job that deletes a znode that nobody waits for; a refusal is logged.
+
+    Args:
+        path: the znode, or how its path begins.
+        job: see `until_done`.
+
+    Raises:
+        Exception: the job failed unexpectedly: `spawn` logs that, with what it means for the znode.
+    """
+    try:
+        await job()
+    except AioleadError as error:
+        refusal = refused_release(path, error)
+        if refusal is not None:
+            log_refusal(refusal)
+    except Exception as error:
+        error.add_note(f"{path!r} was not deleted: it stays until its session ends")
+        raise

@@ -1,0 +1,168 @@
+"""What every recipe has that holds something: its arguments, and its tenures."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from ..._misuse import MissingAttribute
+from ..._tasks import current_task_id
+from ...abc import CoordinationClient
+from ...errors import AlreadyHeldError
+from ...model import ACL
+from .arguments import (
+    OnDisconnect,
+    checked_acl,
+    checked_client,
+    checked_identity,
+    checked_on_disconnect,
+    checked_path,
+)
+from .candidate import Candidate
+from .reporting import Telling
+from .tenure import Tenure
+
+T = TypeVar("T", bound=Tenure)
+
+_ELSEWHERE = frozenset({"acquire", "release", "lock", "unlock", "locked"})
+"""What locks of other libraries have for holding them."""
+
+
+class TaskGuard:
+    """Which tasks hold, or wait for, one path of a session: who waits for himself never ends."""
+
+    def __init__(self) -> None:
+        # By task, so that it costs the same however many wait. Mostly it is one thing.
+        self._uses: dict[int, tuple[object, ...]] = {}
+
+    def enter(self, user: object, *, forever: bool) -> int:
+        """Marks the current task as using an object, until `leave` is called.
+
+        Args:
+            user: the recipe object.
+            forever: whether the task is going to wait without a limit. Then it must not hold the
+                path by any object; otherwise, not by this one.
+
+        Returns:
+            The task, for `leave`.
+
+        Raises:
+            AlreadyHeldError: it would wait for itself.
+        """
+        task = current_task_id()
+        mine = self._uses.get(task, ())
+        if user in mine or (mine and forever):
+            raise AlreadyHeldError(
+                f"this task already holds {user!r}, or waits for it: it would wait for itself"
+            )
+        self._uses[task] = (*mine, user)
+        return task
+
+    def mine(self) -> Sequence[object]:
+        """What the current task uses."""
+        return self._uses.get(current_task_id(), ())
+
+    def leave(self, task: int, user: object) -> None:
+        left = tuple(each for each in self._uses.get(task, ()) if each is not user)
+        if left:
+            self._uses[task] = left
+        else:
+            self._uses.pop(task, None)
+
+
+class HoldingRecipe(Generic[T]):
+    """A path of which something can be held: for the body of an `async with`, under the lease."""
+
+    _tenure: type[T]
+    """What is held."""
+    _urgent: ClassVar[bool] = False
+    """Whether the lease is renewed as a tenure begins, rather than once it has lasted a moment."""
+    _is_rare: ClassVar[bool] = False
+    """Whether tenures are so few that each is worth a line in the log."""
+    _called: ClassVar[str | None] = None
+    """What events call the recipe, if that is not the name of the class."""
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None,
+        on_disconnect: OnDisconnect,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        self._client = checked_client(client)
+        self._path = checked_path(path)
+        self._identity = checked_identity(identity)
+        self._data = self._identity.encode()
+        self._resigns = checked_on_disconnect(on_disconnect) == "resign"
+        self._acl = checked_acl(acl)
+        self._tasks = client.shared(path, TaskGuard)
+        self._telling = Telling(
+            self._client,
+            self._called or type(self).__name__,
+            self._path,
+            self._identity,
+            is_rare=self._is_rare,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._path}>"
+
+    _to_hold: ClassVar[str] = "async with lock.acquire(timeout=5) as held:"
+    """The line that holds it, for those who look for it elsewhere."""
+
+    if not TYPE_CHECKING:  # or else type checkers would believe that there is any attribute
+
+        def __getattr__(self, name: str) -> object:
+            if name in _ELSEWHERE:
+                raise MissingAttribute(
+                    f"{type(self).__name__!r} object has no attribute {name!r}: it is held for a "
+                    f"block, write `{self._to_hold}`"
+                )
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
+
+    @property
+    def path(self) -> str:
+        """The path that is contended for."""
+        return self._path
+
+    @property
+    def _contended_path(self) -> str:
+        """The path that is contended for, on the servers: the same whatever view it belongs to."""
+        return self._client.full_path(self._path)
+
+    @property
+    def identity(self) -> str:
+        """What we call ourselves; others see it."""
+        return self._identity
+
+    def _enter(self, *, forever: bool) -> int:
+        """Marks the current task as using it; see `TaskGuard.enter`."""
+        return self._tasks.enter(self, forever=forever)
+
+    @abstractmethod
+    def _candidate(self) -> Candidate:
+        """A new one, with nothing done yet."""
+
+    def _begin(
+        self,
+        candidate: Candidate,
+        on_lost: Callable[[], object],
+        on_resigned: Callable[[], object] | None = None,
+    ) -> T:
+        """The tenure of a candidate that is in front."""
+        return self._tenure(
+            self._client,
+            candidate,
+            self._path,
+            self._identity,
+            telling=self._telling,
+            urgent=self._urgent,
+            resigns=self._resigns,
+            on_lost=on_lost,
+            on_resigned=on_resigned,
+        )

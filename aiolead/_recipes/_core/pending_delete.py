@@ -1,0 +1,214 @@
+"""The delete of a znode of ours, as something to wait for until the znode is known to be gone.
+
+What is done about each error, and what a refusal is, says `error_policy`. A refusal is reported
+once: by whoever waits for it (`confirmed`), or in the log if nobody does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import anyio
+
+from ..._tasks import Wakeup
+from ...abc import CoordinationClient, Reply
+from ...errors import AioleadError, NoNodeError, ReleaseError
+from .error_policy import Action, Step, action_for, log_refusal, pause, refused_release
+
+
+class Departure(Protocol):
+    """That something of ours goes."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is known to be gone, or refused to go."""
+        ...
+
+    def error(self) -> AioleadError | None:
+        """What the servers said, None for nothing: `ReleaseError`, if they refused it.
+
+        Only once `is_done`.
+        """
+        ...
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        """Has it called, synchronously, as soon as that is known: at once, if it is."""
+        ...
+
+    def await_report(self, is_awaited: bool) -> None:
+        """Says whether somebody waits, who reports a refusal. If nobody does, it is logged."""
+        ...
+
+
+class PendingDelete:
+    """The delete of one znode, over as many connections as it takes. A `Departure`.
+
+    A delete whose answer was lost says nothing: the znode may be there still. So the debt that is
+    left then belongs to it.
+
+    Args:
+        client: the session.
+        path: the znode.
+        delete: the answer to the delete.
+        pay: deletes it later, where that answer is lost, or is that it was not the time; runs as a
+            job of the client's. It raises what it was refused with.
+        over: called, synchronously, when there is nothing left to do.
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_client",
+        "_delete",
+        "_error",
+        "_is_awaited",
+        "_over",
+        "_path",
+        "_pay",
+        "is_done",
+    )
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        delete: Reply[None],
+        pay: Callable[[], Awaitable[object]],
+        over: Callable[[], object],
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._delete = delete
+        self._pay = pay
+        self._over = over
+        self._callbacks: list[Callable[[], object]] = []
+        self._error: AioleadError | None = None
+        self._is_awaited = False
+        self.is_done = False
+        delete.add_done_callback(self._answered)
+
+    def error(self) -> AioleadError | None:
+        return self._error
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        if self.is_done:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def await_report(self, is_awaited: bool) -> None:
+        self._is_awaited = is_awaited
+
+    def _answered(self) -> None:
+        error = self._delete.error()
+        action = Action.GONE if error is None else action_for(error, Step.RELEASE)
+        if action in (Action.RECONNECT, Action.PAUSE):
+            self._spawn_payment()
+        else:
+            self._end(refused_release(self._path, error) or error)
+
+    def _spawn_payment(self) -> None:
+        self._client.spawn(self._pay_later, self._paid)
+
+    async def _pay_later(self) -> None:
+        error = self._delete.error()
+        if error is not None and action_for(error, Step.RELEASE) is Action.PAUSE:
+            await anyio.sleep(pause(self._client))
+        await self._pay()
+
+    def _paid(self, error: AioleadError | None) -> None:
+        # Whose doing it is that the znode is gone, nobody knows.
+        self._end(refused_release(self._path, error))
+
+    def _end(self, error: AioleadError | None) -> None:
+        self._error = error
+        self.is_done = True
+        self._over()
+        if isinstance(error, ReleaseError) and not self._is_awaited:
+            log_refusal(error)
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+class _Several:
+    """Several departures as one, which ends with the last of them."""
+
+    def __init__(self, parts: Sequence[Departure]) -> None:
+        self._parts = parts
+
+    @property
+    def is_done(self) -> bool:
+        return all(part.is_done for part in self._parts)
+
+    def error(self) -> AioleadError | None:
+        """The first refusal, with the others as notes; else the first error."""
+        errors = [error for error in self._errors() if error is not None]
+        refusals = [error for error in errors if isinstance(error, ReleaseError)]
+        if not refusals:
+            return errors[0] if errors else None
+        first, *others = refusals
+        if not getattr(first, "__notes__", None):
+            for other in others:
+                first.add_note(str(other))
+        return first
+
+    def _errors(self) -> list[AioleadError | None]:
+        return [part.error() for part in self._parts]
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        left = len(self._parts)
+
+        def one_more() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                callback()
+
+        for part in self._parts:
+            part.add_done_callback(one_more)
+
+    def await_report(self, is_awaited: bool) -> None:
+        for part in self._parts:
+            part.await_report(is_awaited)
+
+
+class _Either(_Several):
+    def error(self) -> AioleadError | None:
+        """What is wrong with both, or with one but that it was not there."""
+        errors = self._errors()
+        if all(isinstance(error, NoNodeError) for error in errors):
+            return errors[0]
+        return next((e for e in errors if e is not None and not isinstance(e, NoNodeError)), None)
+
+
+def all_of(parts: Sequence[Departure]) -> Departure | None:
+    """That all of them go; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return _Several(parts)
+
+
+def whichever_there_is(one: Departure | None, other: Departure) -> Departure:
+    """That the one of two goes that there is: that the other was not there is no error."""
+    return other if one is None else _Either((one, other))
+
+
+async def confirmed(client: CoordinationClient, gone: Departure) -> AioleadError | None:
+    """Waits for the servers' confirmation, for a third of the session timeout at most.
+
+    Cancellation: does not end it earlier.
+
+    Returns:
+        What they said. A `ReleaseError` is the caller's to report; that of a later time is logged.
+    """
+    gone.await_report(True)
+    with anyio.move_on_after(client.session_timeout / 3, shield=True):
+        if not gone.is_done:
+            answered = Wakeup()
+            gone.add_done_callback(answered.set)
+            await answered.wait()
+    if not gone.is_done:
+        gone.await_report(False)
+        return None
+    return gone.error()

@@ -1,0 +1,437 @@
+"""How a contender's znode is named, and which neighbours do not fit.
+
+All libraries that contend on a path share one sequence counter, that of the parent, so its number
+says who came first, whatever the rest of the name says. Reading is universal therefore: whoever has
+a number is waited for. What differs is whom each library *sees* (see `kinds`): two libraries that
+do not see each other both believe to be first. So what is written follows a layout, and a neighbour
+that does not fit it is refused.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import ClassVar, final
+
+from ...errors import ConfigurationError
+from ...model import CreateMode
+from ...paths import sequence_of, validate
+from .recognized import Kind, kind_of, matcher
+from .recognized import Role as Role
+
+_PLACE = "{id}"
+
+
+class _Identity(enum.Enum):
+    """How the session and the count stand in a name, which make it unique; with what they match."""
+
+    HEX = "[0-9a-f]{32}"
+    DASHED = "[0-9a-f]{16}-[0-9a-f]+"
+    DECIMAL = "-?[0-9]+-[0-9]+"
+
+    def written(self, session_id: int, count: int) -> str:
+        session = self.session(session_id)
+        match self:
+            case _Identity.HEX:
+                return f"{session}{count:016x}"
+            case _Identity.DASHED:
+                return f"{session}{count:x}"
+            case _Identity.DECIMAL:
+                return f"{session}{count}"
+
+    def session(self, session_id: int) -> str:
+        """What comes before the count."""
+        unsigned = session_id & (1 << 64) - 1
+        match self:
+            case _Identity.HEX:
+                return f"{unsigned:016x}"
+            case _Identity.DASHED:
+                return f"{unsigned:016x}-"
+            case _Identity.DECIMAL:
+                # As Java prints a `long`.
+                return f"{unsigned - (unsigned >> 63 << 64)}-"
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What the server appends the number to: head, identity, tail."""
+
+    head: str
+    tail: str
+    identity: _Identity
+
+    # Compiled at the first use, of which most forms see none.
+
+    @functools.cached_property
+    def ours(self) -> re.Pattern[str]:
+        """Names that we could have given: first group the identity, second the number."""
+        head, tail = re.escape(self.head), re.escape(self.tail)
+        return re.compile(f"{head}({self.identity.value}){tail}([0-9]{{10}})", re.ASCII)
+
+    @functools.cached_property
+    def theirs(self) -> re.Pattern[str]:
+        """Names of this form that anybody could have given."""
+        return matcher(f"{re.escape(self.head)}.*{re.escape(self.tail)}")
+
+    @classmethod
+    def of(cls, pattern: str, identity: _Identity = _Identity.HEX) -> _Form:
+        head, _, tail = pattern.partition(_PLACE)
+        return cls(head, tail, identity)
+
+    def prefix(self, session_id: int, count: int) -> str:
+        return f"{self.head}{self.identity.written(session_id, count)}{self.tail}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Layout:
+    """The naming scheme of the contenders on a path: with whom we share it.
+
+    One of those that are attributes here; or one of your own, for programs whose names none of them
+    has, such as those of a subclass of kazoo's `Lock`:
+
+        Layout(lock="{id}-job-")
+
+    Each pattern is what comes before the number; `{id}` stands for 32 hexadecimal digits that are
+    never the same twice: the session, and how many contenders it has had. Others may have there
+    what they like. All contenders on a path have to have the same layout. They wait for whatever
+    has a number; a neighbour whose name is that of another library, or of another recipe, is
+    refused (`MixedLayoutError`). A recipe whose pattern is missing refuses the layout.
+
+    Args:
+        lock: the pattern for `Lock` and `ReentrantLock`.
+        election: the pattern for `Election`.
+        read: the pattern for readers of a `ReadWriteLock`.
+        write: the pattern for its writers; both or none. No name may be of both.
+
+    Raises:
+        ConfigurationError: a pattern is malformed, or there is none.
+    """
+
+    CURATOR: ClassVar[Layout]
+    """Curator's, and of whoever understands its names: the default.
+
+    `<session>-<count>-`, then `lock-`, `latch-`, `__READ__` or `__WRIT__`. What counts is what
+    follows that; Curator itself has a random id before it.
+    """
+
+    KAZOO: ClassVar[Layout]
+    """kazoo's: `{id}__lock__` for locks, elections and writers, `{id}__rlock__` for readers."""
+
+    GO: ClassVar[Layout]
+    """go-zookeeper's: `_c_{id}-lock-`. It has locks alone; Curator sees them, too."""
+
+    AIOZK: ClassVar[Layout]
+    """aiozk's: `lock-{id}-`, `candidate-{id}-`, `read-{id}-`, `write-{id}-`."""
+
+    WRITE_LOCK: ClassVar[Layout]
+    """That of the `WriteLock` that comes with ZooKeeper: `x-<session>-<count>-`. Locks alone."""
+
+    lock: str | None = None
+    election: str | None = None
+    read: str | None = None
+    write: str | None = None
+    _forms: Mapping[Role, _Form] = field(init=False, compare=False)
+    _kinds: Mapping[Role, frozenset[Kind]] = field(init=False, default_factory=dict, hash=False)
+    _name: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        patterns = {
+            Role.LOCK: ("lock", self.lock),
+            Role.ELECTION: ("election", self.election),
+            Role.READ: ("read", self.read),
+            Role.WRITE: ("write", self.write),
+        }
+        forms = {
+            role: _parsed(name, pattern)
+            for role, (name, pattern) in patterns.items()
+            if pattern is not None
+        }
+        if not forms:
+            raise ConfigurationError(
+                'a layout needs a pattern at least, such as lock="{id}-lock-", or use one of '
+                f"{_listed(LAYOUTS)}"
+            )
+        _check_sharing(forms)
+        object.__setattr__(self, "_forms", forms)
+
+    @classmethod
+    def _of_library(
+        cls,
+        name: str,
+        identity: _Identity,
+        forms: Mapping[Role, str],
+        kinds: Mapping[Role, frozenset[Kind]],
+    ) -> Layout:
+        """The layout of a library: it knows whose names fit by their kind."""
+        layout = cls(
+            lock=forms.get(Role.LOCK),
+            election=forms.get(Role.ELECTION),
+            read=forms.get(Role.READ),
+            write=forms.get(Role.WRITE),
+        )
+        own = {role: _Form.of(pattern, identity) for role, pattern in forms.items()}
+        object.__setattr__(layout, "_forms", own)
+        object.__setattr__(layout, "_kinds", kinds)
+        object.__setattr__(layout, "_name", name)
+        return layout
+
+    def __repr__(self) -> str:
+        if self._name:
+            return f"Layout.{self._name}"
+        patterns = {
+            "lock": self.lock,
+            "election": self.election,
+            "read": self.read,
+            "write": self.write,
+        }
+        given = ", ".join(f"{name}={pattern!r}" for name, pattern in patterns.items() if pattern)
+        return f"Layout({given})"
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def require(self, recipe: str, *roles: Role) -> None:
+        """Returns if a recipe can be laid out so.
+
+        Raises:
+            ConfigurationError: it cannot.
+        """
+        if not self._has(*roles):
+            others = [layout for layout in LAYOUTS if layout._has(*roles)]
+            raise ConfigurationError(
+                f"layout: {self!r} has no names for a {recipe}: use {_listed(others)}, or a Layout "
+                "of your own"
+            )
+
+    def _has(self, *roles: Role) -> bool:
+        return all(role in self._forms for role in roles)
+
+    @property
+    def parents(self) -> CreateMode:
+        """How the path is created where it is missing: as a container, if all can bear that.
+
+        Servers delete a container that is empty. kazoo looks for a path once, and never again; who
+        may contend in a layout of one's own is not known.
+        """
+        careful = self == Layout.KAZOO or not self._name
+        return CreateMode.PERSISTENT if careful else CreateMode.CONTAINER
+
+    def prefix(self, role: Role, session_id: int, count: int) -> str:
+        """What the server appends the number to.
+
+        No two znodes ever have the same name: numbers begin anew when a path was deleted and made
+        again, and a request of ours that was held back until then (a fenced write, a delete) must
+        not take somebody else's znode for ours.
+
+        Args:
+            role: what is contended for.
+            session_id: the session that contends.
+            count: what its client gives once (`CoordinationClient.serial`): with the session,
+                unique.
+        """
+        return self._forms[role].prefix(session_id, count)
+
+    def ours(self, role: Role) -> Callable[[str], re.Match[str] | None]:
+        """What matches a name that we could have given; its second group is the number."""
+        return self._forms[role].ours.fullmatch
+
+    def is_like_ours(self, role: Role, name: str) -> bool:
+        """Whether a name could be one that we have given."""
+        return self.ours(role)(name) is not None
+
+    def is_of(self, role: Role, session_id: int, name: str) -> bool:
+        """Whether a name could be one that we have given in a session."""
+        form = self._forms[role]
+        match = form.ours.fullmatch(name)
+        return match is not None and match[1].startswith(form.identity.session(session_id))
+
+    def downgraded(self, name: str) -> str:
+        """The name of the reader that a writer of ours becomes: in the same place of the line.
+
+        That of one that has become a reader already is its own.
+        """
+        match = self._forms[Role.WRITE].ours.fullmatch(name)
+        if match is None:
+            return name
+        reader = self._forms[Role.READ]
+        return f"{reader.head}{match[1]}{reader.tail}{match[2]}"
+
+    # --- what is read --------------------------------------------------------------------------
+
+    def is_reader(self, name: str) -> bool:
+        """Whether a name is that of somebody who shares with other readers."""
+        if self._name:
+            return kind_of(name) in _READERS
+        return Role.READ in self._forms and self._is_own(Role.READ, name)
+
+    def _is_own(self, role: Role, name: str) -> bool:
+        return self._forms[role].theirs.fullmatch(name) is not None
+
+    def fits(self, role: Role, name: str) -> bool:
+        """Whether contenders of that name and of this layout wait for each other."""
+        if not self._has(role):
+            return False
+        if self._forms[role].ours.fullmatch(name):
+            return True
+        kind = kind_of(name)
+        if self._name:
+            return kind is None or kind in self._kinds.get(role, ())
+        if role.shares:
+            mine = self._is_own(Role.READ, name) or self._is_own(Role.WRITE, name)
+        else:
+            mine = self._is_own(role, name)
+        if mine:
+            return True
+        return kind is None and not any(self._is_own(other, name) for other in self._forms)
+
+    def misfit(self, role: Role, name: str) -> str | None:
+        """Why a contender of that name and we would not exclude each other; None if we would."""
+        if self.fits(role, name):
+            return None
+        kind = kind_of(name)
+        if kind is None:
+            return (
+                "contends for something else on the same path: give each recipe a path of its own"
+            )
+        fitting = [layout for layout in LAYOUTS if layout.fits(role, name)]
+        if not fitting:
+            return (
+                f"contends for {kind.what} on the same path ({kind.library}): give each recipe a "
+                "path of its own"
+            )
+        best = next((layout for layout in fitting if layout._is_own(role, name)), fitting[0])
+        return (
+            f"belongs to {kind.library}, whose contenders and those of {self!r} do not exclude "
+            f"each other: use layout={best!r} on this path, in every program"
+        )
+
+
+def _parsed(name: str, pattern: str) -> _Form:
+    """A pattern of the user's.
+
+    Raises:
+        ConfigurationError: it is malformed.
+    """
+    if not isinstance(pattern, str) or pattern.count(_PLACE) != 1 or "/" in pattern:
+        raise ConfigurationError(
+            f"{name}: must be a str without a slash, with {_PLACE} once in it, not {pattern!r}"
+        )
+    form = _Form.of(pattern)
+    if "{" in form.head + form.tail or "}" in form.head + form.tail:
+        raise ConfigurationError(f"{name}: has braces beside those of {_PLACE}: {pattern!r}")
+    prefix = form.prefix(1, 1)
+    validate(f"/{prefix}", name=name)
+    # Some ends make a sign of a dash, or a longer number of the number.
+    last = form.tail[-1:]
+    if not last or last.isdigit() or any(sequence_of(prefix + n) != int(n) for n in _NUMBERS):
+        raise ConfigurationError(
+            f"{name}: must end so that the number after it can be told, in a dash after a letter, "
+            f"for instance, not {pattern!r}"
+        )
+    return form
+
+
+_NUMBERS = ("0000000007", "1234567890", "2147483647")
+
+
+def _check_sharing(forms: Mapping[Role, _Form]) -> None:
+    """Readers and writers come together, and every name says which of the two it is of.
+
+    Raises:
+        ConfigurationError: they do not, or it does not.
+    """
+    read, write = forms.get(Role.READ), forms.get(Role.WRITE)
+    if read is None and write is None:
+        return
+    if read is None or write is None:
+        raise ConfigurationError("read, write: give both patterns, or none")
+    # Backwards. A number that is negative brings a dash of its own, which may be the other's last.
+    ends = [(tail[::-1], f"-{tail[::-1]}") for tail in (read.tail, write.tail)]
+    if _one_begins_the_other(read.head, write.head) and any(
+        _one_begins_the_other(*pair) for pair in product(*ends)
+    ):
+        raise ConfigurationError("read, write: some names would be of both")
+
+
+def _one_begins_the_other(one: str, other: str) -> bool:
+    return one.startswith(other) or other.startswith(one)
+
+
+def _listed(layouts: Sequence[Layout]) -> str:
+    *most, last = map(repr, layouts)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+_READERS = frozenset({Kind.CURATOR_READER, Kind.KAZOO_READER, Kind.AIOZK_READER})
+
+_CURATORS_SHARED = frozenset({Kind.CURATOR_READER, Kind.CURATOR_WRITER})
+_KAZOOS_SHARED = frozenset({Kind.KAZOO_READER, Kind.KAZOO})
+_AIOZKS_SHARED = frozenset({Kind.AIOZK_READER, Kind.AIOZK_WRITER})
+# Each goes by the number at the end, whatever is before it that the other one writes.
+_BY_NUMBER = frozenset({Kind.AIOZK_LOCK, Kind.WRITE_LOCK})
+
+Layout.CURATOR = Layout._of_library(
+    "CURATOR",
+    _Identity.DASHED,
+    {
+        Role.LOCK: "{id}-lock-",
+        Role.ELECTION: "{id}-latch-",
+        Role.READ: "{id}-__READ__",
+        Role.WRITE: "{id}-__WRIT__",
+        Role.WAIT: "{id}-wait-",
+    },
+    {
+        Role.LOCK: frozenset({Kind.MUTEX}),
+        Role.ELECTION: frozenset({Kind.LATCH}),
+        Role.READ: _CURATORS_SHARED,
+        Role.WRITE: _CURATORS_SHARED,
+    },
+)
+Layout.KAZOO = Layout._of_library(
+    "KAZOO",
+    _Identity.HEX,
+    {
+        Role.LOCK: "{id}__lock__",
+        Role.ELECTION: "{id}__lock__",
+        Role.READ: "{id}__rlock__",
+        Role.WRITE: "{id}__lock__",
+    },
+    {
+        Role.LOCK: frozenset({Kind.KAZOO}),
+        Role.ELECTION: frozenset({Kind.KAZOO}),
+        Role.READ: _KAZOOS_SHARED,
+        Role.WRITE: _KAZOOS_SHARED,
+    },
+)
+Layout.GO = Layout._of_library(
+    "GO",
+    _Identity.HEX,
+    {Role.LOCK: "_c_{id}-lock-"},
+    {Role.LOCK: frozenset({Kind.MUTEX})},
+)
+Layout.AIOZK = Layout._of_library(
+    "AIOZK",
+    _Identity.HEX,
+    {
+        Role.LOCK: "lock-{id}-",
+        Role.ELECTION: "candidate-{id}-",
+        Role.READ: "read-{id}-",
+        Role.WRITE: "write-{id}-",
+    },
+    {
+        Role.LOCK: _BY_NUMBER,
+        Role.ELECTION: frozenset({Kind.AIOZK_CANDIDATE}),
+        Role.READ: _AIOZKS_SHARED,
+        Role.WRITE: _AIOZKS_SHARED,
+    },
+)
+Layout.WRITE_LOCK = Layout._of_library(
+    "WRITE_LOCK", _Identity.DECIMAL, {Role.LOCK: "x-{id}-"}, {Role.LOCK: _BY_NUMBER}
+)
+
+LAYOUTS = (Layout.CURATOR, Layout.KAZOO, Layout.GO, Layout.AIOZK, Layout.WRITE_LOCK)
+"""Those of libraries."""

@@ -1,0 +1,35 @@
+"""Refusing a neighbour that does not fit, with the name of whoever owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...abc import CoordinationClient
+from ...errors import MixedLayoutError
+from ...paths import basename
+from .kernel import in_order
+from .layouts import Layout, Role
+
+
+async def in_line(
+    client: CoordinationClient, path: str, names: Iterable[str], layout: Layout, role: Role
+) -> list[str]:
+    """The contenders in order, as `in_order`; no checkpoint where all fit.
+
+    A neighbour that does not fit, and has gone by the time that its owner is asked for, is left out
+    like any other that is not there.
+
+    Raises:
+        MixedLayoutError: one does not fit; says whose it is.
+    """
+    left = list(names)
+    while True:
+        try:
+            return in_order(path, left, layout, role)
+        except MixedLayoutError as misfit:
+            stat = await client.exists(misfit.neighbour)
+            if stat is not None:
+                raise MixedLayoutError(
+                    misfit.neighbour, misfit.why, session_id=stat.ephemeral_owner
+                ) from None
+            left.remove(basename(misfit.neighbour))

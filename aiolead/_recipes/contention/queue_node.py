@@ -1,0 +1,115 @@
+"""A znode of ours in a queue: that of a contender, or of a waiter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..._tasks import Wakeup
+from ...abc import CoordinationClient, Reply
+from ...errors import NodeExistsError, SequenceExhaustedError
+from ...model import ACL, Created, SessionState
+from .._core.pending_delete import Departure
+from .._core.serial import SerialNode
+from .layouts import Layout, Role
+from .local_contenders import LocalContenders
+from .revocation import is_request
+from .sequence_range import LAST_SEQUENCE, warn_of_the_end
+
+
+class QueueNode(SerialNode):
+    """A sequential znode whose number is its place in a queue.
+
+    Its data may be set by others, who ask its owner to release (see `revocation`).
+
+    Args:
+        client: the session.
+        path: of the queue.
+        layout: how it is named.
+        role: what kind of thing it is.
+        data: what it holds: our identity.
+        acl: of it.
+    """
+
+    __slots__ = (
+        "_is_asked_for",
+        "_layout",
+        "_line",
+        "_on_asked_for",
+        "_role",
+        "_stale",
+        "_wake",
+    )
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        layout: Layout,
+        role: Role,
+        data: bytes,
+        *,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._line = client.shared(path, LocalContenders)
+        super().__init__(client, self._line, path, data, acl=acl)
+        self._layout = layout
+        self._role = role
+        # What watches have told since it was last looked at.
+        self._wake = Wakeup()
+        self._stale = False
+        self._is_asked_for = False
+        self._on_asked_for: Callable[[], object] | None = None
+
+    def _prefix(self, session_id: int, serial: int) -> str:
+        return self._layout.prefix(self._role, session_id, serial)
+
+    # --- creating ------------------------------------------------------------------------------
+
+    async def _ready_to_create(self) -> bool:
+        """Waits for the link; says whether there is no znode already, of a create that was lost."""
+        if self._client.state is not SessionState.CONNECTED:
+            await self._client.ready()
+        return not await self.resolve()
+
+    async def _await_created(self, create: Reply[Created]) -> None:
+        try:
+            await create
+        except NodeExistsError:
+            # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
+            raise SequenceExhaustedError(self._path) from None
+        sequence = self.node.sequence
+        if not 0 <= sequence < LAST_SEQUENCE:
+            self.withdraw()
+            raise SequenceExhaustedError(self._path)
+        warn_of_the_end(self._path, sequence)
+
+    # --- watching ------------------------------------------------------------------------------
+
+    def _rouse(self) -> None:
+        self._wake.set()
+
+    def _watch_ended(self) -> None:
+        self._stale = True
+        self._wake.set()
+
+    def _saw(self, data: bytes) -> None:
+        if not self._is_asked_for and is_request(data):
+            self._is_asked_for = True
+            if self._on_asked_for is not None:
+                self._on_asked_for()
+
+    def when_asked_for(self, call: Callable[[], object]) -> None:
+        """Has it called, synchronously, once others ask for what is held; or at once."""
+        self._on_asked_for = call
+        if self._is_asked_for:
+            call()
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def discard(self) -> Departure | None:
+        self._on_asked_for = None
+        return super().discard()
+
+    def forget(self) -> None:
+        super().forget()
+        self._is_asked_for = False

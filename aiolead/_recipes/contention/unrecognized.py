@@ -1,0 +1,128 @@
+"""Children of a line that are nobody's contenders, and what each library makes of them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ...paths import sequence_of
+from .recognized import kind_of
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A child of a line whose name is that of no contender of any library that we know.
+
+    Attributes:
+        name: of the child.
+        blocks: the libraries whose contenders wait for it, as long as it is there: those that are
+            in the line behind it, or come to it.
+        breaks: the libraries whose contenders fail as they see it.
+    """
+
+    name: str
+    blocks: tuple[str, ...]
+    breaks: tuple[str, ...]
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether nobody minds it."""
+        return not self.blocks and not self.breaks
+
+
+def strangers(names: Iterable[str]) -> tuple[Stranger, ...]:
+    """The children of a line that are no contenders, and whom they disturb.
+
+    aiolead passes over what has no number; others do not: a note that somebody has left in a line
+    may block Curator for ever. What has a number is a contender to us, whatever its name. Whether
+    anybody still wants such a znode its owner says: `exists` it, and delete one of no session.
+
+    Args:
+        names: all children of the path, as `get_children` gives them, contenders and others.
+    """
+    names = list(names)
+    unknown = sorted(name for name in names if kind_of(name) is None)
+    numbers = [sequence_of(name) or 0 for name in names if kind_of(name) is not None]
+    # Whoever comes next has a greater number than all that are there.
+    behind = max(numbers, default=0) + 1
+    return tuple(
+        Stranger(
+            name,
+            tuple(library for library, waits in _WAITS.items() if waits(name, behind)),
+            tuple(library for library, fails in _FAILS.items() if fails(name)),
+        )
+        for name in unknown
+    )
+
+
+# --- what is in front of a contender with a given number -----------------------------------------
+
+
+def _waits_by_number(name: str, behind: int) -> bool:
+    """aiolead, and aiozk: whatever ends in a number."""
+    sequence = sequence_of(name)
+    return sequence is not None and sequence < behind
+
+
+_CURATORS_MARKERS = ("lock-", "latch-", "__READ__", "__WRIT__")
+
+
+def _curator_waits(name: str, behind: int) -> bool:
+    """Sorts all children by the text after its marker, or by the whole name."""
+    for marker in _CURATORS_MARKERS:
+        _, found, after = name.rpartition(marker)
+        if found:
+            return after < f"{behind:010d}"
+    return name < f"{behind:010d}"
+
+
+def _go_number(name: str) -> int | None:
+    """What go-zookeeper takes for the number of a child."""
+    for separator in ("lock-", "__"):
+        if separator in name:
+            return _int(name.rpartition(separator)[2])
+    return _int(name)
+
+
+def _go_waits(name: str, behind: int) -> bool:
+    number = _go_number(name)
+    return number is not None and number < behind
+
+
+def _java_waits(name: str, behind: int) -> bool:
+    """ZooKeeper's `WriteLock` in Java: the number after the last dash, which may be a sign."""
+    before, dash, after = name.rpartition("-")
+    if not dash:
+        return False
+    number = _int(f"-{after}" if before.endswith("-") else after)
+    return number is not None and number < behind
+
+
+def _c_waits(name: str, behind: int) -> bool:
+    """The same in C: the text after the last dash."""
+    return "-" in name and name.rpartition("-")[2] < f"{behind:010d}"
+
+
+_INTEGER = re.compile("[+-]?[0-9]{1,19}", re.ASCII)
+
+
+def _int(text: str) -> int | None:
+    return int(text) if _INTEGER.fullmatch(text) else None
+
+
+_WAITS: dict[str, Callable[[str, int], bool]] = {
+    "aiolead": _waits_by_number,
+    "aiozk": _waits_by_number,
+    "Curator": _curator_waits,
+    "go-zookeeper": _go_waits,
+    "ZooKeeper's WriteLock": _java_waits,
+    "ZooKeeper's lock in C": _c_waits,
+}
+
+_FAILS: dict[str, Callable[[str], bool]] = {
+    # `Lock()` returns the error of `Atoi`, and leaves its own znode behind.
+    "go-zookeeper": lambda name: _go_number(name) is None,
+    # It reads on from where there is no dash.
+    "ZooKeeper's lock in C": lambda name: "-" not in name,
+}

@@ -1,0 +1,1 @@
+"""Locks, semaphores, conditions and unique names."""

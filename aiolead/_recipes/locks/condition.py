@@ -1,0 +1,398 @@
+"""The condition: waiting, under a lock, until another holder of it says that something is so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn, final
+
+import anyio
+
+from ..._tasks import current_task_id
+from ...abc import CoordinationClient
+from ...errors import (
+    ConnectionLossError,
+    LossReason,
+    NodeExistsError,
+    NoNodeError,
+    Outcome,
+    ReleaseError,
+    TransactionError,
+    UsageError,
+)
+from ...model import ACL, Participant
+from ...paths import join
+from .._core.arguments import OnDisconnect, checked_count, checked_path, checked_wait
+from .._core.candidate import Candidate
+from .._core.catching_up import catch_up
+from .._core.contexts import TenureContext, TryContext, _Context
+from .._core.pending_delete import Departure
+from .._core.tenure import Held
+from ..contention.layouts import Layout, Role
+from ..contention.revocation import participant
+from .condition_waiter import Waiter, Waiters, ensure, look
+from .lock_base import Locking
+
+_AT_ONCE = 200
+"""How many waiters one transaction notifies."""
+
+
+class ConditionHeld(Held):
+    """The lock of a condition, held by the body of an `async with`, but for while it waits."""
+
+    _condition: Condition
+    _task: int
+    _waits = False
+    _is_abandoned = False
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    async def wait(self, *, timeout: float | None = None) -> bool:
+        """Lets go of the lock, waits for `notify`, and takes the lock again.
+
+            while not await is_ready():
+                await held.wait()
+
+        Returns when the lock is held again: another tenure of it, with another `token`. Wait in a
+        loop: it may return without a `notify`, after an expired session for instance, and what was
+        so at the `notify` may be no longer so.
+
+        Args:
+            timeout: how long to wait to be notified, in seconds; forever by default. Taking the
+                lock again has no limit. A cancel scope around this is none: see below.
+
+        Returns:
+            False if the time was up.
+
+        Raises:
+            LockLost: the lock was lost before it began to wait.
+            ReleaseError: the servers refuse to delete our znode, so nobody else gets the lock, nor
+                do we: the whole block is cancelled.
+            UsageError: it does not hold the lock, or another task entered.
+
+        Cancellation: leaves without the lock, so the whole block is cancelled with it; if it was
+            not the whole block that was cancelled, leaving raises `UsageError`. A notification that
+            it had goes to the next waiter.
+
+        On connection loss: goes on to wait.
+        """
+        timeout = checked_wait(timeout)
+        if current_task_id() != self._task:
+            raise UsageError(f"{self!r}: only the task that has entered it can wait")
+        self.check()
+        waiter = self._condition._waiter()
+        release: Departure | None = None
+        in_time = True
+        try:
+            await waiter.join()
+            self.check()
+            with anyio.CancelScope() as refused:
+                release = self._let_go(refused)
+                with anyio.move_on_after(timeout) as scope:
+                    await waiter.signalled()
+                in_time = not scope.cancelled_caught
+                await self._take_again()
+            if refused.cancelled_caught and release is not None and (error := release.error()):
+                raise error
+        except BaseException:
+            waiter.discard()
+            if self._waits:
+                self._abandon()
+            raise
+        finally:
+            if release is not None:
+                release.await_report(False)
+        waiter.consume()
+        return in_time
+
+    def _let_go(self, refused: anyio.CancelScope) -> Departure | None:
+        """Releases the lock, by what is left of this step.
+
+        Args:
+            refused: cancelled if the servers refuse that.
+        """
+        self._waits = self._released = True
+        release = self._candidate.discard()
+        self._hold.release()
+        if release is not None:
+            release.await_report(True)
+            release.add_done_callback(lambda: self._released_it(release, refused))
+        return release
+
+    def _released_it(self, release: Departure, refused: anyio.CancelScope) -> None:
+        error = release.error()
+        if isinstance(error, ReleaseError):
+            # The lock would wait for our own znode.
+            refused.cancel()
+        elif isinstance(error, NoNodeError) and self._loss is None:
+            # It had been lost before.
+            self._loss = LossReason.DELETED
+            self._on_lost()
+
+    async def _take_again(self) -> None:
+        candidate = self._condition._candidate()
+        try:
+            await candidate.reach_front()
+            # No checkpoint until it is held.
+            if self._loss is None and not self._resigned:
+                self._waits = self._released = False
+                self._is_asked_for, self._revocation = False, None
+                self._take(candidate)
+                candidate.when_asked_for(self._ask_for)
+                return
+        except BaseException:
+            candidate.discard()
+            raise
+        candidate.discard()
+        if self._resigned:
+            # By another task, meanwhile: the block goes on, and holds nothing any more.
+            self._waits = False
+            self.check()
+        await anyio.sleep_forever()  # it is being cancelled, since it was lost
+
+    def _abandon(self) -> None:
+        """The wait was cut short, so that nothing is held; the block must not go on."""
+        self._is_abandoned = True
+        self._on_lost()
+
+    async def _release(self) -> None:
+        if not self._waits:
+            await super()._release()
+
+    async def resign(self) -> None:
+        """Gives the lock up before the body has ended; see `Tenure.resign`. Not while it waits."""
+        if self._waits:
+            self.check()
+        await super().resign()
+
+    def check(self) -> None:
+        if self._waits and self._loss is None:
+            raise UsageError(f"{self._what}: the lock is not held while one waits")
+        super().check()
+
+    # --- notifying -----------------------------------------------------------------------------
+
+    async def notify(self, count: int = 1) -> int:
+        """Wakes the first `count` of those who wait, or as many as there are.
+
+        They come in one after the other, once the lock is free. What is notified stays so whatever
+        becomes of us; if a waiter dies before it has the lock again, the next one is woken.
+
+        Returns:
+            How many were woken.
+
+        Raises:
+            LockLost: the lock is lost.
+            Fenced: the servers say so; nobody was woken any more.
+            UsageError: it does not hold the lock.
+            ServerError: what the server says to the write, such as `NoAuthError`.
+
+        Cancellation: some may have been woken.
+
+        On connection loss: goes on, and finds out whom it has woken.
+        """
+        return await self._notify(count)
+
+    async def notify_all(self) -> int:
+        """Wakes everybody who waits. Otherwise as `notify`."""
+        return await self._notify(None)
+
+    async def _notify(self, count: int | None) -> int:
+        self.check()
+        left = sys.maxsize if count is None else checked_count("count", count, most=sys.maxsize)
+        done = signals = 0
+        chosen: list[str] = []
+        is_unknown = False
+        while done < left:
+            try:
+                if is_unknown:
+                    # This server may not have seen yet what the last one applied.
+                    await catch_up(self._client, self._condition.path)
+                seen = await self._look()
+                # All of them at once, or none. Who has a signal and is gone has passed it on, and
+                # nobody comes back to take one while we hold the lock.
+                if is_unknown and seen.signals > signals:
+                    done += len(chosen)
+                is_unknown = False
+                self.check()
+                chosen = seen.unsignalled[: min(left - done, _AT_ONCE)]
+                if not chosen:
+                    break
+                signals = seen.signals
+                if await self._signal(chosen):
+                    done += len(chosen)
+            except ConnectionLossError as error:
+                is_unknown = is_unknown or error.outcome is Outcome.UNKNOWN
+                await self._client.ready()
+        return done
+
+    async def _look(self) -> Waiters:
+        seen = await look(self._client, self._condition.path)
+        if not seen.unsignalled:
+            # Signals that nobody is left to take.
+            for name in seen.orphans:
+                try:
+                    await self.fenced().delete(self._condition._signal(name))
+                except NoNodeError:
+                    continue
+        return seen
+
+    async def _signal(self, names: Sequence[str]) -> bool:
+        """Wakes some, in a transaction that takes the lock for granted; False: look again."""
+        change = self.fenced().transaction()
+        for name in names:
+            change.check(self._condition._znode(name))
+        for name in names:
+            change.create(self._condition._signal(name), acl=self._condition._acl)
+        try:
+            await change
+        except TransactionError as error:
+            if isinstance(error.cause, NoNodeError) and error.index >= len(names):
+                await ensure(
+                    self._client, join(self._condition.path, "signals"), self._condition._acl
+                )
+            elif not isinstance(error.cause, (NoNodeError, NodeExistsError)):
+                raise
+            return False
+        return True
+
+
+class _ConditionExit(_Context[ConditionHeld]):
+    def _why_ended(self, tenure: ConditionHeld) -> BaseException | None:
+        why = super()._why_ended(tenure)
+        if why is None and tenure._is_abandoned:
+            return UsageError(
+                f"{self._recipe!r}: a wait was cancelled inside of the block, which therefore had "
+                "lost the lock; to limit a wait, use held.wait(timeout=)"
+            )
+        return why
+
+    async def _give_up(self, tenure: ConditionHeld, task: int) -> NoReturn:
+        if tenure._waits:
+            tenure._resigned = True  # it holds nothing now, and must not take the lock again
+        await super()._give_up(tenure, task)
+
+
+class ConditionContext(_ConditionExit, TenureContext[ConditionHeld]):
+    """Holds the lock of a condition; see `TenureContext`."""
+
+
+class ConditionTryContext(_ConditionExit, TryContext[ConditionHeld]):
+    """Holds the lock of a condition if it is free; see `TryContext`."""
+
+
+@final
+class Condition(Locking[ConditionHeld]):
+    """A lock whose holders can wait until another holder says that something is so.
+
+        async with condition as held:
+            while not await is_ready():
+                await held.wait()  # without the lock meanwhile
+            ...
+
+        async with condition as held:
+            await make_it_ready()
+            await held.notify()
+
+    As `java.util.concurrent.locks.Condition`, across processes. Whoever waits is notified in the
+    order in which they came. No notification is lost: not if the process that notified dies, nor if
+    the one that was notified does, or is cancelled; then the next one gets it.
+
+    It holds what a `Lock` holds, at `lock` below the path: a `Lock` of that path contends with it.
+
+    Args:
+        client: the session that holds it.
+        path: the path; created, as a container, when it is missing. Nothing else should use it.
+        identity: what others see; host name and process id by default.
+        on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
+            the lease lasts, `"resign"` gives it up at once.
+        acl: of what it creates; everybody everything by default.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    _role = Role.LOCK
+    _tenure = ConditionHeld
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._base = checked_path(path)
+        super().__init__(
+            client,
+            join(path, "lock"),
+            identity=identity,
+            layout=Layout.CURATOR,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._base}>"
+
+    @property
+    def path(self) -> str:
+        """The path of the condition. Its lock is at `lock` below it."""
+        return self._base
+
+    def acquire(self, *, timeout: float | None = None) -> ConditionContext:
+        """Holds the lock for the body of an `async with`.
+
+        Args:
+            timeout: how long to wait for it, in seconds; for ever by default. 0 tries once.
+
+        Raises (on entering):
+            AcquireTimeout: it was not ours within that time.
+
+        For cancellation and loss see `TenureContext`.
+        """
+        return ConditionContext(self, timeout)
+
+    def try_acquire(self) -> ConditionTryContext:
+        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
+        return ConditionTryContext(self)
+
+    async def waiters(self) -> list[Participant]:
+        """Who waits to be notified, first come first, those already notified included.
+
+        A read of the connected server, as `holders`.
+        """
+        seen = await look(self._client, self._base)
+        looks = [(name, self._client.get(self._znode(name))) for name in seen.waiting]
+        found: list[Participant] = []
+        for name, reply in looks:
+            try:
+                data, stat = await reply
+            except NoNodeError:
+                continue
+            found.append(participant(self._znode(name), data, stat, is_holder=False))
+        return found
+
+    # --- for its holders -----------------------------------------------------------------------
+
+    def _begin(
+        self,
+        candidate: Candidate,
+        on_lost: Callable[[], object],
+        on_resigned: Callable[[], object] | None = None,
+    ) -> ConditionHeld:
+        held = super()._begin(candidate, on_lost, on_resigned)
+        held._condition = self
+        held._task = current_task_id()
+        return held
+
+    def _waiter(self) -> Waiter:
+        return Waiter(self._client, self._base, self._data, self._acl)
+
+    def _znode(self, waiter: str) -> str:
+        return join(join(self._base, "waiters"), waiter)
+
+    def _signal(self, waiter: str) -> str:
+        return join(join(self._base, "signals"), waiter)

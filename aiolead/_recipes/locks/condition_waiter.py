@@ -1,0 +1,299 @@
+"""Waiting for a condition: the znode of a waiter, and the signals that wake it.
+
+A waiter is an ephemeral sequential znode below `waiters`. To notify it is to create a persistent
+znode of its name below `signals`, by a holder of the lock, in a transaction that also checks that
+the waiter is there. Whoever has come back takes away both.
+
+A signal whose waiter is gone (it died, or was cancelled, before it was back) is an orphan, and
+belongs to the next one. Every waiter watches the one before it, and looks when that one goes: at
+the signals first, then at the waiters. So what has a signal and is not among the waiters is gone,
+since signals are given only to those who are there. Whoever finds an orphan gives it to the first
+waiter without a signal: another transaction, which fails if somebody else has done it. That the one
+before *us* is gone is seen by whoever is behind it; if that one is on its way back, by the next one
+as soon as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..._tasks import Wakeup
+from ...abc import CoordinationClient, Reply, Watch
+from ...errors import AioleadError, NoNodeError, SessionError, TransactionError
+from ...model import ACL, CreateMode, WatchEvent
+from ...paths import ListedPath, join
+from .._core.catching_up import catch_up
+from .._core.ephemeral import NodeGone
+from .._core.error_policy import (
+    Action,
+    Step,
+    action_for,
+    before_next_try,
+    in_background,
+    until_done,
+)
+from .._core.pending_delete import Departure
+from .._core.registry import Node
+from ..contention.kernel import in_order
+from ..contention.layouts import Layout, Role
+from ..contention.queue_node import QueueNode
+
+PARENT_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Waiters:
+    """Who waits, and who has a signal.
+
+    Attributes:
+        waiting: the names of the waiters, first come first.
+        orphans: the signals whose waiters are gone.
+        unsignalled: the waiters without a signal, first come first.
+    """
+
+    waiting: list[str]
+    orphans: list[str]
+    unsignalled: list[str]
+
+    @property
+    def signals(self) -> int:
+        """How many signals nobody has taken yet."""
+        return len(self.orphans) + len(self.waiting) - len(self.unsignalled)
+
+
+def sort_out(path: str, signals: Sequence[str], waiters: Sequence[str]) -> Waiters:
+    """Who waits, from a listing of the signals and a later one of the waiters. Pure."""
+    # A signal has the name of its waiter, so whoever has a name that nobody can create gets none.
+    able = [name for name in waiters if not isinstance(name, ListedPath)]
+    waiting = in_order(path, able, Layout.CURATOR, Role.WAIT)
+    there, signalled = set(waiting), set(signals)
+    return Waiters(
+        waiting,
+        sorted(signalled - there),
+        [name for name in waiting if name not in signalled],
+    )
+
+
+async def look(client: CoordinationClient, path: str) -> Waiters:
+    """Who waits for a condition, and who has a signal: one round trip."""
+    signals = client.get_children(join(path, "signals"))
+    waiters = client.get_children(join(path, "waiters"))
+    return sort_out(path, await _names(signals), await _names(waiters))
+
+
+async def ensure(client: CoordinationClient, path: str, acl: Sequence[ACL] | None) -> None:
+    """Creates the parent of waiters, or of signals: servers reap it when it is empty."""
+    await client.ensure_path(path, mode=CreateMode.CONTAINER, acl=acl)
+
+
+async def _names(listing: Reply[list[str]]) -> list[str]:
+    try:
+        return await listing
+    except NoNodeError:
+        return []
+
+
+class Waiter(QueueNode):
+    """One that waits, from before it lets go of the lock until it has it again.
+
+    Args:
+        client: the session.
+        path: of the condition.
+        data: its identity.
+        acl: of what it creates.
+    """
+
+    def __init__(
+        self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
+    ) -> None:
+        super().__init__(client, join(path, "waiters"), Layout.CURATOR, Role.WAIT, data, acl=acl)
+        self._condition = path
+        self._signal_watch: Watch | None = None
+        self._watched: str | None = None
+        self._before_watch: Watch | None = None
+        self._has_signal = False
+
+    async def join(self) -> None:
+        """Creates the znode. From then on no signal is missed."""
+        tries = PARENT_TRIES
+        while True:
+            try:
+                if await self._ready_to_create():
+                    await self._await_created(self.create())
+                return
+            except NoNodeError:
+                if not tries:
+                    raise
+                tries -= 1
+                try:
+                    await ensure(self._client, self._path, self._acl)
+                except AioleadError as error:
+                    await before_next_try(self._client, error, Step.ACQUIRE)
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.ACQUIRE)
+
+    async def signalled(self) -> None:
+        """Waits for a signal; returns, too, if the znode is gone: nobody could give it one."""
+        try:
+            while True:
+                try:
+                    if await self._is_signalled():
+                        self._has_signal = True
+                        return
+                except AioleadError as error:
+                    # Whatever was to be watched may not be.
+                    self._leave_watches()
+                    self.unwatch()
+                    if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
+                        raise NodeGone from None
+                    await before_next_try(self._client, error, Step.ACQUIRE)
+                    continue
+                await self._wake.wait()
+        except NodeGone:
+            self._gone = True
+        finally:
+            self._leave_watches()
+
+    async def _is_signalled(self) -> bool:
+        """Looks at everybody, with watches on all that could change what follows from it.
+
+        Raises:
+            NodeGone: our znode is not there any more.
+        """
+        client, own = self._client, self.node
+        self._wake = Wakeup()
+        self.check()
+        armed: list[Reply[Any]] = []
+        if self._watch is None:
+            armed.append(self._send_look())
+        if self._signal_watch is None:
+            self._signal_watch = client.make_watch(self._on_signal)
+            armed.append(client.exists(self._signal_of(own.name), watch=self._signal_watch))
+        seen = await look(client, self._condition)
+        for reply in armed:
+            try:
+                await reply
+            except NoNodeError:
+                raise NodeGone from None
+        self.check()
+        if own.name not in seen.waiting:
+            raise NodeGone
+        if own.name not in seen.unsignalled:
+            return True
+        if seen.orphans:
+            await self._pass_on(seen.orphans[0], seen.unsignalled[0])
+            self._wake.set()  # and look again
+            return False
+        rank = seen.waiting.index(own.name)
+        before = seen.waiting[rank - 1] if rank else None
+        if before != self._watched:
+            self._leave_before()
+        if before is not None and self._before_watch is None:
+            self._watched = before
+            self._before_watch = client.make_watch(self._on_before)
+            try:
+                await client.get(join(self._path, before), watch=self._before_watch)
+            except NoNodeError:
+                self._leave_before()
+                self._wake.set()
+        return False
+
+    async def _pass_on(self, orphan: str, to: str) -> None:
+        """Gives the signal of one that is gone to another one, unless somebody else has."""
+        change = (
+            self._client.transaction()
+            .check(join(self._path, to))
+            .delete(self._signal_of(orphan))
+            .create(self._signal_of(to), acl=self._acl)
+        )
+        with suppress(TransactionError):
+            await change
+
+    def _signal_of(self, name: str) -> str:
+        return join(join(self._condition, "signals"), name)
+
+    def _on_signal(self, _event: WatchEvent) -> None:
+        self._signal_watch = None
+        self._wake.set()
+
+    def _on_before(self, _event: WatchEvent) -> None:
+        self._before_watch = self._watched = None
+        self._wake.set()
+
+    def _leave_before(self) -> None:
+        watch, self._before_watch, self._watched = self._before_watch, None, None
+        if watch is not None:
+            watch.close()
+
+    def _leave_watches(self) -> None:
+        self._leave_before()
+        watch, self._signal_watch = self._signal_watch, None
+        if watch is not None:
+            watch.close()
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def discard(self) -> Departure | None:
+        """Waits no more. If it has a signal, that goes to the next one. Synchronous."""
+        self._leave_watches()
+        return super().discard()
+
+    def consume(self) -> None:
+        """Is back: takes its signal away, and its znode. Synchronous: the rest is client's work."""
+        node = self._node
+        is_over = self._gone or (node and node.session_id != self._client.session_id)
+        if node is None or is_over or not self._has_signal:
+            # A signal that came too late to be seen goes to the next one.
+            self.discard()
+            return
+        self._leave_watches()
+        self._node = self._on_asked_for = None
+        watch, self._watch = self._watch, None
+        change = self._take_away(node)
+        change.add_done_callback(partial(self._taken_away, node, change, watch))
+
+    def _take_away(self, node: Node) -> Reply[list[Any]]:
+        signal = self._signal_of(node.name)
+        return self._client.transaction().delete(signal).delete(node.path).commit()
+
+    def _taken_away(self, node: Node, change: Reply[list[Any]], watch: Watch | None) -> None:
+        # The watch fires with the delete; only a failed one leaves it behind.
+        if watch is not None:
+            watch.close()
+        error = change.error()
+        if error is None:
+            self._line.forget(node.name)
+        elif not isinstance(error, SessionError):
+            job = partial(self._take_away_later, node)
+            self._client.spawn(partial(in_background, node.path, job))
+
+    async def _take_away_later(self, node: Node) -> None:
+        """There was no signal after all, or nobody knows whether it was taken away."""
+        client = self._client
+
+        async def take_away() -> None:
+            while True:
+                await catch_up(client, node.path)
+                stat = await client.exists(node.path)
+                if stat is None or stat.czxid != node.token:
+                    return
+                if await client.exists(self._signal_of(node.name)) is None:
+                    await client.delete(node.path)
+                    return
+                try:
+                    await self._take_away(node)
+                except TransactionError as error:
+                    # The signal, or our znode, has gone since.
+                    if not isinstance(error.cause, NoNodeError):
+                        raise
+                else:
+                    return
+
+        try:
+            await until_done(client, node.session_id, take_away)
+        finally:
+            self._line.forget(node.name)

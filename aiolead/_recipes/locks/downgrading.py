@@ -1,0 +1,308 @@
+"""A contender that writes, and may become a reader without letting another writer in.
+
+A transaction creates the reader (`__READ__` with the writer's number, as Curator does since
+CURATOR-621) and deletes the writer. As its answer comes in, before anything that was asked after it
+is answered, the hold moves from the one znode to the other.
+
+If the link is lost meanwhile, nobody knows which of the two there is. The hold stays where it was.
+The next renewal finds the writer, or shows that it has gone; then the hold moves to the reader, and
+the renewal after that finds it, or shows that others have deleted what was there.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ...abc import CoordinationClient, Hold, Reply, Watch
+from ...errors import (
+    AioleadError,
+    ConnectionLossError,
+    Fenced,
+    LossReason,
+    NoNodeError,
+    SessionError,
+)
+from ...model import CreateMode, EventType, Stat, WatchEvent
+from ...paths import basename, join
+from .._core.error_policy import may_be_applied, until_done
+from .._core.pending_delete import Departure, PendingDelete, whichever_there_is
+from .._core.registry import Node
+from ..contention.contender import Contender
+
+
+class Mode(enum.Enum):
+    """What the holder of a lock for writing is."""
+
+    WRITER = "writer"
+    MOVING = "moving"
+    """Its transaction is under way."""
+    UNKNOWN = "unknown"
+    """The answer to it was lost."""
+    READER = "reader"
+
+
+class Writer(Contender):
+    """A contender for writing. Also the `Hold` that it gives: which znode that is on may change."""
+
+    mode = Mode.WRITER
+    _holding: Hold
+    _on_lost: Callable[[LossReason], object]
+    _resigns: bool
+    _reader_look: Reply[tuple[bytes, Stat]] | None = None
+    _refusal: AioleadError | None = None
+    _writer_watch: Watch | None = None
+    _is_discarded = False
+    _has_moved = False
+    """Whether the hold is on the reader."""
+    _on_reader: Callable[[Node], object] | None = None
+
+    def when_reader(self, call: Callable[[Node], object]) -> None:
+        """Has it called, synchronously, once the writer is known to have become a reader."""
+        self._on_reader = call
+
+    # --- what is held --------------------------------------------------------------------------
+
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+        self._on_lost = lost
+        self._resigns = resigns
+        self._holding = self._hold(
+            self.node.path, self._on_hold_lost, urgent=urgent, resigns=resigns
+        )
+        return self
+
+    def lose(self, reason: LossReason) -> None:
+        self._holding.lose(reason)
+
+    def release(self) -> None:
+        self._holding.release()
+
+    def _on_hold_lost(self, reason: LossReason) -> None:
+        if (
+            reason is LossReason.DELETED
+            and self.mode is Mode.UNKNOWN
+            and not self._has_moved
+            and not self._is_discarded
+        ):
+            self._move_hold()
+            self._look_at_reader()
+        else:
+            self._on_lost(reason)
+
+    def _move_hold(self) -> None:
+        before, self._has_moved = self._holding, True
+        self._gone = False
+        self._holding = self._hold(
+            self._reader_path, self._on_hold_lost, urgent=True, resigns=self._resigns
+        )
+        before.release()
+
+    # --- becoming a reader ---------------------------------------------------------------------
+
+    async def become_reader(self) -> None:
+        """Sends the transaction, unless that was done, and waits for what becomes of it.
+
+        It shows in `mode`: `WRITER` again, if it was never applied.
+
+        Raises:
+            ServerError: it was refused; we still write.
+            ConnectionLossError: nothing is known yet.
+            SessionError: it is over.
+        """
+        if self.mode is Mode.WRITER:
+            self._send()
+        if self._reader_look is not None:
+            with suppress(NoNodeError):
+                await self._reader_look
+        if self._is_between and not self._gone:
+            await self._find_out()
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+
+    @property
+    def _is_between(self) -> bool:
+        return self.mode in (Mode.MOVING, Mode.UNKNOWN)
+
+    def _send(self) -> None:
+        writer, path = self.node, self._reader_path
+        # Whoever looks for znodes that nobody wants must leave it alone.
+        self._line.claim(basename(path), writer.sequence)
+        self._writer_watch, self._watch = self._watch, None
+        self.mode = Mode.MOVING
+        change = (
+            self._client.fenced(writer.path)
+            .transaction()
+            .create(path, self._data, mode=CreateMode.EPHEMERAL, acl=self._acl)
+            .delete(writer.path)
+            .commit()
+        )
+        change.add_done_callback(partial(self._answered, change))
+        self._look_at_reader()
+
+    @property
+    def _reader_path(self) -> str:
+        return join(self._path, self._layout.downgraded(self.node.name))
+
+    def _answered(self, change: Reply[list[Any]]) -> None:
+        """The transaction is answered, or that was lost: before anything that came after it."""
+        error = change.error()
+        if self._is_discarded:
+            return
+        if error is None:
+            self._move_hold()
+        elif may_be_applied(error):
+            self.mode = Mode.UNKNOWN
+        elif isinstance(error, Fenced):
+            self._lost()
+        else:
+            if not isinstance(error, (ConnectionLossError, SessionError)):
+                self._refusal = error
+            self._stay()
+
+    def _look_at_reader(self) -> Reply[tuple[bytes, Stat]]:
+        if self._watch is None:
+            self._make_watch()
+        look = self._reader_look = self._client.get(self._reader_path, watch=self._watch)
+        look.add_done_callback(partial(self._reader_seen, look))
+        return look
+
+    def _reader_seen(self, look: Reply[tuple[bytes, Stat]]) -> None:
+        if self._reader_look is look:
+            self._reader_look = None
+        if not self._is_between or self._node is None or look.error():
+            return
+        writer, (_, stat) = self._node, look.result()
+        if stat.ephemeral_owner == writer.session_id:
+            reader = Node(self._reader_path, writer.sequence, stat.czxid, writer.session_id)
+            self._node = reader
+            self.mode = Mode.READER
+            self._line.forget(writer.name)
+            self._close_writer_watch()
+            if not self._has_moved:
+                self._move_hold()
+            if self._on_reader is not None:
+                self._on_reader(reader)
+
+    async def _find_out(self) -> None:
+        """Asks the quorum whether there is a reader: not only our server, which may lag behind."""
+        try:
+            await self._client.check(self._reader_path)
+        except NoNodeError:
+            if self._is_between and self._has_moved:
+                self._lost()
+            elif self._is_between:
+                self._stay()
+            return
+        if self._is_between:
+            with suppress(NoNodeError):
+                await self._look_at_reader()
+
+    def _stay(self) -> None:
+        """Goes back to the writer: the transaction was not applied."""
+        self._line.forget(basename(self._reader_path))
+        self.unwatch()
+        self._watch, self._writer_watch = self._writer_watch, None
+        self.mode = Mode.WRITER
+        if self._watch is None:
+            self._send_look()
+
+    # --- watching ------------------------------------------------------------------------------
+
+    def _hold_settled(self) -> None:
+        if not self._is_between:
+            super()._hold_settled()
+
+    def _seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
+        # What a look at the writer shows that was sent again, over the next connection, is stale.
+        if self._is_between:
+            self._look = None
+        else:
+            super()._seen(node, look)
+
+    def _on_event(self, event: WatchEvent) -> None:
+        if self.mode is not Mode.WRITER and self._is_of_writer(event):
+            self._writer_watch = None  # as was to be expected
+        else:
+            super()._on_event(event)
+
+    def _is_of_writer(self, event: WatchEvent) -> bool:
+        return event.type is not EventType.NONE and not self._layout.is_reader(basename(event.path))
+
+    def _close_writer_watch(self) -> None:
+        watch, self._writer_watch = self._writer_watch, None
+        if watch is not None:
+            watch.close()
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def discard(self) -> Departure | None:
+        self._is_discarded = True
+        node = self._node
+        if not self._is_between or node is None:
+            return super().discard()
+        # Whichever of the two there is, it is deleted.
+        path, session_id = self._reader_path, node.session_id
+        self.unwatch()
+        self._close_writer_watch()
+        writer = super().discard()
+        client, forget = self._client, partial(self._line.forget, basename(path))
+        if session_id != client.session_id:
+            forget()
+            return writer
+        return whichever_there_is(writer, _ReaderDeletion(client, node, path, writer, forget))
+
+
+class _ReaderDeletion(PendingDelete):
+    """The delete of a reader that may come only later: the answer to its transaction is missing.
+
+    Args:
+        client: the session.
+        writer: what the transaction deletes.
+        path: of the reader.
+        gone: that the writer goes, by a delete that was sent before this one; None if it is gone.
+        over: see `PendingDelete`.
+    """
+
+    __slots__ = ("_gone",)
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        writer: Node,
+        path: str,
+        gone: Departure | None,
+        over: Callable[[], object],
+    ) -> None:
+        self._gone = gone
+        debt = partial(_delete_reader, client, writer, path)
+        super().__init__(client, path, client.delete(path), debt, over)
+
+    def _answered(self) -> None:
+        if self._gone is None or self._gone.is_done:
+            super()._answered()
+        else:
+            # The writer is still there, as far as we know: so the reader may still come.
+            self._spawn_payment()
+
+
+async def _delete_reader(client: CoordinationClient, writer: Node, path: str) -> None:
+    """Pays a debt, as `EphemeralNode` does, for a reader that may come only later.
+
+    The transaction that makes the reader goes by the writer. So once the writer has been deleted,
+    the reader is there, or never comes. To look for it, even after a `sync`, would be to look too
+    early: a leader answers its own clients' `sync` before what it is about to apply.
+
+    Raises:
+        AioleadError: it was refused.
+    """
+
+    async def delete() -> None:
+        with suppress(NoNodeError):
+            await client.delete(writer.path)
+        await client.delete(path)
+
+    await until_done(client, writer.session_id, delete)

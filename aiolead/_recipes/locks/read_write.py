@@ -1,0 +1,208 @@
+"""The lock that readers share, and that a writer has alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import anyio.lowlevel
+
+from ...abc import CoordinationClient
+from ...errors import AioleadError, AlreadyHeldError, UpgradeError
+from ...model import ACL, Participant
+from .._core.arguments import OnDisconnect
+from .._core.candidate import Candidate
+from .._core.error_policy import Step, before_next_try
+from .._core.registry import Node
+from .._core.tenure import Held
+from ..contention.layouts import Layout, Role
+from .downgrading import Mode, Writer
+from .lock_base import Locking
+
+
+class WriteHeld(Held):
+    """One unbroken time of holding a lock for writing, or, after `downgrade`, for reading."""
+
+    _is_downgraded = False
+
+    @property
+    def is_downgraded(self) -> bool:
+        """Whether it has become a hold for reading."""
+        return self._is_downgraded
+
+    async def downgrade(self) -> None:
+        """Goes on to hold the lock for reading: readers come in, and no writer in between.
+
+        It stays the same tenure, with the same token, but its znode is another one: what `fenced`
+        gave before refuses to write from now on.
+
+        Cancellation: it may have been done all the same; `is_downgraded` says so. Leaving the
+            block releases it in any case.
+
+        On connection loss: goes on over the next connection.
+
+        Raises:
+            LockLost: it is lost.
+            UsageError: it was given up: by `resign`, or as its body ended.
+            ServerError: it was refused, by an ACL for instance; we still write.
+        """
+        self.check()
+        writer = self._candidate
+        assert isinstance(writer, Writer)
+        if writer.mode is Mode.READER:
+            await anyio.lowlevel.checkpoint()
+        while writer.mode is not Mode.READER:
+            try:
+                await writer.become_reader()
+            except AioleadError as error:
+                if error.session_over:
+                    raise
+                await before_next_try(self._client, error, Step.ACQUIRE)
+            self.check()
+
+    def _on_reader(self, node: Node) -> None:
+        self._is_downgraded = True
+        self.path: str = node.path
+
+
+@final
+class ReadLock(Locking[Held]):
+    """A read/write lock, for reading: any number of readers hold it at once. See `ReadWriteLock`.
+
+    Has all that a `Lock` has. `holders` and `contenders` are those for reading; `revoke` asks them.
+    """
+
+    _role = Role.READ
+    _tenure = Held
+
+    def _enter(self, *, forever: bool) -> int:
+        if any(isinstance(user, WriteLock) for user in self._tasks.mine()):
+            raise AlreadyHeldError(
+                f"this task has {self.path} for writing, or waits for that: it would wait for "
+                "itself; use held.downgrade()"
+            )
+        return super()._enter(forever=forever)
+
+    async def _line(self) -> list[Participant]:
+        return [who for who in await super()._line() if self._is_reader(who)]
+
+    def _is_reader(self, who: Participant) -> bool:
+        return self._layout.is_reader(who.path.rpartition("/")[2])
+
+
+@final
+class WriteLock(Locking[WriteHeld]):
+    """A read/write lock, for writing: nobody else holds it meanwhile. See `ReadWriteLock`.
+
+    Has all that a `Lock` has. `holders` and `contenders` are those for writing; `revoke` asks them.
+    """
+
+    _role = Role.WRITE
+    _tenure = WriteHeld
+
+    def _enter(self, *, forever: bool) -> int:
+        if any(isinstance(user, ReadLock) for user in self._tasks.mine()):
+            raise UpgradeError(
+                f"this task has {self.path} for reading, or waits for that: a reader cannot become "
+                "a writer, since two of them would wait for each other"
+            )
+        return super()._enter(forever=forever)
+
+    def _candidate(self) -> Writer:
+        return Writer(self._client, self._path, self._layout, self._role, self._data, acl=self._acl)
+
+    def _begin(
+        self,
+        candidate: Candidate,
+        on_lost: Callable[[], object],
+        on_resigned: Callable[[], object] | None = None,
+    ) -> WriteHeld:
+        held = super()._begin(candidate, on_lost, on_resigned)
+        assert isinstance(candidate, Writer)
+        candidate.when_reader(held._on_reader)
+        return held
+
+    async def _line(self) -> list[Participant]:
+        is_reader = self._layout.is_reader
+        return [who for who in await super()._line() if not is_reader(who.path.rpartition("/")[2])]
+
+
+@final
+class ReadWriteLock:
+    """A lock that readers share, and that a writer has alone; first come first served.
+
+        async with lock.read as held: ...
+        async with lock.write as held:
+            ...
+            await held.downgrade()  # goes on as a reader; no writer comes in between
+        async with lock.write.acquire(timeout=5) as held: ...
+
+    Nobody is overtaken, so nobody starves: a reader that comes after a waiting writer waits for it.
+    Readers that follow each other come in together. Loss, lease, cancellation and release are those
+    of `Lock`.
+
+    A task that reads cannot write as well: it gets `UpgradeError`, at once. A task that writes
+    becomes a reader with `downgrade`. Not re-entrant, otherwise.
+
+    Args:
+        client: the session that holds it.
+        path: the path; created, as a container, when it is missing. Nothing else should use it.
+        identity: what others see as the holder; host name and process id by default.
+        layout: whom to contend with: Curator's `InterProcessReadWriteLock`, kazoo's `ReadLock`
+            and `WriteLock`, or aiozk's `SharedLock`; see `Layout`.
+        on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
+            the lease lasts, `"resign"` gives it up at once.
+        acl: of our znode, and of the path where it has to be created; everybody everything by
+            default.
+
+    Attributes:
+        read: the lock for reading.
+        write: the lock for writing.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        identity: str | None = None,
+        layout: Layout = Layout.CURATOR,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        if isinstance(layout, Layout):
+            layout.require(type(self).__name__, Role.READ, Role.WRITE)
+        self.read: ReadLock = ReadLock(
+            client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
+        )
+        self.write: WriteLock = WriteLock(
+            client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}>"
+
+    @property
+    def path(self) -> str:
+        """The path that is contended for."""
+        return self.read.path
+
+    @property
+    def identity(self) -> str:
+        """What we call ourselves; others see it."""
+        return self.read.identity
+
+    async def holders(self) -> list[Participant]:
+        """Who holds the lock: readers, or one writer. A read, as `Lock.holders`."""
+        return [participant for participant in await self.contenders() if participant.is_holder]
+
+    async def contenders(self) -> list[Participant]:
+        """Who holds the lock and who waits for it, in order. A read, as `Lock.holders`."""
+        return [who for who, _, _ in await self.write._line_with_data()]
+
+    async def revoke(self) -> list[Participant]:
+        """Asks whoever holds the lock now, to read or to write, to let go. See `Lock.revoke`."""
+        return await self.write._revoke((Role.READ, Role.WRITE))

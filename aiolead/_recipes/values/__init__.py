@@ -1,0 +1,1 @@
+"""Values that several processes share, and views of znodes."""

@@ -1,0 +1,130 @@
+"""How a value is written as the bytes of a znode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from ..._escaping import described
+from ..._parsing import MAX_DIGITS, MalformedError, json_value, shown, text, whole
+from ...errors import ConfigurationError, InvalidDataError
+from ...model import Stat
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[T]):
+    """How a value is written as the bytes of a znode, and read from them.
+
+    Both functions refuse what is not valid by raising any exception: `decode` is then said to have
+    found invalid data (`InvalidDataError`), `encode` to have been given an invalid value
+    (`ConfigurationError`). They must be quick: they run in the event loop.
+
+    Attributes:
+        encode: a value as bytes.
+        decode: bytes as a value.
+    """
+
+    encode: Callable[[T], bytes]
+    decode: Callable[[bytes], T]
+
+    @staticmethod
+    def raw() -> Codec[bytes]:
+        """The bytes as they are."""
+        return Codec(bytes, bytes)
+
+    @staticmethod
+    def text() -> Codec[str]:
+        """Text, in UTF-8."""
+        return Codec(str.encode, text)
+
+    @staticmethod
+    def json() -> Codec[Any]:
+        """Whatever JSON can say, in UTF-8.
+
+        Numbers are finite and have up to 300 digits, text is Unicode without lone surrogates, and
+        there are up to 64 levels. Neither what is read nor what is written is anything else.
+        """
+        return Codec(_to_json, json_value)
+
+    @staticmethod
+    def int32() -> Codec[int]:
+        """4 bytes, big-endian, signed: Curator's `SharedCount`, `DistributedAtomicInteger`."""
+        return _integer(4)
+
+    @staticmethod
+    def int64() -> Codec[int]:
+        """8 bytes, big-endian, signed: Curator's `DistributedAtomicLong`."""
+        return _integer(8)
+
+    @staticmethod
+    def decimal() -> Codec[int]:
+        """Up to 300 decimal digits: the counters of kazoo and aiozk."""
+        return Codec(_to_digits, _from_digits)
+
+
+def _to_json(value: object) -> bytes:
+    data = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    json_value(data)  # what nobody could read is not written
+    return data
+
+
+def _to_digits(value: int) -> bytes:
+    data = b"%d" % value
+    _from_digits(data)
+    return data
+
+
+def _from_digits(data: bytes) -> int:
+    return whole(data, least=1 - 10**MAX_DIGITS, most=10**MAX_DIGITS - 1)
+
+
+def _integer(size: int) -> Codec[int]:
+    def encode(value: int) -> bytes:
+        try:
+            return value.to_bytes(size, "big", signed=True)
+        except OverflowError:
+            raise OverflowError(f"{shown(value)} does not fit into {size} bytes") from None
+
+    def decode(data: bytes) -> int:
+        if len(data) != size:
+            raise MalformedError(f"{len(data)} bytes rather than {size}")
+        return int.from_bytes(data, "big", signed=True)
+
+    return Codec(encode, decode)
+
+
+def checked_codec(codec: Codec[T]) -> Codec[T]:
+    if not isinstance(codec, Codec):
+        raise ConfigurationError(f"codec: must be a Codec, not {described(codec)}")
+    return codec
+
+
+def encoded(codec: Codec[T], value: T, *, name: str = "value") -> bytes:
+    """A value that a caller has given, as bytes.
+
+    Raises:
+        ConfigurationError: the codec refuses it.
+    """
+    try:
+        data = codec.encode(value)
+    except Exception as error:
+        raise ConfigurationError(f"{name}: {error}: {described(value)}") from error
+    if not isinstance(data, bytes):
+        raise ConfigurationError(f"codec: `encode` gave {type(data).__name__}, not bytes")
+    return data
+
+
+def decoded(codec: Codec[T], path: str, data: bytes, stat: Stat) -> T:
+    """What the data of a znode mean.
+
+    Raises:
+        InvalidDataError: the codec refuses them.
+    """
+    try:
+        return codec.decode(data)
+    except Exception as error:
+        raise InvalidDataError(path, error, version=stat.version) from error

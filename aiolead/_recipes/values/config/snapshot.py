@@ -1,0 +1,196 @@
+"""What was published: reading it as a whole, and its form in the history."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ...._parsing import MalformedError, base64_data, json_object, shown, whole
+from ....abc import CoordinationClient, Watch
+from ....errors import InvalidDataError, NoNodeError
+from ....model import Stat
+from ....paths import join
+
+T_co = TypeVar("T_co", covariant=True)
+
+KEYS = "keys"
+HISTORY = "history"
+
+LAST = 1 << 62
+"""The greatest number of a version."""
+
+_ENTRY = re.compile(r"[0-9]{10}|[1-9][0-9]{10,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class Published(Generic[T_co]):
+    """A configuration, and its version.
+
+    Attributes:
+        value: the configuration.
+        version: its number; 0 before anything was published.
+    """
+
+    value: T_co
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigVersion:
+    """A version of a configuration, as its history has it.
+
+    Attributes:
+        version: its number.
+        keys: all keys with their values.
+        identity: who has published it.
+        time: when, by the wall clock of the servers' leader, in milliseconds since 1970.
+    """
+
+    version: int
+    keys: Mapping[str, bytes]
+    identity: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that is published, at one moment.
+
+    Attributes:
+        keys: all keys with their values.
+        version: the number.
+        stat: of the znode with the number; None if there is none.
+    """
+
+    keys: dict[str, bytes]
+    version: int
+    stat: Stat | None
+
+
+async def read_snapshot(
+    client: CoordinationClient, path: str, watch: Watch | None = None
+) -> Snapshot:
+    """Reads the keys between two looks at the version; again, if it has changed meanwhile.
+
+    In two round trips, whatever the number of keys. One server answers all of it in order, or one
+    that is no older than the last one: between two looks with the same outcome nothing was
+    published.
+
+    Args:
+        client: the session.
+        path: the configuration's.
+        watch: armed on the version.
+    """
+    keys_path = join(path, KEYS)
+    while True:
+        first = client.get(path, watch=watch)
+        listing = client.get_children(keys_path)
+        try:
+            number, before = await first
+        except NoNodeError:
+            if await client.exists(path, watch=watch) is None:
+                return Snapshot({}, 0, None)
+            continue
+        try:
+            names = await listing
+        except NoNodeError:
+            names = []
+        looks = [(name, client.get(join(keys_path, name))) for name in sorted(names)]
+        last = client.exists(path)
+        keys: dict[str, bytes] = {}
+        for name, look in looks:
+            try:
+                keys[name], _ = await look
+            except NoNodeError:
+                break
+        after = await last
+        if after is None or len(keys) < len(names):
+            continue
+        if (after.czxid, after.mzxid) == (before.czxid, before.mzxid):
+            return Snapshot(keys, version_of(path, number, before), before)
+
+
+def version_of(path: str, data: bytes, stat: Stat) -> int:
+    """The number of the version. A znode without data is one of which nothing was published.
+
+    Raises:
+        InvalidDataError: it holds something else.
+    """
+    if not data:
+        return 0
+    try:
+        return whole(data, least=0, most=LAST)
+    except MalformedError as error:
+        raise InvalidDataError(path, error, version=stat.version) from error
+
+
+# --- the history -------------------------------------------------------------------------------
+
+
+def entry_name(version: int) -> str:
+    return f"{version:010d}"
+
+
+def number_of(name: str) -> int | None:
+    """The number of a version in the history; None for what is none."""
+    if _ENTRY.fullmatch(name) is None:
+        return None
+    number = whole(name, most=10**19)
+    return number if number <= LAST else None
+
+
+def encode_entry(keys: Mapping[str, bytes], identity: str, author: str) -> bytes:
+    """A version in the history: for people to read, as far as the values are text.
+
+    Args:
+        keys: all keys with their values.
+        identity: who publishes it.
+        author: which call: found again where its answer was lost.
+    """
+    values = {key: _encode_value(keys[key]) for key in sorted(keys)}
+    entry = {"identity": identity, "author": author, "keys": values}
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _encode_value(value: bytes) -> str | dict[str, str]:
+    packed = base64.b64encode(value).decode()
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return {"base64": packed}
+    # Control characters take six in JSON: no value may take much more than its size.
+    said = json.dumps(text, ensure_ascii=False)
+    return text if len(said.encode()) <= len(packed) + 2 else {"base64": packed}
+
+
+def decode_entry(path: str, version: int, data: bytes, stat: Stat) -> tuple[ConfigVersion, str]:
+    """The version, and which call has published it.
+
+    Raises:
+        InvalidDataError: it is none that `encode_entry` has made.
+    """
+    try:
+        return _decode_entry(version, data, stat)
+    except MalformedError as error:
+        raise InvalidDataError(path, error, version=stat.version) from error
+
+
+def _decode_entry(version: int, data: bytes, stat: Stat) -> tuple[ConfigVersion, str]:
+    entry = json_object(data)
+    values, identity, author = (entry.get(name) for name in ("keys", "identity", "author"))
+    if not (isinstance(values, dict) and isinstance(identity, str) and isinstance(author, str)):
+        raise MalformedError("lacks keys, identity or author")
+    keys = {key: _decode_value(value) for key, value in values.items()}
+    return ConfigVersion(version, keys, identity, stat.ctime), author
+
+
+def _decode_value(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if not isinstance(value, dict):
+        raise MalformedError(f"has a value that is neither text nor base64: {shown(value)}")
+    return base64_data(value.get("base64"))

@@ -1,0 +1,248 @@
+"""A value that everybody shares: the data of one znode."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast, final, overload
+
+import anyio
+
+from ..._internal_errors import call_back
+from ...abc import CoordinationClient
+from ...errors import InvalidDataError, NoNodeError
+from ...model import ACL, Stat
+from .._core.arguments import (
+    OnInvalid,
+    checked_acl,
+    checked_client,
+    checked_on_invalid,
+    checked_path,
+)
+from .._core.observe import View
+from .codec import Codec, checked_codec, decoded, encoded
+from .optimistic import checked_rng, compare_and_set, pause, read, write
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned(Generic[T_co]):
+    """A value, and when it was that.
+
+    Attributes:
+        value: the value.
+        stat: of its znode; None if there is none, so that the value is the default.
+    """
+
+    value: T_co
+    stat: Stat | None
+
+    @property
+    def version(self) -> int:
+        """The version of the znode's data; -1 if there is no such znode."""
+        return -1 if self.stat is None else self.stat.version
+
+
+@final
+class SharedValue(Generic[T]):
+    """A value that everybody shares: the data of a znode. Curator's `SharedValue`, `SharedCount`.
+
+        limit = SharedValue(client, "/app/limit", 10, codec=Codec.int32())
+        now = await limit.get()
+        await limit.set(20)
+        if await limit.compare_and_set(now, now.value + 1) is None:
+            ...  # somebody was quicker
+        async with limit.follow() as view:
+            async for value in view: ...
+
+    The znode is created by the first write; until then the value is the default. One object may be
+    used by any number of tasks.
+
+    Args:
+        client: the session.
+        path: the znode.
+        default: the value as long as there is no such znode.
+        codec: how a value is written; as it is, in bytes, unless given.
+        on_invalid: for those who follow the value: told of data that make no sense, which are
+            skipped then. Without it they end the following with the error. It is called in the
+            client's task: it must be quick. What it raises is logged.
+        rng: for the pauses of `update`; one of its own unless given.
+        acl: of what has to be created; everybody everything by default.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    @overload
+    def __init__(
+        self: SharedValue[bytes],
+        client: CoordinationClient,
+        path: str,
+        default: bytes = b"",
+        *,
+        on_invalid: OnInvalid | None = None,
+        rng: random.Random | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        default: T,
+        *,
+        codec: Codec[T],
+        on_invalid: OnInvalid | None = None,
+        rng: random.Random | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        default: Any = b"",
+        *,
+        codec: Codec[Any] | None = None,
+        on_invalid: OnInvalid | None = None,
+        rng: random.Random | None = None,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._client = checked_client(client)
+        self._path = checked_path(path)
+        self._codec = cast(Codec[T], Codec.raw() if codec is None else checked_codec(codec))
+        encoded(self._codec, default, name="default")
+        self._default: T = default
+        self._on_invalid = checked_on_invalid(on_invalid)
+        self._rng = checked_rng(rng)
+        self._acl = checked_acl(acl)
+
+    def __repr__(self) -> str:
+        return f"<SharedValue {self._path}>"
+
+    @property
+    def path(self) -> str:
+        """The znode."""
+        return self._path
+
+    async def get(self) -> Versioned[T]:
+        """The value, as the connected server has it, which may be a moment behind.
+
+        `await client.sync()` before it where that matters.
+
+        Raises:
+            InvalidDataError: the codec refuses what is there.
+        """
+        return self._understood(*await read(self._client, self._path))
+
+    async def set(self, value: T) -> Versioned[T]:
+        """Sets the value, whatever it was.
+
+        On connection loss: raises `ConnectionLossError`; nothing speaks against doing it again.
+        """
+        data = encoded(self._codec, value)
+        return Versioned(value, await write(self._client, self._path, data, self._acl))
+
+    async def compare_and_set(self, expected: Versioned[T], value: T) -> Versioned[T] | None:
+        """Sets the value if nobody has changed it since; gives None if somebody has.
+
+        Versions start anew where the znode is deleted and created again: who does that while it is
+        in use may have a write accepted that was made for the old one.
+
+        Args:
+            expected: what was read, or written, last. One with the version -1 stands for no znode.
+            value: what to set.
+
+        On connection loss: finds out whether it was applied, and if not, tries again. Only if the
+        value is there already, or was changed more than once, it cannot know whose it is, and
+        raises `ConnectionLossError` (or `SessionExpiredError`), with the outcome `UNKNOWN`.
+        """
+        data = encoded(self._codec, value)
+        stat = await compare_and_set(self._client, self._path, data, expected.stat, self._acl)
+        return None if stat is None else Versioned(value, stat)
+
+    async def update(self, change: Callable[[T], T]) -> Versioned[T]:
+        """Reads the value, changes it and sets it, until nobody has come in between.
+
+        Args:
+            change: makes the new value of the old one. Called as often as it takes.
+
+        Raises:
+            InvalidDataError: the codec refuses what is there.
+
+        Cancellation: the last try may be applied.
+
+        On connection loss: as `compare_and_set`.
+        """
+        failures = 0
+        while True:
+            now = await self.get()
+            done = await self.compare_and_set(now, change(now.value))
+            if done is not None:
+                return done
+            failures += 1
+            await anyio.sleep(pause(self._rng, failures))
+
+    def follow(self) -> SharedValueView[T]:
+        """The latest value, and what it becomes: `async with value.follow() as view`."""
+        return SharedValueView(self._client, self)
+
+    def _understood(self, data: bytes, stat: Stat | None) -> Versioned[T]:
+        if stat is None:
+            return Versioned(self._default, None)
+        return Versioned(decoded(self._codec, self._path, data, stat), stat)
+
+
+@final
+class SharedValueView(View[T]):
+    """The latest of a `SharedValue`, and an async iterator over what it becomes. See `View`.
+
+    A write counts as a change even if it sets the same value.
+    """
+
+    def __init__(self, client: CoordinationClient, shared: SharedValue[T]) -> None:
+        super().__init__(client)
+        self._shared = shared
+        self._latest: Versioned[T] | None = None
+        self._is_other = False
+
+    @property
+    def versioned(self) -> Versioned[T]:
+        """The latest value, with its version."""
+        self._check_open()
+        return cast(Versioned[T], self._latest)
+
+    async def _read(self) -> T:
+        data, stat = await self._look_at()
+        before, shared = self._latest, self._shared
+        try:
+            latest = shared._understood(data, stat)
+        except InvalidDataError as error:
+            if shared._on_invalid is None:
+                raise
+            call_back(shared._on_invalid, error)
+            latest = before or Versioned(shared._default, None)
+        # Versions repeat where a znode is deleted and created again; transactions do not.
+        self._is_other = _written(before) != _written(latest)
+        self._latest = latest
+        return latest.value
+
+    async def _look_at(self) -> tuple[bytes, Stat | None]:
+        client, path = self._client, self._shared.path
+        while True:
+            try:
+                return await client.get(path, watch=self._watch(path))
+            except NoNodeError:
+                if await client.exists(path, watch=self._watch(path)) is None:
+                    return b"", None
+
+    def _is_news(self, before: T, after: T) -> bool:
+        return self._is_other
+
+
+def _written(value: Versioned[Any] | None) -> int:
+    return -1 if value is None or value.stat is None else value.stat.mzxid

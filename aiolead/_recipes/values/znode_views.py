@@ -1,0 +1,66 @@
+"""The latest data, or children, of a znode."""
+
+from __future__ import annotations
+
+from typing import TypeVar, final
+
+from ...abc import CoordinationClient
+from ...errors import NoNodeError
+from ...model import SessionState, Stat
+from .._core.observe import View
+
+T = TypeVar("T")
+
+
+class _ZnodeView(View[T]):
+    _served_in = (SessionState.CONNECTED, SessionState.READ_ONLY)
+
+    def __init__(self, client: CoordinationClient, path: str) -> None:
+        super().__init__(client)
+        client.full_path(path)  # refuses what is no path
+        self._path = path
+
+    def __repr__(self) -> str:
+        live = "live" if self.is_live else "not live"
+        return f"<{type(self).__name__} of {self._path}, {live}>"
+
+
+@final
+class DataView(_ZnodeView[tuple[bytes, Stat] | None]):
+    """The latest data and `Stat` of a znode; None while there is no such znode. See `View`.
+
+    Also over a server that is read-only, if the client takes one.
+    """
+
+    async def _read(self) -> tuple[bytes, Stat] | None:
+        while True:
+            watch = self._watch("data")
+            try:
+                return await self._client.get(self._path, watch=watch)
+            except NoNodeError:
+                if await self._client.exists(self._path, watch=watch) is None:
+                    return None
+
+    def _is_news(self, before: tuple[bytes, Stat] | None, after: tuple[bytes, Stat] | None) -> bool:
+        if before is None or after is None:
+            return before is not after
+        return before[1].mzxid != after[1].mzxid
+
+
+@final
+class ChildrenView(_ZnodeView[list[str] | None]):
+    """The latest children of a znode, sorted; None while there is no such znode. See `View`.
+
+    Also over a server that is read-only, if the client takes one.
+    """
+
+    async def _read(self) -> list[str] | None:
+        client = self._client
+        while True:
+            try:
+                return sorted(await client.get_children(self._path, watch=self._watch("children")))
+            except NoNodeError:
+                self._unwatch("children")  # it was not armed
+                if await client.exists(self._path, watch=self._watch("existence")) is None:
+                    return None
+                self._unwatch("existence")
