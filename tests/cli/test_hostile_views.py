@@ -13,7 +13,7 @@ import anyio
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.cli import Run, objects
+from support.cli import WITHIN, Run, objects
 from support.raw import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL
 
@@ -146,3 +146,39 @@ def test_a_feed_with_a_name_that_cannot_be_asked_for(backend: str) -> None:
             assert [(term.identity, term.node) for term in line.terms] == [(None, node.path)]
 
     anyio.run(story, backend=backend)
+
+
+@pytest.mark.usefixtures("foreign")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_feed_over_a_server_with_names_that_nobody_could_create(backend: str) -> None:
+    """From the server to the scene that `top` and the dashboard show."""
+
+    async def story(hosts: str) -> None:
+        async with aiolead.connect(hosts) as client:
+            await client.create("/foreign", b"")
+            async with anyio.create_task_group() as tasks:
+                feed = Feed(client, ["/"])
+                tasks.start_soon(feed.run)
+                with RawClient(hosts) as raw, anyio.fail_after(WITHIN):
+                    for name in (FOREIGN, "_c_x-latch-"):
+                        path, data = f"/foreign/{name}", b"mallory"
+                        await anyio.to_thread.run_sync(
+                            lambda path=path, data=data: raw.create(
+                                path, data, flags=EPHEMERAL_SEQUENTIAL
+                            )
+                        )
+                    revision = -1
+                    while not (feed.scene.is_current and len(waiting(feed)) == 2):
+                        revision = await feed.changed(revision)
+                tasks.cancel_scope.cancel()
+            assert waiting(feed) == ["mallory", "mallory"]
+            state = as_state(feed.scene, None, 1.0)
+            assert all(text.isprintable() for text in texts(state))
+
+    with EmbeddedServer.in_thread() as server:
+        anyio.run(story, server.connect_string, backend=backend)
+
+
+def waiting(feed: Feed) -> list[str | None]:
+    """The identities of all who lead or wait."""
+    return [one.identity for line in feed.scene.lines for one in (*line.terms, *line.waiting)]

@@ -236,7 +236,7 @@ def _texts(values: list[str]) -> bytes:
 
 _DATA = _text(ESCAPES + "\udbff".encode("utf-8", "replace").decode() + "n" * 3000)
 _ANSWERS: Mapping[int, bytes] = {
-    1: _text(f"/l/{ESCAPES}0000000005"),  # create
+    1: _text(f"/l/{ESCAPES}"),  # create
     3: _STAT,  # exists
     4: _DATA + _STAT,  # get
     5: _STAT,  # set
@@ -244,7 +244,7 @@ _ANSWERS: Mapping[int, bytes] = {
     8: _texts(_NAMES),  # children
     9: _text("/"),  # sync
     12: _texts(_NAMES) + _STAT,  # children, and the stat
-    15: _text(f"/l/{ESCAPES}0000000005") + _STAT,  # create2
+    15: _text(f"/l/{ESCAPES}") + _STAT,  # create2
     106: struct.pack(">i", 0),  # add a watch
     107: struct.pack(">i", 1) + _text(ESCAPES) * 2,  # who am I
 }

@@ -50,8 +50,8 @@ class Connection:
     __slots__ = ("_drop", "group", "state")
 
     def __init__(self, group: str, drop: Callable[[], object]) -> None:
-        self.group = group
-        self.state = State.UNAUTHENTICATED
+        self.group: str = group
+        self.state: State = State.UNAUTHENTICATED
         self._drop = drop
 
     @property
