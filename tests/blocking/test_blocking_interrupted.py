@@ -221,7 +221,7 @@ until_exit = contextlib.ExitStack()
 atexit.register(until_exit.close)
 client = until_exit.enter_context(blocking.connect(sys.argv[1]))
 try:
-    with blocking.Lock(client, "/lock").hold(on_lost=interrupt):
+    with blocking.Lock(client, "/lock").acquire(on_lost=interrupt):
         print("holds", client.session_id, flush=True)
         time.sleep(60)
 except KeyboardInterrupt as interrupted:

@@ -45,12 +45,12 @@ NOWHERE = "127.0.0.1:1"
             "--server-version: must be a version such as \"3.9\", not 'x'",
         ),
         (
-            ["lock", "/x", "--timeout=-1", "--", "true"],
-            "--timeout: must be 0 seconds or more, not -1",
+            ["lock", "/x", "--wait=-1", "--", "true"],
+            "--wait: must be 0 seconds or more, not -1",
         ),
         (
             ["lock", "/x", "-w", "nan", "--", "true"],
-            "--timeout: must be 0 seconds or more, not nan",
+            "--wait: must be 0 seconds or more, not nan",
         ),
         (
             ["lock", "/x", "-E", "256", "--", "true"],

@@ -20,7 +20,7 @@ def test_somebody_else_has_it(run: Run, somewhere: str) -> None:
         for options, code in [
             (["-n"], 75),
             (["--nonblock", "-E", "9"], 9),
-            (["--timeout=0.2", "--conflict-exit-code=1"], 1),
+            (["--wait=0.2", "--conflict-exit-code=1"], 1),
         ]:
             where = ["--hosts", somewhere, "-q", "/mine"]
             got, out, err = run("lock", *options, *where, "--", "echo", "x")

@@ -76,11 +76,11 @@ class Ours:
     """What is done with one of ours.
 
     Attributes:
-        hold: enters it.
+        acquire: enters it.
         line: who holds and who waits, in order.
     """
 
-    hold: Callable[..., AbstractAsyncContextManager[aiolead.Held | aiolead.Term]]
+    acquire: Callable[..., AbstractAsyncContextManager[aiolead.Held | aiolead.Term]]
     line: Callable[[], Awaitable[list[Participant]]]
 
 

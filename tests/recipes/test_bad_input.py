@@ -56,7 +56,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"identity": "é" * 2049}, ConfigurationError, "identity: has 4098 bytes"),
     ({"layout": "curator"}, ConfigurationError, "layout: must be a Layout"),
     ({"layout": None}, ConfigurationError, "layout: must be a Layout"),
-    ({"on_disconnect": "keep"}, ConfigurationError, "on_disconnect: "),
+    ({"on_disconnect": "stay"}, ConfigurationError, "on_disconnect: "),
     ({"on_disconnect": None}, ConfigurationError, "on_disconnect: "),
     ({"acl": []}, ConfigurationError, "acl: "),
     ({"acl": ["world"]}, ConfigurationError, "acl: "),
@@ -127,7 +127,7 @@ async def test_who_would_not_be_excluded_is_refused(
         await client.create(PATH)
         await client.create(f"{PATH}/{neighbour}", mode=CreateMode.EPHEMERAL)
         subject = recipe(client, PATH, layout=layout)
-        hold = subject.hold if isinstance(subject, Lock) else subject.leadership
+        hold = subject.acquire if isinstance(subject, Lock) else subject.leadership
         for wait in (None, 0, PATIENCE):
             with anyio.fail_after(PATIENCE), pytest.raises(MixedLayoutError) as caught:
                 await hold(timeout=wait).__aenter__()
@@ -204,7 +204,7 @@ async def test_kazoos_layout_contends_as_any_other(recipe: Any) -> None:
     entered: list[str] = []
 
     async def use(subject: Any, name: str) -> None:
-        async with subject.hold() if isinstance(subject, Lock) else subject.leadership():
+        async with subject.acquire() if isinstance(subject, Lock) else subject.leadership():
             entered.append(name)
             await anyio.lowlevel.checkpoint()
 

@@ -482,7 +482,7 @@ async def test_a_scope_around_a_wait_ends_the_block(server: ServerUnderTest) -> 
     """After it the lock is not held; so the rest of the block must not run."""
     async with connect(server) as a:
         condition = Condition(a, PATH)
-        with pytest.raises(UsageError, match="limit="):
+        with pytest.raises(UsageError, match="timeout="):
             async with condition as held, anyio.create_task_group() as tasks:
                 scope = anyio.CancelScope()
 

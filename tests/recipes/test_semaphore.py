@@ -116,7 +116,7 @@ async def test_who_holds_and_who_waits(server: ServerUnderTest) -> None:
             assert first.token < second.token == held.token
             assert (second.path, second.session_id) == (held.path, a.session_id)
             assert await semaphore.available() == 1
-            tasks.start_soon(Count().acquire, other, 3)
+            tasks.start_soon(Count().hold, other, 3)
             await joined(a, LOCKS, 1)
             await eventually(_count_is(a, LEASES, 5), "it has made its permits")
             seen: list[tuple[str, bool]] = []

@@ -42,7 +42,7 @@ class Turn(Generic[T]):
         contender: str,
         context: TenureContext[T] | TryContext[T],
         *,
-        wait: float | None = None,
+        timeout: float | None = None,
         chroot: str = "",
         stubborn: bool = False,
         permits: int = 1,
@@ -51,7 +51,7 @@ class Turn(Generic[T]):
         self._line = line
         self._contender = contender
         self._context = context
-        self._wait = wait
+        self._timeout = timeout
         self._chroot = chroot
         self._stubborn = stubborn
         self._permits = permits
@@ -59,7 +59,7 @@ class Turn(Generic[T]):
 
     async def __aenter__(self) -> T | None:
         history, line, contender = self._history, self._line, self._contender
-        history.joined(line, contender, wait=self._wait)
+        history.joined(line, contender, wait=self._timeout)
         try:
             tenure = await self._context.__aenter__()
         except AcquireTimeout:

@@ -1,4 +1,4 @@
-"""aiolead: `Election.leadership` and `Lock.hold`; the body lives for as long as it may."""
+"""aiolead: `Election.leadership` and `Lock.acquire`; the body lives for as long as it may."""
 
 from __future__ import annotations
 
