@@ -45,7 +45,9 @@ def retrying(client: blocking.Client, count: int) -> Iterator[list[type[Exceptio
 
     def retry(number: int) -> None:
         began.wait(PATIENCE)
-        while not stop.is_set():
+        is_last = False
+        while not is_last:
+            is_last = stop.is_set()  # one more try: it may not have had its turn since
             try:
                 client.exists("/")
             except aiolead.AioleadError as error:
