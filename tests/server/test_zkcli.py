@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,7 +84,6 @@ set /w z
 stat -w /w
 delete /w
 history
-quit
 """
 
 
@@ -98,24 +99,48 @@ def hosts(request: pytest.FixtureRequest, real_server: BlockingServer) -> Iterat
             yield real.connect_string
 
 
-def shell(hosts: str, commands: str) -> tuple[str, str]:
-    """What the shell says on its two outputs."""
+def shell(hosts: str, commands: str, events: int) -> tuple[str, str]:
+    """What the shell says on its two outputs.
+
+    Args:
+        hosts: the server.
+        commands: what it is told.
+        events: how many there will be. Another thread of the shell prints them, so it is asked to
+            quit when it has.
+    """
     installation = find_installation()
-    done = subprocess.run(
-        [
-            *(str(installation.java), "-cp", installation.class_path),
-            *("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
-            "org.apache.zookeeper.ZooKeeperMain",
-            *("-timeout", "10000", "-server", hosts),
-        ],
-        input=commands.strip() + "\n",
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=True,
-    )
-    return done.stdout, done.stderr
+    command = [
+        *(str(installation.java), "-cp", installation.class_path),
+        *("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+        "org.apache.zookeeper.ZooKeeperMain",
+        *("-timeout", "10000", "-server", hosts),
+    ]
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        guard = threading.Timer(50, process.kill)
+        guard.start()
+        try:
+            process.stdin.write(commands.strip() + "\n")
+            process.stdin.flush()
+            out, seen = [], 0
+            while seen < events and (line := process.stdout.readline()):
+                out.append(line)
+                seen += line.startswith("WatchedEvent ") and "type:None" not in line
+            process.stdin.write("quit\n")
+            process.stdin.flush()
+            out += process.stdout.readlines()
+            assert process.wait() == 0
+        finally:
+            guard.cancel()
+        errors.seek(0)
+        return "".join(out), errors.read()
 
 
 _EVENT = re.compile(r"\nWATCHER::\n\nWatchedEvent (.*)\n")
@@ -152,4 +177,5 @@ def test_it_says_what_it_says_of_a_real_server(hosts: str) -> None:
     expected = EXPECTED.read_text()
     if not has(hosts, Feature.EVENT_ZXIDS):
         expected = re.sub(r"(?m)^(state:.*) zxid: -?\d+$", r"\1", expected)
-    assert told(*shell(hosts, COMMANDS)) == expected
+    events = len(expected.partition("--- Of events\n")[2].splitlines())
+    assert told(*shell(hosts, COMMANDS, events)) == expected
