@@ -142,7 +142,11 @@ def test_from_its_beginning_on_calls_are_refused(
             assert held.lost.wait(PATIENCE)
             # What this body asks for, it has lost; what anybody else does is refused. No matter
             # what it is; and none of it is sent.
-            for ask in (lambda: client.set("/", b""), blocking.Lock(client, "/b").__enter__):
+            asks: tuple[Callable[[], object], ...] = (
+                lambda: client.set("/", b""),
+                lambda: blocking.Lock(client, "/b").__enter__(),  # to make one is to ask, too
+            )
+            for ask in asks:
                 try:
                     ask()
                 except aiolead.AioleadError as error:
