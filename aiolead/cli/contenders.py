@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .. import Client, PendingReply, Semaphore, Stat
-from ..errors import ConfigurationError, InvalidPathError, NoAuthError, NoNodeError
+from .. import Client, Semaphore
+from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import join, validate
 from . import exits, shown
-from .line import LONGEST_NAME, MOST_DATA, Contender, Place, Unreadable, in_line
+from .line import LONGEST_NAME, MOST_DATA, Contender, Place, Unreadable, can_be_asked_for, in_line
 from .options import COMMON, Common
 from .output import table, write_json, write_line
 
-__all__ = ["contenders", "look", "read_line"]
+__all__ = ["contenders", "read_line"]
 
 AT_ONCE = 256
 """How many znodes are asked for in one go."""
@@ -72,7 +72,10 @@ async def read_line(
     found: list[Contender | Unreadable] = []
     for begin in range(0, len(places), AT_ONCE):
         some = [(place, join(path, place.name)) for place in places[begin : begin + AT_ONCE]]
-        asked = [(place, where, look(client, where)) for place, where in some]
+        asked = [
+            (place, where, client.get(where) if can_be_asked_for(where) else None)
+            for place, where in some
+        ]
         for place, where, reply in asked:
             if reply is None:
                 found.append(Unreadable(place, where))
@@ -91,19 +94,6 @@ async def read_line(
             else:
                 found.append(Contender(place, where, stat, data[:MOST_DATA]))
     return found
-
-
-def look(client: Client, path: str) -> PendingReply[tuple[bytes, Stat]] | None:
-    """Asks for the data of a znode that a server has listed.
-
-    Returns:
-        The request; None if ZooKeeper allows no such name. Servers that are none of ZooKeeper's
-        may have such znodes; their names are shown, but never sent.
-    """
-    try:
-        return client.get(path)
-    except InvalidPathError:
-        return None
 
 
 async def _semaphore(client: Client, path: str) -> list[Contender | Unreadable]:

@@ -2,7 +2,7 @@
 
 The znode exists exactly as long as its owner wants it, whatever is cancelled or cut when:
 
-* The answer to the create is recorded synchronously, whoever waits for it.
+* The answer to the create is recorded synchronously, even if nobody awaits it.
 * A create whose answer was lost is looked for, never sent twice unseen.
 * `withdraw` only hands over: the delete is queued in the client before it returns. What cannot be
   deleted at once is a pending delete (`deletion`) of the client's own tasks. It ends with the
@@ -66,7 +66,7 @@ class NodeGone(Exception):
     """Our znode is not there any more. Never leaves the recipes."""
 
 
-class NodeState(enum.Enum):
+class ZnodeState(enum.Enum):
     """What is known of a znode of ours; see the table of the module."""
 
     ABSENT = "absent"
@@ -131,14 +131,14 @@ class EphemeralNode:
         return self._node
 
     @property
-    def state(self) -> NodeState:
+    def state(self) -> ZnodeState:
         """What is known of it."""
         if self._node is not None:
             gone = self._gone or self._is_over(self._node.session_id)
-            return NodeState.GONE if gone else NodeState.PRESENT
+            return ZnodeState.GONE if gone else ZnodeState.PRESENT
         if self._creating is None:
-            return NodeState.ABSENT
-        return NodeState.UNRESOLVED if self._creating.is_done else NodeState.CREATING
+            return ZnodeState.ABSENT
+        return ZnodeState.UNRESOLVED if self._creating.is_done else ZnodeState.CREATING
 
     def check(self) -> None:
         """Returns if we know nothing else than that it is there.
@@ -205,7 +205,7 @@ class EphemeralNode:
     # --- creating --------------------------------------------------------------------------------
 
     def create(self) -> Reply[Created]:
-        """Hands the create over. The answer is recorded, whoever waits for it."""
+        """Sends the create. The answer is recorded even if nobody awaits it."""
         client = self._client
         path, mode = self._next_name(client.session_id)
         session_id = self._create_session = client.session_id if mode.is_ephemeral else 0

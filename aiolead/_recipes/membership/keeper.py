@@ -27,7 +27,7 @@ from ...errors import (
 )
 from ...model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
 from ...paths import parent
-from .._core.ephemeral import NodeState
+from .._core.ephemeral import ZnodeState
 from .._core.error_policy import Step, before_next_try, may_be_applied
 from .._core.pending_delete import Departure
 from .._core.registry import Node
@@ -152,7 +152,7 @@ class Keeper:
         while True:
             if client.state is not SessionState.CONNECTED:
                 await client.ready()
-            if self._own.state is NodeState.GONE:
+            if self._own.state is ZnodeState.GONE:
                 self._forget()
             # Whoever has given it up has cancelled this.
             await anyio.lowlevel.checkpoint_if_cancelled()

@@ -11,7 +11,7 @@ from typing import final
 
 import anyio
 
-from ... import Client, SessionState, TreeCache, TreeEvent, TreeNode
+from ... import Client, SessionState, Stat, TreeCache, TreeEvent, TreeNode
 from ...errors import (
     AioleadError,
     ConnectionLossError,
@@ -20,7 +20,6 @@ from ...errors import (
     SessionExpiredError,
 )
 from ...paths import basename, sequence_of, validate
-from ..contenders import look
 from ..line import MOST_DATA, can_be_asked_for
 from ..survey import connected_sessions
 from ..words import Inquirer, Server
@@ -241,11 +240,12 @@ class Feed:
         """Reads who the contenders are that have come, or have something else to say."""
         while self._unread:
             some = list(islice(self._unread.items(), AT_ONCE))
-            asked = [(path, node, look(self._client, path)) for path, node in some]
+            asked = [(path, node, self._client.get(path)) for path, node in some]
             for path, node, reply in asked:
                 data: bytes | None
+                stat: Stat | None
                 try:
-                    data, stat = (None, node.stat) if reply is None else await reply
+                    data, stat = await reply
                 except NoNodeError:
                     data, stat = None, None  # the cache tells that it is gone
                 except ServerError:

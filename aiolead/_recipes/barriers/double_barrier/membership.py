@@ -26,7 +26,7 @@ from ....errors import AioleadError, LossReason, NodeExistsError, NoNodeError, R
 from ....model import ACL, CreateMode, Stat
 from ....paths import join
 from ..._core.acquire_loop import AcquireLoop
-from ..._core.ephemeral import NodeGone, NodeState
+from ..._core.ephemeral import NodeGone, ZnodeState
 from ..._core.error_policy import Step, before_next_try, in_background
 from ..._core.fixed import FixedNode
 from ..._core.pending_delete import Departure
@@ -105,7 +105,7 @@ class Membership(AcquireLoop):
             self._leave_watches()
             watch = self._watch()
             members: set[str] | None = None
-            if self._own.state is NodeState.ABSENT:
+            if self._own.state is ZnodeState.ABSENT:
                 stat, members = await self._join(watch)
             else:
                 if not await self._own.resolve():
@@ -128,7 +128,7 @@ class Membership(AcquireLoop):
                 continue
             if not waits and not self._wake.is_set():
                 return False
-            if self._own.state is not NodeState.ABSENT:
+            if self._own.state is not ZnodeState.ABSENT:
                 self._own.watch()  # so that nothing has to be asked of it when it is our turn
             await self._sleep()
 
@@ -147,7 +147,7 @@ class Membership(AcquireLoop):
             except NoNodeError:
                 await exists
                 await client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
-                if self._own.state is not NodeState.ABSENT:
+                if self._own.state is not ZnodeState.ABSENT:
                     break  # it was created, and the path has gone with it since
         raise NodeGone
 

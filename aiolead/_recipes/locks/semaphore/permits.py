@@ -22,7 +22,7 @@ from ....errors import LossReason, NodeExistsError, NoNodeError, UsageError
 from ....model import ACL, Created, CreateMode, WatchEvent
 from ....paths import join, parent
 from ..._core.acquire_loop import AcquireLoop
-from ..._core.ephemeral import EphemeralNode, NodeGone, NodeState
+from ..._core.ephemeral import EphemeralNode, NodeGone, ZnodeState
 from ..._core.fixed import FixedNode
 from ..._core.hold_group import HoldGroup
 from ..._core.pending_delete import Departure, all_of
@@ -114,7 +114,7 @@ class Permits(AcquireLoop):
             return True
         while True:
             for znode in self._own:
-                if znode.state is NodeState.UNRESOLVED:
+                if znode.state is ZnodeState.UNRESOLVED:
                     await znode.resolve()
             question = await self._reach_turn(waits=waits)
             if question is None:
@@ -166,7 +166,7 @@ class Permits(AcquireLoop):
                 question = self._ask(watches=False)
         else:
             contender.unwatch_place()  # it may not have been armed
-        if question is not None or any(znode.state is not NodeState.ABSENT for znode in self._own):
+        if question is not None or any(znode.state is not ZnodeState.ABSENT for znode in self._own):
             if await contender.try_front():
                 return question or self._ask(watches=False)
             self._withdraw()
@@ -199,7 +199,7 @@ class Permits(AcquireLoop):
         client = self._client
         made: list[Reply[Created]] = []
         for number, znode in enumerate(self._own):
-            if znode.state is NodeState.ABSENT:
+            if znode.state is ZnodeState.ABSENT:
                 self._own[number] = self._new_permit()
                 made.append(self._own[number].create())
         where = self._where
