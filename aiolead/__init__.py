@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from . import model as model
     from . import paths as paths
     from . import testing as testing
-    from ._client.client import Client
+    from ._client.api.client import Client
+    from ._client.api.client_lease import ClientLease
+    from ._client.api.client_watch import ClientWatch
+    from ._client.api.fence import (
+        Fence,
+        FencedTransaction,
+    )
+    from ._client.api.pending_reply import PendingReply
+    from ._client.api.reads import Reads
+    from ._client.api.session_states import (
+        SessionChange,
+        SessionStates,
+    )
+    from ._client.api.transaction import Transaction
+    from ._client.api.watch_stream import WatchStream
+    from ._client.auth.sasl import SASL
+    from ._client.client_reporting import ClientStatistics
     from ._client.connect import (
         Connection,
         connect,
     )
-    from ._client.fenced import (
-        Fence,
-        FencedTransaction,
-    )
-    from ._client.lease import ClientLease
-    from ._client.reads import Reads
-    from ._client.reply import PendingReply
-    from ._client.sasl import SASL
-    from ._client.sources import Hosts
-    from ._client.states import (
-        SessionChange,
-        SessionStates,
-    )
-    from ._client.stream import WatchStream
-    from ._client.telling import ClientStatistics
-    from ._client.tls import TLS
-    from ._client.transaction import Transaction
-    from ._client.watch import ClientWatch
-    from ._client.watchdog import (
+    from ._client.net.host_sources import Hosts
+    from ._client.net.tls import TLS
+    from ._client.watchdog.settings import (
         OverdueHold,
         Overrun,
         Watchdog,
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         Picker,
         Source,
     )
-    from ._recipes.discovery.registry import (
+    from ._recipes.discovery.service_registry import (
         Registration,
         ServiceRegistry,
         ServiceView,
@@ -141,12 +141,12 @@ if TYPE_CHECKING:
         Membership,
         MembersView,
     )
-    from ._recipes.membership.node import (
+    from ._recipes.membership.partitioner import Partitioner
+    from ._recipes.membership.persistent_node import (
         KeptNode,
         NodeState,
         PersistentNode,
     )
-    from ._recipes.membership.partitioner import Partitioner
     from ._recipes.queues.claimed import (
         Claimed,
         QueueItem,
@@ -158,15 +158,15 @@ if TYPE_CHECKING:
         Queue,
     )
     from ._recipes.tasks.board import TaskBoard
-    from ._recipes.tasks.states import (
+    from ._recipes.tasks.board_view import BoardView
+    from ._recipes.tasks.task import Task
+    from ._recipes.tasks.task_states import (
         TaskPhase,
         TaskResult,
         TaskState,
     )
-    from ._recipes.tasks.task import Task
-    from ._recipes.tasks.view import BoardView
-    from ._recipes.tree.cache import TreeCache
-    from ._recipes.tree.copy import (
+    from ._recipes.tree.tree_cache import TreeCache
+    from ._recipes.tree.tree_copy import (
         TreeEvent,
         TreeEvents,
         TreeEventType,
@@ -174,11 +174,11 @@ if TYPE_CHECKING:
     )
     from ._recipes.values.codec import Codec
     from ._recipes.values.config.config import Config
-    from ._recipes.values.config.snapshot import (
+    from ._recipes.values.config.config_snapshot import (
         ConfigVersion,
         Published,
     )
-    from ._recipes.values.config.view import ConfigView
+    from ._recipes.values.config.config_view import ConfigView
     from ._recipes.values.counter import Counter
     from ._recipes.values.sequence import SequenceAllocator
     from ._recipes.values.shared_value import (

@@ -3,7 +3,7 @@
 Messages quote paths, host names, identities and errors that other processes wrote. Handlers print
 them on terminals and into files, where control characters run commands and line separators forge
 lines. So every logger of aiolead has one filter that escapes the message. Loggers come from
-`get_logger` and from nowhere else (tests/unit/test_house.py).
+`get_logger` and from nowhere else (tests/meta/test_house.py).
 
 Tracebacks are left alone: they have lines of their own. Errors of aiolead escape their text
 themselves (`AioleadError`).

@@ -26,7 +26,7 @@ import uvloop
 from support.loops import BACKENDS, eager_loop
 from support.margins import report_margins
 from support.over_aiozk import choose
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import OVER_AIOZK
 
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble

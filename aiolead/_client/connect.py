@@ -17,30 +17,30 @@ import anyio.lowlevel
 from .._escaping import described
 from .._misuse import MissingAttribute
 from .._session.backoff import Backoff
-from .._session.depot import MAX_XID
+from .._session.lease.timing import SHORTEST
 from .._session.machine import SessionMachine
-from .._session.timing import SHORTEST
+from .._session.requests.request_queue import MAX_XID
 from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.srvr import Version, parse_version
 from ..errors import AioleadError, ConfigurationError, ConnectFailed, InternalError, UsageError
 from ..events import EventSink
 from ..model import Auth, SessionCredentials, SessionState
 from ..paths import parse_connect_string
-from .client import Client
+from .api.client import Client
+from .api.operations import Scope, checked_duration
+from .api.reconfig import follow_config as follow_ensemble
+from .auth.sasl import SASL, Logins, checked_sasl
 from .clock import lease_clock
-from .config import follow_config as follow_ensemble
 from .core import MAX_SERIAL, Core
-from .discovery import Discovery
-from .guard import Guard
-from .hosts import HostList
-from .opener import Dial, Opener, dial_tcp
-from .operations import Scope, checked_duration
-from .rebalance import Server
-from .sasl import SASL, Logins, checked_sasl
-from .sources import Hosts
-from .supervisor import Supervisor
-from .tls import TLS, ContextSource
-from .watchdog import Watchdog
+from .net.host_discovery import Discovery
+from .net.host_list import HostList
+from .net.host_sources import Hosts
+from .net.opener import Dial, Opener, dial_tcp
+from .net.rebalance import Server
+from .net.supervisor import Supervisor
+from .net.tls import TLS, ContextSource
+from .watchdog.settings import Watchdog
+from .watchdog.thread import Guard
 
 DEFAULT_MAX_REPLY = 64 * 1024 * 1024
 
@@ -420,7 +420,7 @@ class Connection:
         machine.leases.close()
         with anyio.move_on_after(machine.timing.leaving, shield=True):
             await core.holders_gone()
-        core.telling.is_closing = True
+        core.reporting.is_closing = True
         if machine.state is SessionState.CONNECTED:
             with anyio.move_on_after(machine.timing.goodbye, shield=True):
                 goodbye = anyio.Event()

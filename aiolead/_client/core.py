@@ -14,8 +14,8 @@ from anyio.abc import TaskGroup
 
 from .._internal_errors import as_aiolead_error, call_back
 from .._logging import get_logger
-from .._session.depot import Call
 from .._session.machine import SessionMachine
+from .._session.requests.request_queue import Call
 from .._wire.srvr import Version
 from ..errors import (
     AioleadError,
@@ -27,9 +27,9 @@ from ..errors import (
 )
 from ..events import EventSink
 from ..model import SessionState
-from .home import Home
-from .peer import Peer
-from .telling import Telling
+from .client_reporting import ClientReporting
+from .loop_affinity import LoopAffinity
+from .net.peer import Peer
 
 T = TypeVar("T")
 
@@ -98,11 +98,11 @@ class Core:
         self._jobs: set[anyio.CancelScope] = set()
         self.spawned: int = 0
         """How many jobs of `spawn` have not ended."""
-        self._home: Home | None = None
+        self._affinity: LoopAffinity | None = None
         self.check_home: Callable[[], None] = _ignore
-        """Raises `UsageError` unless called from where the client belongs; see `Home.check`."""
+        """Raises `UsageError` unless called where the client belongs; see `LoopAffinity`."""
         self.machine: SessionMachine = make_machine(self)
-        self.telling: Telling = Telling(self.machine, clock, sinks)
+        self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
 
     def submit(self, call: Call[T], *, limited: bool = True) -> None:
         """Hands a call to the machine; see `SessionMachine.submit`.
@@ -117,13 +117,13 @@ class Core:
 
     def settle_here(self) -> None:
         """The client belongs to this process, thread and event loop from now on."""
-        self._home = Home()
-        self.check_home = self._home.check
+        self._affinity = LoopAffinity()
+        self.check_home = self._affinity.check
 
     @property
     def is_forked(self) -> bool:
         """Whether this is a forked copy of a client: its session and its socket are not ours."""
-        return self._home is not None and self._home.is_forked
+        return self._affinity is not None and self._affinity.is_forked
 
     # --- states --------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class Core:
 
     def report(self, state: SessionState, session_id: int) -> None:
         """A change of state: everybody is told, in the order of subscription."""
-        self.telling.session(state, session_id)
+        self.reporting.session(state, session_id)
         for on_state in list(self._subscribers.values()):
             call_back(on_state, state, session_id)
 

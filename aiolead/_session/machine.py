@@ -1,6 +1,6 @@
 """The session machine: everything a client decides, without I/O.
 
-Its owner moves bytes and tells the time:
+Its owner moves bytes and says what time it is:
 
     link_up(now)          a connection was opened; then send what `data_to_send` gives
     receive(data, now)    bytes came in
@@ -8,9 +8,8 @@ Its owner moves bytes and tells the time:
     link_down(now)        the connection is gone
     tick(now)             `next_deadline` has passed; the answer says whether to cut the connection
 
-All times are seconds on one monotonic clock of the owner's choice. Answers, events and state
-changes are delivered synchronously, from within these methods, and must not call back into them;
-they may make new calls. Only `data_to_send` may be called from anywhere, `on_output` included.
+All times are seconds on one monotonic clock. Answers, events and state changes are delivered from
+within these methods; from there, only new calls and `data_to_send` are allowed.
 """
 
 from __future__ import annotations
@@ -48,17 +47,17 @@ from ..errors import (
     SessionMovedError,
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
-from .depot import Call, Depot, close_call, unreached
-from .grant import granted_timeout
-from .lease import LeaseBook
-from .ledger import Ledger
-from .login import Login
-from .renewals import Renewals
-from .silence import Silence
+from .authentication import Authentication
+from .granted_timeout import granted_timeout
+from .lease.lease_book import LeaseBook
+from .lease.proof import LeaseProof
+from .lease.renewals import Renewals
+from .lease.timing import Timing
+from .requests.request_queue import Call, RequestQueue, close_call, unreached
+from .requests.silence import Silence
+from .requests.window import Window
 from .states import SERVED, Trigger, after, why_over
-from .timing import Timing
-from .watches import WatchRegistry
-from .window import Window
+from .watches.one_shot import WatchRegistry
 
 T = TypeVar("T")
 
@@ -117,7 +116,9 @@ class SessionMachine:
         """Whether there is another server to go to, so that it is worth giving one up early."""
         self._password = b""
         self._asked_timeout = session_timeout
-        self.login: Login = Login(auth, on_challenge, self._send, self._introduce, self.ended)
+        self.login: Authentication = Authentication(
+            auth, on_challenge, self._send, self._introduce, self.ended
+        )
         self._max_request = max_request
         self._max_reply = max_reply
         self._derive = partial(
@@ -132,16 +133,16 @@ class SessionMachine:
         if resume is not None:
             self.session_id, self._password = resume.session_id, resume.password
             self.last_zxid = resume.last_zxid
-            # What it was granted before counts for as long as it lives: see `ledger`.
+            # What it was granted before counts for as long as it lives: see `lease_proof`.
             session_timeout = min(session_timeout, resume.timeout)
         self.timing: Timing = self._derive(session_timeout)
-        self._ledger = Ledger(self.timing)
-        self.leases: LeaseBook = LeaseBook(self._ledger, self.timing, on_due)
+        self._lease_proof = LeaseProof(self.timing)
+        self.leases: LeaseBook = LeaseBook(self._lease_proof, self.timing, on_due)
         self.watches: WatchRegistry = WatchRegistry(self._ask, lambda: self.last_zxid)
         self._window = Window(max_in_flight, self.timing.prompt)
-        self._depot = Depot(self._window, max_queued, first_xid)
-        self._silence = Silence(self._depot, self.watches, self.login)
-        self._renewals = Renewals(self.leases, self._depot, lambda: self.last_contact, on_output)
+        self._requests = RequestQueue(self._window, max_queued, first_xid)
+        self._silence = Silence(self._requests, self.watches, self.login)
+        self._renewals = Renewals(self.leases, self._requests, lambda: self.last_contact, on_output)
         self._reset_link()
 
     def _reset_link(self) -> None:
@@ -183,8 +184,8 @@ class SessionMachine:
             call.fail(NotReadOnlyError(call.path))
         else:
             if limited:
-                self._depot.refuse_if_full(call)
-            self._depot.enqueue(call, now)
+                self._requests.refuse_if_full(call)
+            self._requests.enqueue(call, now)
             if self._established:
                 self._on_output()
             else:
@@ -253,7 +254,7 @@ class SessionMachine:
         )
         self._out.append(encode_record(request))
         if self._may_be_early:
-            self._out.append(self._depot.take(now, careful=False, early=True))
+            self._out.append(self._requests.take(now, careful=False, early=True))
 
     @property
     def _may_be_early(self) -> bool:
@@ -272,13 +273,13 @@ class SessionMachine:
         established, was_read_only = self._established, self.is_read_only
         self._reset_link()
         self.login.link_lost(now, self.timing.patience, established=established)
-        self._ledger.closed()
+        self._lease_proof.closed()
         self.watches.link_lost()
         if established:
-            self._depot.link_lost(now, self.timing.patience)
+            self._requests.link_lost(now, self.timing.patience)
         else:
             # What waits for a connection goes on waiting where one came to nothing.
-            self._depot.take_back()
+            self._requests.take_back()
             self._fail_overdue(now)
         if self.state is SessionState.CONNECTED:
             self._move(Trigger.LINK_LOST)
@@ -317,17 +318,17 @@ class SessionMachine:
     @property
     def awaits_answers(self) -> bool:
         """Whether requests were sent that are not answered yet."""
-        return self._depot.inflight > 0
+        return self._requests.inflight > 0
 
     @property
     def is_idle(self) -> bool:
         """Whether everything that was asked is answered."""
-        return not (self._depot.inflight or self._depot.has_queued)
+        return not (self._requests.inflight or self._requests.has_queued)
 
     @property
     def traffic(self) -> tuple[int, int, int]:
         """How many requests were sent so far, are unanswered, and wait to be sent."""
-        return self._depot.sent, self._depot.inflight, self._depot.queued
+        return self._requests.sent, self._requests.inflight, self._requests.queued
 
     def give_up_session(self) -> None:
         """Every server refuses to resume the session: it is taken for expired.
@@ -366,7 +367,7 @@ class SessionMachine:
         except Exception as error:
             why = as_aiolead_error(error, "reading what a server has sent")
             if self._established and isinstance(why, (RemoteWireError, InternalError)):
-                self._depot.nonsense(why)
+                self._requests.nonsense(why)
             elif isinstance(why, AuthFailedError):
                 self.refuse_login(why)
             raise why from why.__cause__
@@ -378,7 +379,7 @@ class SessionMachine:
     @property
     def has_output(self) -> bool:
         """Whether `data_to_send` may have something to give."""
-        return bool(self._out) or self._depot.has_queued
+        return bool(self._out) or self._requests.has_queued
 
     def data_to_send(self, now: float) -> bytes:
         """What to send next; empty if there is nothing, or no link."""
@@ -388,7 +389,7 @@ class SessionMachine:
             out = b"".join(self._out)
             self._out.clear()
         elif self._established and not self._holds_back:
-            out = self._depot.take(now, careful=self.leases.is_held)
+            out = self._requests.take(now, careful=self.leases.is_held)
         else:
             out = b""
         if out:
@@ -415,11 +416,11 @@ class SessionMachine:
         self.session_id = response.session_id
         self._password = response.password
         if not created:
-            granted = min(granted, self.timing.granted)  # see `ledger`
+            granted = min(granted, self.timing.granted)  # see `lease_proof`
         self.timing = self._derive(granted)
         if self.is_read_only:
             self._handshake_sent = -inf  # that such a server has heard it proves nothing
-        self._ledger.opened(self.timing, self._handshake_sent, created=created)
+        self._lease_proof.opened(self.timing, self._handshake_sent, created=created)
         self.leases.retime(self.timing)
         self._window.patience = self.timing.prompt
 
@@ -451,7 +452,7 @@ class SessionMachine:
         if xid == XID_PING and self._pings:
             sent = self._pings.popleft()
             self._silence.pinged(sent, now)
-            self._ledger.answered(sent, now, proof=False, led=False)
+            self._lease_proof.answered(sent, now, proof=False, led=False)
         elif xid == XID_SET_WATCHES and self.watches.unanswered:
             self.watches.rearmed(err)
         elif xid == XID_AUTH and self.login.is_pending:
@@ -463,14 +464,14 @@ class SessionMachine:
             raise RemoteWireError(f"an answer with the unknown xid {xid}")
 
     def _answer(self, xid: int, zxid: int, err: int, frame: bytes, now: float) -> None:
-        call = self._depot.awaiting(xid)
+        call = self._requests.awaiting(xid)
         answer = call.read(err, Reader(frame, HEADER_SIZE))
-        self._depot.answered(now)
+        self._requests.answered(now)
         # Only now, since a zxid out of nonsense would have every server refuse us from then on.
         if zxid > self.last_zxid:
             self.last_zxid = zxid
         worked = not isinstance(answer, AioleadError)
-        self._ledger.answered(
+        self._lease_proof.answered(
             call.sent_at, now, proof=call.is_proof and worked, led=call.is_led and worked
         )
         call.settle(answer, missing=err != 0)
@@ -495,14 +496,14 @@ class SessionMachine:
         if not self.is_read_only:
             self._move(Trigger.ESTABLISHED)
             return
-        for call in self._depot.withdraw(REFUSED_READ_ONLY):
+        for call in self._requests.withdraw(REFUSED_READ_ONLY):
             call.fail(NotReadOnlyError(call.path))
         self._move(Trigger.ESTABLISHED_READ_ONLY)
 
     def _ask(self, call: Call[None]) -> None:
         """Sends a request of the watches' own; nobody waits for it."""
         if self._established:
-            self._depot.enqueue(call, self.last_contact)
+            self._requests.enqueue(call, self.last_contact)
             self._on_output()
 
     # --- the session ---------------------------------------------------------------------------
@@ -527,7 +528,7 @@ class SessionMachine:
     def _end_session(self, reason: LossReason, *, keep_queue: bool = False) -> None:
         self.leases.lose_all(reason)
         if not keep_queue:
-            self._depot.fail_all(self.ended)
+            self._requests.fail_all(self.ended)
         if self.state.is_final:
             self.login.fail_all()
         self.watches.session_over()
@@ -548,8 +549,8 @@ class SessionMachine:
                 self._cut_due(),
                 self.leases.renewal_due(),
             )
-        depot = self._depot
-        for since in (depot.waiting_since, depot.early_since, self.login.waiting_since):
+        requests = self._requests
+        for since in (requests.waiting_since, requests.early_since, self.login.waiting_since):
             if since is not None:
                 due = min(due, since + self.timing.patience)
         return due
@@ -577,7 +578,7 @@ class SessionMachine:
         if not self._established:
             self._fail_overdue(now)
             self.login.fail_overdue(now, self.timing.patience)
-            early = self._depot.early_since
+            early = self._requests.early_since
             if early is not None and early + self.timing.patience <= now:
                 return "the server does not answer the handshake, and a request has waited for long"
             return None
@@ -596,4 +597,4 @@ class SessionMachine:
 
     def _fail_overdue(self, now: float) -> None:
         patience = self.timing.patience
-        self._depot.fail_overdue(now, patience, lambda: unreached(patience))
+        self._requests.fail_overdue(now, patience, lambda: unreached(patience))

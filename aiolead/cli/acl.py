@@ -6,7 +6,7 @@ from .. import Client
 from ..errors import ConfigurationError
 from ..paths import validate
 from . import exits, shown
-from .entries import format_entry, parse_entries, shown_id
+from .acl_text import format_entry, parse_entries, shown_id
 from .options import COMMON, Common, Flag
 from .output import write_json, write_line
 

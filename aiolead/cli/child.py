@@ -23,8 +23,9 @@ import anyio
 
 from .. import _parsing
 from .._parsing import MalformedError
-from . import exits, keeper
-from .keeper import clock
+from . import exits
+from . import process_keeper as keeper
+from .process_keeper import clock
 
 __all__ = ["Child", "CommandError", "Ended", "Patience", "Tenancy", "find_command"]
 

@@ -10,9 +10,17 @@ from .. import Client, Semaphore
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import join, validate
 from . import exits, shown
-from .line import LONGEST_NAME, MOST_DATA, Contender, Place, Unreadable, can_be_asked_for, in_line
 from .options import COMMON, Common
 from .output import table, write_json, write_line
+from .recognize import (
+    LONGEST_NAME,
+    MOST_DATA,
+    ContenderLine,
+    Place,
+    Unreadable,
+    can_be_asked_for,
+    in_line,
+)
 
 __all__ = ["contenders", "read_line"]
 
@@ -67,9 +75,9 @@ def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> in
 
 async def read_line(
     client: Client, path: str, places: Sequence[Place]
-) -> list[Contender | Unreadable]:
+) -> list[ContenderLine | Unreadable]:
     """Reads who the contenders are; those that have gone meanwhile are left out."""
-    found: list[Contender | Unreadable] = []
+    found: list[ContenderLine | Unreadable] = []
     for begin in range(0, len(places), AT_ONCE):
         some = [(place, join(path, place.name)) for place in places[begin : begin + AT_ONCE]]
         asked = [
@@ -86,17 +94,17 @@ async def read_line(
                 # It has no name then, but still a place, and on older servers an owner.
                 try:
                     if (known := await client.exists(where)) is not None:
-                        found.append(Contender(place, where, known, None))
+                        found.append(ContenderLine(place, where, known, None))
                 except NoAuthError:
                     found.append(Unreadable(place, where))
             except NoNodeError:
                 continue
             else:
-                found.append(Contender(place, where, stat, data[:MOST_DATA]))
+                found.append(ContenderLine(place, where, stat, data[:MOST_DATA]))
     return found
 
 
-async def _semaphore(client: Client, path: str) -> list[Contender | Unreadable]:
+async def _semaphore(client: Client, path: str) -> list[ContenderLine | Unreadable]:
     """Whoever has permits, then whoever waits for some."""
     leases = await _read_below(client, join(path, "leases"), holders=MOST_PERMITS)
     waiting = await _read_below(client, join(path, "locks"), holders=0)
@@ -112,7 +120,9 @@ async def _semaphore(client: Client, path: str) -> list[Contender | Unreadable]:
     ]
 
 
-async def _read_below(client: Client, path: str, *, holders: int) -> list[Contender | Unreadable]:
+async def _read_below(
+    client: Client, path: str, *, holders: int
+) -> list[ContenderLine | Unreadable]:
     try:
         names = await client.get_children(path)
     except NoNodeError:
@@ -123,7 +133,7 @@ async def _read_below(client: Client, path: str, *, holders: int) -> list[Conten
 _HEADINGS = ("place", "state", "identity", "session", "age", "token", "znode")
 
 
-def _row(one: Contender | Unreadable) -> list[str]:
+def _row(one: ContenderLine | Unreadable) -> list[str]:
     identity = "(not allowed to read)"
     state = "holds" if one.place.holds else "waits"
     if isinstance(one, Unreadable):
@@ -143,9 +153,9 @@ def _row(one: Contender | Unreadable) -> list[str]:
     ]
 
 
-def _as_json(one: Contender | Unreadable) -> dict[str, Any]:
+def _as_json(one: ContenderLine | Unreadable) -> dict[str, Any]:
     known: dict[str, Any] = dict.fromkeys(("identity", "session", "age", "created", "token"))
-    if isinstance(one, Contender):
+    if isinstance(one, ContenderLine):
         owner = one.stat.ephemeral_owner
         known = {
             "identity": one.identity,
@@ -161,5 +171,5 @@ def _as_json(one: Contender | Unreadable) -> dict[str, Any]:
         "path": one.path,
         "kind": one.place.what,
         "layout": one.place.layout or None,
-        "asked_to_go": isinstance(one, Contender) and one.is_asked_to_go,
+        "asked_to_go": isinstance(one, ContenderLine) and one.is_asked_to_go,
     }

@@ -18,7 +18,7 @@ import aiolead
 
 from ..errors import AioleadError
 from . import exits
-from .keeper import clock
+from .process_keeper import clock
 from .signals import Signals
 
 __all__ = ["main"]

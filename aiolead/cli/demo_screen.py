@@ -13,15 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from . import shown
-from .demo_troupe import Member, Troupe
-from .keeper import clock
+from .demo_troupe import DemoProcess, Troupe
 from .output import is_fancy, write_json, write_line
+from .process_keeper import clock
 
-__all__ = ["Scene", "Screen", "open_screen"]
+__all__ = ["DemoScreen", "Screen", "open_screen"]
 
 
 @dataclass(slots=True)
-class Scene:
+class DemoScreen:
     """What there is to show.
 
     Attributes:
@@ -40,7 +40,7 @@ class Scene:
         """Seconds since the beginning."""
         return clock() - self.begin
 
-    def place(self, member: Member) -> str:
+    def place(self, member: DemoProcess) -> str:
         """Where a process stands."""
         match member.state:
             case "leads":
@@ -62,7 +62,7 @@ _ORDINALS = ["", "first", "second"]
 class Screen(ABC):
     """A context manager."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: DemoScreen) -> None:
         self._scene = scene
 
     def __enter__(self) -> Self:
@@ -92,7 +92,7 @@ class Screen(ABC):
 class PlainScreen(Screen):
     """Lines of text."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: DemoScreen) -> None:
         super().__init__(scene)
         write_line(scene.title)
 
@@ -124,7 +124,7 @@ class JSONScreen(Screen):
 class LiveScreen(Screen):
     """A table that is kept up to date, and below it what happens."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: DemoScreen) -> None:
         super().__init__(scene)
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, auto_refresh=False)
@@ -191,7 +191,7 @@ class LiveScreen(Screen):
 _NUMBERS = ("pid", "fencing token", "led for")
 
 
-def open_screen(scene: Scene, *, as_json: bool) -> Screen:
+def open_screen(scene: DemoScreen, *, as_json: bool) -> Screen:
     """The kind of screen that suits standard output.
 
     Args:

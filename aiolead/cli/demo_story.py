@@ -11,11 +11,11 @@ from .. import Client, Election
 from ..errors import AioleadError, NoNodeError, NotEmptyError
 from ..testing import EmbeddedServer
 from . import exits
-from .demo_screen import Scene, Screen, open_screen
+from .demo_screen import DemoScreen, Screen, open_screen
 from .demo_summary import NEXT_STEPS, HandOver, broken_promises, summary
-from .demo_troupe import DemoFailed, Member, Troupe
-from .keeper import clock
+from .demo_troupe import DemoFailed, DemoProcess, Troupe
 from .options import Common
+from .process_keeper import clock
 
 __all__ = ["play"]
 
@@ -46,7 +46,7 @@ async def _play_on(common: Common, hosts: str, title: str) -> int:
 
     async with common.connect(hosts) as client:
         with Troupe(NAMES, arguments) as troupe:
-            scene = Scene(title, troupe)
+            scene = DemoScreen(title, troupe)
             with open_screen(scene, as_json=common.as_json) as screen:
                 story = _Story(scene, screen, client, path)
                 failure = await story.tell()
@@ -66,7 +66,7 @@ async def _play_on(common: Common, hosts: str, title: str) -> int:
 class _Story:
     """What happens, in order."""
 
-    def __init__(self, scene: Scene, screen: Screen, client: Client, path: str) -> None:
+    def __init__(self, scene: DemoScreen, screen: Screen, client: Client, path: str) -> None:
         self._scene = scene
         self._troupe = scene.troupe
         self._screen = screen
@@ -142,7 +142,7 @@ class _Story:
             return
         raise DemoFailed(f"not all of {', '.join(NAMES)} got in line within {PATIENCE:g} seconds")
 
-    async def _leader(self, after: Member | None = None) -> Member:
+    async def _leader(self, after: DemoProcess | None = None) -> DemoProcess:
         troupe = self._troupe
         await troupe.until(
             lambda: troupe.leader not in (None, after), PATIENCE, "nobody began to lead"
@@ -154,5 +154,5 @@ class _Story:
     def _behind(self) -> str:
         return ", then ".join(self._scene.line[1:])
 
-    def _begin(self, member: Member) -> float:
+    def _begin(self, member: DemoProcess) -> float:
         return member.reign.begin if member.reign else clock()

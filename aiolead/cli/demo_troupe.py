@@ -15,9 +15,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from .. import _parsing
-from .keeper import clock
+from .process_keeper import clock
 
-__all__ = ["DemoFailed", "Member", "Reign", "Troupe"]
+__all__ = ["DemoFailed", "DemoProcess", "Reign", "Troupe"]
 
 _ENDS_WITHIN = 5.0
 """How long a process may need to be gone after SIGKILL, in seconds."""
@@ -44,7 +44,7 @@ class Reign:
 
 
 @dataclass(slots=True)
-class Member:
+class DemoProcess:
     """One of the processes.
 
     Attributes:
@@ -103,12 +103,12 @@ class Troupe:
         self._names = names
         self._arguments = arguments
         self._changed = anyio.Event()
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, DemoProcess] = {}
 
     def start(self, tasks: TaskGroup) -> None:
         """Starts them, and listening to them in a task group."""
         for name in self._names:
-            member = Member(name, self._launch(name))
+            member = DemoProcess(name, self._launch(name))
             self.members[name] = member
             tasks.start_soon(self._listen, member)
 
@@ -142,7 +142,7 @@ class Troupe:
         os.set_blocking(process.stdout.fileno(), False)
         return process
 
-    async def _listen(self, member: Member) -> None:
+    async def _listen(self, member: DemoProcess) -> None:
         descriptor = member.output.fileno()
         while True:
             await anyio.wait_readable(descriptor)
@@ -161,7 +161,7 @@ class Troupe:
     # --- what the story needs ------------------------------------------------------------------
 
     @property
-    def leader(self) -> Member | None:
+    def leader(self) -> DemoProcess | None:
         """Who leads, as they say."""
         return next((each for each in self.members.values() if each.state == "leads"), None)
 
@@ -184,7 +184,7 @@ class Troupe:
             return
         raise DemoFailed(f"{what}: not within {within:g} seconds")
 
-    def kill(self, member: Member) -> float:
+    def kill(self, member: DemoProcess) -> float:
         """Kills a process as a crash would; returns when it was dead."""
         member.state = "killed"
         member.process.kill()
@@ -192,7 +192,7 @@ class Troupe:
         member.killed_at = clock()
         return member.killed_at
 
-    def ask_to_end(self, member: Member) -> float:
+    def ask_to_end(self, member: DemoProcess) -> float:
         """Sends SIGTERM to a process; returns when."""
         now = clock()
         member.process.send_signal(signal.SIGTERM)

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from .. import Client, Held, Lock, ReadWriteLock, Semaphore, TenureContext, WriteHeld
 from ..errors import ConfigurationError
 from . import exits
-from .holding import Job, keep
 from .options import COMMON, Common, Flag, Seconds
+from .run_while_held import Job, keep
 
 __all__ = ["lock"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .. import Election
 from . import exits
-from .holding import Job, keep
 from .options import COMMON, Common, Flag, Seconds
+from .run_while_held import Job, keep
 
 __all__ = ["run"]
 

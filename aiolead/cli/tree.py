@@ -12,9 +12,9 @@ from .. import Client, Stat
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import join, validate
 from . import exits, shown
-from .line import can_be_asked_for
 from .options import COMMON, Common, Flag
 from .output import can_show, write_json, write_line
+from .recognize import can_be_asked_for
 
 __all__ = ["tree"]
 

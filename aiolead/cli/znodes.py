@@ -12,10 +12,10 @@ from .. import Client, Created, CreateMode, EventType, Stat, _parsing
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import basename, join, parent, validate
 from . import exits, shown
-from .entries import parse_entries
-from .line import can_be_asked_for
+from .acl_text import parse_entries
 from .options import COMMON, Common, Flag, Seconds
 from .output import is_terminal, table, write_bytes, write_json, write_line
+from .recognize import can_be_asked_for
 
 __all__ = ["create", "get", "ls", "rm", "set", "stat"]
 

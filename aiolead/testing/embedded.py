@@ -15,7 +15,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from .._wire.codes import OpCode
-from .._wire.config import format_config, parse_config
+from .._wire.config_text import format_config, parse_config
 from .._wire.framing import DEFAULT_MAX_FRAME
 from .._wire.srvr import parse_version
 from .._wire.versions import Feature

@@ -13,7 +13,7 @@ from typing import ClassVar
 from rich.console import Console
 
 from aiolead.cli import demo_story, main
-from aiolead.cli.demo_screen import LiveScreen, Scene
+from aiolead.cli.demo_screen import DemoScreen, LiveScreen
 
 COLUMNS = 82
 SECONDS_PER_SCENE = 2.5
@@ -51,7 +51,7 @@ class _Camera(LiveScreen):
 
     scenes: ClassVar[list[str]] = []
 
-    def __init__(self, scene: Scene, **_: object) -> None:
+    def __init__(self, scene: DemoScreen, **_: object) -> None:
         super().__init__(scene)
         self._is_summed_up = False
 

@@ -18,7 +18,7 @@ import pytest
 from aiozk.states import States
 from support.aiozk_peer import started
 from support.faults import end_session_of, only_on
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import PATIENCE, eventually
 
 import aiolead

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 
 import pytest
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import PATIENCE, SESSION, Served
 from support.waiting import until
 

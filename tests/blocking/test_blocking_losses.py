@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import pytest
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import PATIENCE, SESSION, JumpingClock
 from support.waiting import until
 
@@ -139,7 +139,7 @@ def test_whoever_waits_in_the_body_of_something_that_is_lost_stops_waiting(
 def test_a_silent_link_and_a_real_server(
     request: pytest.FixtureRequest, chroot: str, backend: Backend
 ) -> None:
-    """Told, with the znode still there; and the other one is not let in before we have left."""
+    """It is told, the znode being there; and nobody else is let in before we have left."""
     zookeeper = request.getfixturevalue("zookeeper")
     with (
         FaultProxy("127.0.0.1", zookeeper.port) as proxy,

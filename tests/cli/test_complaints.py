@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.cli import Run
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead import errors
 from aiolead.cli.app import app

@@ -13,7 +13,7 @@ from support.versions import has
 import aiolead
 from aiolead import Election, Feature, Layout, Lock, ReadWriteLock
 from aiolead.cli.contenders import read_line
-from aiolead.cli.line import in_line
+from aiolead.cli.recognize import in_line
 
 GUID = "0123456789abcdef0123456789abcdef"
 

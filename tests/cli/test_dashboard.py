@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from support.cli import WITHIN, outcome
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
 from aiolead import ACL, Permission, SessionState, Stat

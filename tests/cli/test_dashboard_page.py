@@ -15,7 +15,7 @@ from typing import Any, Self
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
 from aiolead import ACL, Permission

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.cli import WITHIN, OnTerminal, Run, environment
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead.cli import output
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trustme
 from support.cli import Run, objects, somebody
-from support.raw import RawClient
-from support.words import Answerer
+from support.raw_client import RawClient
+from support.words_server import WordsServer
 
 import aiolead
 from aiolead import Stat
@@ -23,7 +23,7 @@ from aiolead.cli.doctor.lines import (
     look_for_ghosts,
 )
 from aiolead.cli.doctor.servers import judge_ensemble, judge_server, judge_settings
-from aiolead.cli.line import Contender, in_line
+from aiolead.cli.recognize import ContenderLine, in_line
 from aiolead.cli.survey import Answers, Quorum
 from aiolead.cli.words import Server
 from aiolead.testing import EmbeddedServer
@@ -141,7 +141,7 @@ def test_no_server(run: Run) -> None:
 
 
 def test_somebody_who_is_no_server(run: Run) -> None:
-    with Answerer({}) as stranger:
+    with WordsServer({}) as stranger:
         options = ["--json", "--connect-timeout", "0.2", "--admin-port", "0"]
         code, out, _ = run("doctor", *options, hosts=stranger.hosts)
     found = by_check(out)
@@ -281,13 +281,13 @@ def test_numbers_that_are_left(used: int, there: int, level: Level) -> None:
     assert (finding.level, finding.details["numbers_left"]) == (level, 0x7FFF_FFFF - used)
 
 
-def contender(name: str, owner: int) -> Contender:
+def contender(name: str, owner: int) -> ContenderLine:
     (place,) = in_line([name])
-    return Contender(place, f"/l/{name}", stat(ephemeral_owner=owner), b"me")
+    return ContenderLine(place, f"/l/{name}", stat(ephemeral_owner=owner), b"me")
 
 
 def test_ghosts() -> None:
-    def judged(*line: Contender, alive: set[int] | None = None) -> list[Level]:
+    def judged(*line: ContenderLine, alive: set[int] | None = None) -> list[Level]:
         return levels(list(judge_ghosts("/l", line, Sessions(alive, None))))
 
     one, other = contender("_c_x-lock-0000000001", 1), contender("_c_y-lock-0000000002", -1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from support.cli import Command, Run
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead import CampaignState, LossReason, Phase
 from aiolead.cli import elect

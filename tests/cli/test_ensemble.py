@@ -7,9 +7,9 @@ import time
 
 import pytest
 from support.cli import WITHIN, Run, objects
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.versions import text_of_version
-from support.words import Answerer
+from support.words_server import WordsServer
 
 from aiolead import EnsembleConfig, ServerSpec
 from aiolead.cli.ensemble import behind
@@ -100,9 +100,9 @@ def test_words_that_are_whitelisted_away(run: Run) -> None:
     """Then the admin server is asked; and if nobody is there, the rest is said all the same."""
     monitor = {"command": "monitor", "error": None, "quorum_size": 5, "synced_followers": 3}
     with (
-        Answerer({"srvr": SRVR, "mntr": REFUSED}) as server,
-        Answerer({"GET /commands/monitor HTTP/1.0\r\n": http(monitor)}) as admin,
-        Answerer({"GET": "HTTP/1.0 200 OK\r\n\r\n<html>"}) as stranger,
+        WordsServer({"srvr": SRVR, "mntr": REFUSED}) as server,
+        WordsServer({"GET /commands/monitor HTTP/1.0\r\n": http(monitor)}) as admin,
+        WordsServer({"GET": "HTTP/1.0 200 OK\r\n\r\n<html>"}) as stranger,
     ):
         options = ["--connect-timeout", "0.1", "--json"]
         code, out, _ = run(
@@ -142,7 +142,7 @@ def test_words_that_are_whitelisted_away(run: Run) -> None:
     ],
 )
 def test_servers_that_do_not_serve(run: Run, answer: str, problem: str) -> None:
-    with Answerer({"srvr": answer}) as server:
+    with WordsServer({"srvr": answer}) as server:
         options = ["--admin-port", "0", "--connect-timeout", "0.1"]
         code, out, _ = run("ensemble", *options, hosts=server.hosts)
         assert code == 69

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from support.cli import WITHIN
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 import aiolead
 from aiolead import Election, Semaphore, Term

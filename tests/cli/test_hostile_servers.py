@@ -17,7 +17,7 @@ import pytest
 from support import hostile_servers as hostile
 from support.cli import WITHIN, Command, Run, objects
 from support.hostile_servers import HostileServer
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead.cli.app import app
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.cli import WITHIN, Run, objects
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL
 
 import aiolead
@@ -23,7 +23,7 @@ from aiolead.cli import shown
 from aiolead.cli.contenders import _row
 from aiolead.cli.dashboard.live import Live
 from aiolead.cli.dashboard.state import Ensemble, as_state
-from aiolead.cli.line import Contender, Unreadable, in_line
+from aiolead.cli.recognize import ContenderLine, Unreadable, in_line
 from aiolead.cli.scene import Feed, Scene, said
 from aiolead.cli.survey import Answers, Quorum
 from aiolead.cli.top.picture import Picture
@@ -93,7 +93,7 @@ def test_all_that_is_shown_is_printable(name: str, data: bytes, number: int) -> 
     stat = Stat(**dict.fromkeys(Stat.__slots__, number))
     for place in in_line([f"{name}-latch-0000000001", name]):
         path = f"/{place.name}"
-        for one in (Contender(place, path, stat, data), Unreadable(place, path)):
+        for one in (ContenderLine(place, path, stat, data), Unreadable(place, path)):
             assert all(cell.isprintable() for cell in _row(one))
 
 

@@ -13,7 +13,7 @@ import trustme
 from support import hostile_servers as hostile
 from support.cli import Run, environment
 from support.hostile_servers import HostileServer
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 import aiolead
 from aiolead import TLS, EnsembleConfig, ServerSpec

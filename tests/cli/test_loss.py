@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from support.cli import WITHIN, Command, Process, environment
-from support.raw import RawClient
+from support.raw_client import RawClient
 
-from aiolead.cli import keeper
+from aiolead.cli import process_keeper as keeper
 from aiolead.errors import NoNodeError
 from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from support.cli import WITHIN, Command, environment
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 
 def state(command: Command) -> dict[str, Any]:

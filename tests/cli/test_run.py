@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 from support.cli import WITHIN, Command, Process, environment, outcome
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 import aiolead
 from aiolead.cli import main

@@ -18,7 +18,7 @@ import pytest
 from kazoo.security import make_acl
 from rich.cells import cell_len
 from support.cli import WITHIN, Command, Run, environment, somebody
-from support.ready import ReadyProcess
+from support.preforked import ReadyProcess
 
 from aiolead import SessionState, Stat
 from aiolead.cli.scene import Scene

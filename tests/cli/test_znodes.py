@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.cli import Command, Run, objects, somebody
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.versions import has
 from support.waiting import until
 

@@ -13,7 +13,7 @@ import pytest
 from support.client_fake import FakeServer, usual
 
 import aiolead
-from aiolead._client.loop_carrier import LoopCarrier
+from aiolead._client.net.asyncio_carrier import LoopCarrier
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.handshake import ConnectRequest
 from aiolead._wire.jute import Reader

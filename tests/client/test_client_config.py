@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.fleet import Fleet, a_fleet
+from support.many_addresses import Fleet, a_fleet
 from support.recipes import connect, eventually
 
 from aiolead import (

@@ -19,7 +19,7 @@ from support.recipes import PATIENCE, Wire, connect, eventually, tasks_living
 
 import aiolead
 from aiolead import Auth, Client, ConnectFailed, CreateMode, SessionState
-from aiolead._client.opener import dial_tcp
+from aiolead._client.net.opener import dial_tcp
 from aiolead._wire.codes import XID_AUTH, OpCode
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import ReplyHeader

@@ -12,7 +12,7 @@ from conftest import ServerUnderTest
 from support.recipes import Wire, connect, eventually, in_memory, raw
 
 from aiolead import ACL, Client, CreateMode, NoAuthError, NotEmptyError, Permission
-from aiolead._client import deletion
+from aiolead._client.api import delete_all as deletion
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ConnectionLossError, InvalidPathError, LocalWireError
 from aiolead.testing import EmbeddedServer

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from support.recipes import PATIENCE, SESSION, eventually
-from support.told import Told
+from support.recorded_events import RecordedEvents
 
 import aiolead
 from aiolead import CreateMode, Election, EventName, Lock, Queue, ServiceRegistry
@@ -21,9 +21,9 @@ RECIPES = ("contention.", "tenure.", "election.")
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
+def told() -> Iterator[RecordedEvents]:
     """What is told; in the end it must all be as the page says."""
-    told = Told()
+    told = RecordedEvents()
     yield told
     assert told.wrong == []
 
@@ -37,7 +37,7 @@ def connect(server: EmbeddedServer, told: Any, **options: Any) -> aiolead.Connec
 # --- sessions and links ------------------------------------------------------------------------
 
 
-async def test_a_life_without_trouble(told: Told) -> None:
+async def test_a_life_without_trouble(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
             session_id = client.session_id
@@ -47,7 +47,7 @@ async def test_a_life_without_trouble(told: Told) -> None:
         assert told.events[1].fields == {"server": server.connect_string}
 
 
-async def test_a_link_that_is_lost_and_found(told: Told) -> None:
+async def test_a_link_that_is_lost_and_found(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server, connect(server, told) as client:
         server.disconnect()
         await eventually(lambda: len(told.of(EventName.CONNECTION_OPENED)) == 2, "it is back")
@@ -65,7 +65,7 @@ async def test_a_link_that_is_lost_and_found(told: Told) -> None:
         assert (now.state, now.server) == (aiolead.SessionState.CONNECTED, server.connect_string)
 
 
-async def test_a_session_that_expires_takes_a_lock_with_it(told: Told) -> None:
+async def test_a_session_that_expires_takes_a_lock_with_it(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server, connect(server, told) as client:
         first = client.session_id
         with pytest.raises(aiolead.LockLost):
@@ -86,7 +86,7 @@ async def test_a_session_that_expires_takes_a_lock_with_it(told: Told) -> None:
         assert client.statistics().expirations == 1
 
 
-async def test_a_server_that_is_not_there(told: Told) -> None:
+async def test_a_server_that_is_not_there(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         await server.stop()
         with pytest.raises(aiolead.ConnectFailed):
@@ -98,7 +98,7 @@ async def test_a_server_that_is_not_there(told: Told) -> None:
         assert "session.closed" in told.names()
 
 
-async def test_no_secret_is_told(told: Told, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_secret_is_told(told: RecordedEvents, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     user, right, wrong, znode = "anna", "a-right-secret", "a-wrong-secret", "a-secret-of-a-znode"
     async with EmbeddedServer(sasl_users={user: right}) as server:
@@ -127,7 +127,7 @@ async def test_no_secret_is_told(told: Told, caplog: pytest.LogCaptureFixture) -
 # --- what is held ------------------------------------------------------------------------------
 
 
-async def test_a_term_and_its_renewals(told: Told) -> None:
+async def test_a_term_and_its_renewals(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
             election = Election(client.chroot("/app"), "/leader", identity="anna")
@@ -165,7 +165,7 @@ async def test_a_term_and_its_renewals(told: Told) -> None:
         assert (over.token, over.path, over.loss) == (term.token, term.path, None)
 
 
-async def test_how_tenures_end(told: Told) -> None:
+async def test_how_tenures_end(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
             async with Lock(client, "/lock") as held:
@@ -198,7 +198,7 @@ async def test_how_tenures_end(told: Told) -> None:
         assert len(told.of(EventName.TENURE_BEGUN)) == len(ends)
 
 
-async def test_how_waits_end(told: Told) -> None:
+async def test_how_waits_end(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client, Lock(client, "/lock", identity="holder"):
             lock = Lock(client, "/lock", identity="waits")
@@ -225,7 +225,7 @@ async def _hold(lock: Lock) -> None:
         raise AssertionError
 
 
-async def test_a_campaign_and_those_who_watch_it(told: Told) -> None:
+async def test_a_campaign_and_those_who_watch_it(told: RecordedEvents) -> None:
     changed = EventName.ELECTION_CHANGED
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
@@ -247,7 +247,9 @@ async def test_a_campaign_and_those_who_watch_it(told: Told) -> None:
         assert [event.fields["reason"] for event in told.of(EventName.TENURE_ENDED)] == ["resigned"]
 
 
-async def test_a_client_that_is_closed_ends_what_is_held_without_alarm(told: Told) -> None:
+async def test_a_client_that_is_closed_ends_what_is_held_without_alarm(
+    told: RecordedEvents,
+) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
             async with Election(client, "/election").campaign() as states:
@@ -260,7 +262,7 @@ async def test_a_client_that_is_closed_ends_what_is_held_without_alarm(told: Tol
         assert (ended.fields["reason"], ended.level) == ("closed", logging.INFO)
 
 
-async def test_a_renewal_that_comes_late(told: Told) -> None:
+async def test_a_renewal_that_comes_late(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server, connect(server, told) as client:
         told_of = client._core.machine.leases.on_renewed
         assert told_of is not None
@@ -275,7 +277,7 @@ async def test_a_renewal_that_comes_late(told: Told) -> None:
 
 
 async def test_a_sink_that_raises_changes_nothing(
-    told: Told, caplog: pytest.LogCaptureFixture
+    told: RecordedEvents, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(_: aiolead.Event) -> None:
         raise ValueError("a sink")
@@ -325,7 +327,7 @@ def test_nor_is_what_would_have_to_be_awaited(sink: Any) -> None:
 
 
 async def test_hostile_names_are_one_printable_line_each(
-    told: Told, caplog: pytest.LogCaptureFixture
+    told: RecordedEvents, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, mallory = "/locks/\u202e\u2028x", "\x1b[2J\r\nall is well\u2029"
     with caplog.at_level(logging.DEBUG, logger="aiolead"):

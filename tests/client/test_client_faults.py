@@ -10,7 +10,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from support.client_fake import STAT, FakeServer, usual
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_link
 from support.versions import told_zxid
 
@@ -357,7 +357,7 @@ async def test_nonsense_fails_its_request_and_costs_one_connection(kind: str) ->
         assert await client.get("/a") == (b"data", STAT)
         # The wild zxids in there were not believed.
         assert all(request.last_zxid_seen <= 1 for request in fake.handshakes)
-        assert client._core.machine._depot.inflight == 0
+        assert client._core.machine._requests.inflight == 0
 
 
 async def test_a_server_of_nothing_but_nonsense_is_tried_at_leisure() -> None:

@@ -15,7 +15,7 @@ from support.recipes import PATIENCE, SESSION, connect, eventually
 
 import aiolead
 from aiolead import Client, ConnectionLossError, Feature, Outcome, SessionState, UnsupportedError
-from aiolead._client.features import require
+from aiolead._client.api.server_features import require
 from aiolead._wire.codes import OpCode
 from aiolead._wire.srvr import NOT_SERVING, SRVR
 from aiolead.errors import (
@@ -184,7 +184,7 @@ async def test_an_unknown_operation_loses_the_connection_of_a_real_server(
     server: ServerUnderTest,
 ) -> None:
     """The reason for all of this; a server that behaved better would need none of it."""
-    from aiolead._client.reply import PendingReply
+    from aiolead._client.api.pending_reply import PendingReply
 
     async with connect(server) as client, client.observe() as states:
         reply: PendingReply[None] = PendingReply(999, b"", lambda _: None)

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 from support.client_fake import FakeServer, usual
-from support.virtual import SESSION, VirtualClock, passes
+from support.virtual_time import SESSION, VirtualClock, passes
 
 import aiolead
 from aiolead._wire.codes import XID_PING, OpCode

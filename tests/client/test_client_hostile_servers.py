@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import pytest
 from support.client_fake import STAT, FakeServer, usual
-from support.virtual import SESSION, VirtualClock, passes
+from support.virtual_time import SESSION, VirtualClock, passes
 
 import aiolead
 from aiolead import SASL, Auth, CreateMode

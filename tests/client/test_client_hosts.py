@@ -20,18 +20,18 @@ import dns.rrset
 import pytest
 from conftest import ServerUnderTest
 from support.certificates import Authority
-from support.fleet import a_fleet
+from support.many_addresses import a_fleet
 from support.recipes import SESSION, eventually
 
 import aiolead
 from aiolead import TLS, ConfigurationError, ConnectFailed, Hosts, SessionState
-from aiolead._client.discovery import servers_of
-from aiolead._client.sources import Answer
+from aiolead._client.net.host_discovery import servers_of
+from aiolead._client.net.host_sources import Answer
 from aiolead.errors import AioleadError
 from aiolead.testing import EmbeddedServer
 
 
-class Told:
+class RecordedEvents:
     """A provider that says what it is told to, and counts how often."""
 
     def __init__(self, *answers: Answer | Exception) -> None:
@@ -84,7 +84,7 @@ def test_what_is_no_answer(answer: Any) -> None:
 
 async def test_it_is_asked_before_the_first_connection() -> None:
     async with a_fleet() as fleet:
-        told = Told("10.0.0.1")
+        told = RecordedEvents("10.0.0.1")
         hosts = told.hosts(refresh=3600, chroot="/app")
         assert str(hosts) == "the provider/app"
         async with fleet.connect(hosts) as client:
@@ -96,7 +96,7 @@ async def test_it_is_asked_before_the_first_connection() -> None:
 
 async def test_it_is_asked_again_from_time_to_time() -> None:
     async with a_fleet() as fleet:
-        told = Told("10.0.0.1")
+        told = RecordedEvents("10.0.0.1")
         async with fleet.connect(told.hosts()) as client:
             session = client.session_id
             told.answers[:] = [[("10.0.0.2", 2181), ("10.0.0.3", 2181)]]
@@ -110,7 +110,7 @@ async def test_it_is_asked_again_from_time_to_time() -> None:
 
 async def test_it_is_asked_again_when_no_server_answers() -> None:
     async with a_fleet() as fleet:
-        told = Told("10.0.0.1")
+        told = RecordedEvents("10.0.0.1")
         async with fleet.connect(told.hosts(refresh=3600)) as client:
             fleet.down.add("10.0.0.1")
             told.answers[:] = ["10.0.0.2"]
@@ -123,7 +123,7 @@ async def test_it_is_asked_again_when_no_server_answers() -> None:
 async def test_what_fails_leaves_the_list_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "aiolead")
     async with a_fleet() as fleet:
-        told = Told("10.0.0.1", KeyError("no such key"), "", "zk1:0", "10.0.0.1")
+        told = RecordedEvents("10.0.0.1", KeyError("no such key"), "", "zk1:0", "10.0.0.1")
         async with fleet.connect(told.hosts()) as client:
             await eventually(lambda: told.asked > 6, "it goes on asking")
             await client.sync()
@@ -137,14 +137,14 @@ async def test_what_fails_leaves_the_list_as_it_was(caplog: pytest.LogCaptureFix
 
 async def test_the_first_answer_is_waited_for() -> None:
     async with a_fleet() as fleet:
-        told = Told(OSError("not yet"), OSError("not yet"), "", "10.0.0.1")
+        told = RecordedEvents(OSError("not yet"), OSError("not yet"), "", "10.0.0.1")
         async with fleet.connect(told.hosts()):
             assert told.asked == 4
 
 
 async def test_but_no_longer_than_connecting_may_take() -> None:
     async with a_fleet() as fleet:
-        told = Told(OSError("out of order"))
+        told = RecordedEvents(OSError("out of order"))
         with pytest.raises(ConnectFailed, match=r"the provider: out of order") as raised:
             async with fleet.connect(told.hosts(), connect_timeout=0.2):
                 raise AssertionError
@@ -152,7 +152,7 @@ async def test_but_no_longer_than_connecting_may_take() -> None:
 
 
 async def test_a_function_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    from aiolead._client import discovery
+    from aiolead._client.net import host_discovery as discovery
 
     monkeypatch.setattr(discovery, "PATIENCE", 0.05)
     asked = 0
@@ -171,7 +171,7 @@ async def test_a_function_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 async def test_the_list_may_be_replaced_by_hand_until_the_next_answer() -> None:
     async with a_fleet() as fleet:
-        async with fleet.connect(Told("10.0.0.1").hosts(refresh=3600)) as client:
+        async with fleet.connect(RecordedEvents("10.0.0.1").hosts(refresh=3600)) as client:
             client.update_hosts("10.0.0.2")
             await eventually(lambda: fleet.dialled[-1] == "10.0.0.2", "it moves")
 
@@ -179,7 +179,7 @@ async def test_the_list_may_be_replaced_by_hand_until_the_next_answer() -> None:
 async def test_with_the_ensembles_own_configuration_it_is_only_where_to_begin() -> None:
     config = "server.1=10.0.0.1:2888:3888;2181\nserver.2=10.0.0.2:2888:3888;2181"
     async with a_fleet(config=config) as fleet:
-        told = Told("10.0.0.9")
+        told = RecordedEvents("10.0.0.9")
         async with fleet.connect(told.hosts(), follow_config=True):
             await eventually(lambda: fleet.dialled[-1] in ("10.0.0.1", "10.0.0.2"), "it moves")
             await anyio.sleep(0.1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from support.fleet import a_fleet
+from support.many_addresses import a_fleet
 from support.recipes import eventually, stopped_clock
 
 from aiolead import CreateMode, Lock, Outcome, SessionState

@@ -22,7 +22,7 @@ from aiolead import (
     QuotaUsage,
     UnsupportedError,
 )
-from aiolead._client.quotas import decode_limits, decode_usage, encode_limits
+from aiolead._client.api.quotas import decode_limits, decode_usage, encode_limits
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ConnectionLossError, InvalidPathError, RemoteWireError, TransactionError
 from aiolead.testing import EmbeddedServer

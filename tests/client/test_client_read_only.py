@@ -6,7 +6,7 @@ from itertools import islice
 
 import anyio
 import pytest
-from support.fleet import a_fleet
+from support.many_addresses import a_fleet
 from support.recipes import eventually
 
 from aiolead import (
@@ -20,7 +20,7 @@ from aiolead import (
     SessionState,
     UsageError,
 )
-from aiolead._client.search import pauses
+from aiolead._client.net.quorum_search import pauses
 from aiolead.testing import EmbeddedServer
 
 S = SessionState

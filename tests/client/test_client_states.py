@@ -10,7 +10,7 @@ from support.recipes import PATIENCE, Wire, connect, eventually, losing_the_link
 
 import aiolead
 from aiolead import Client, SessionState
-from aiolead._client.states import SessionChange
+from aiolead._client.api.session_states import SessionChange
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import ReplyHeader
 from aiolead.errors import AuthFailedError, ClientClosedError

@@ -11,7 +11,7 @@ import pytest
 from client.test_client_faults import through_proxy
 from conftest import ServerUnderTest
 from support.client_fake import FakeServer, usual
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import PATIENCE, connect, eventually
 from support.versions import told_zxid
 
@@ -382,7 +382,7 @@ async def test_who_is_cancelled_while_entering_leaves_nothing_behind() -> None:
         server.resume()
         await client.sync()
         await eventually(lambda: server.watches() == {}, "no watch is left")
-        assert client._core.machine.watches.lasting.by_path == {}
+        assert client._core.machine.watches.persistent.by_path == {}
 
 
 async def test_misuse_is_refused_at_once() -> None:

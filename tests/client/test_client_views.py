@@ -11,7 +11,7 @@ from client.test_client_faults import through_proxy
 from client.test_client_streams import refusing_auth
 from conftest import ServerUnderTest
 from support.client_fake import STAT, FakeServer
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import PATIENCE, connect, eventually
 
 import aiolead
@@ -247,12 +247,12 @@ async def test_a_read_that_finds_no_server_in_time_is_not_the_end() -> None:
         ):
             reader = Reader(view)
             await reader.read()
-            depot = client._core.machine._depot
+            requests = client._core.machine._requests
             server.drop_request(OpCode.GET_CHILDREN)
             await other.create("/a")
             await server.stop()
-            await eventually(lambda: depot.waiting_since is not None, "it reads")
-            await eventually(lambda: depot.waiting_since is None, "in vain")
+            await eventually(lambda: requests.waiting_since is not None, "it reads")
+            await eventually(lambda: requests.waiting_since is None, "in vain")
             await server.start()
             assert "a" in await reader.read()
 

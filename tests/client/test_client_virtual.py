@@ -11,7 +11,7 @@ import anyio
 import pytest
 from anyio.abc import ByteStream
 from support.client_fake import FakeServer, usual
-from support.virtual import SESSION, VirtualClock, passes, settled
+from support.virtual_time import SESSION, VirtualClock, passes, settled
 
 import aiolead
 from aiolead._wire.codes import XID_PING, OpCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import PATIENCE, connect
 
 from aiolead import EventType, UsageError, WatchEvent

@@ -37,17 +37,17 @@ from aiolead import (
     TaskBoard,
     TreeCache,
 )
-from aiolead._client.supervisor import Supervisor
+from aiolead._client.net.supervisor import Supervisor
 from aiolead._recipes._core.ephemeral import EphemeralNode
 from aiolead._recipes._core.error_policy import in_background
 from aiolead._recipes._core.observe import View
 from aiolead._recipes.election import campaign, observer
-from aiolead._recipes.membership import keeper
+from aiolead._recipes.membership import znode_keeper as keeper
 from aiolead._recipes.membership.entries import Entries
-from aiolead._recipes.tasks.view import BoardView
-from aiolead._recipes.tree.reading import TreeReader
+from aiolead._recipes.tasks.board_view import BoardView
+from aiolead._recipes.tree.tree_reading import TreeReader
 from aiolead._recipes.values import znode_views
-from aiolead._recipes.values.config.view import ConfigView
+from aiolead._recipes.values.config.config_view import ConfigView
 from aiolead._recipes.values.shared_value import SharedValueView
 from aiolead._session.machine import SessionMachine
 from aiolead.testing import EmbeddedServer, OpCode
@@ -229,9 +229,9 @@ OWNERS: list[tuple[Use, type, str, Any]] = [
     (campaigning, campaign.Campaign, "_move", defect),
     (caching, TreeReader, "catch_up", defective),
     (caching, TreeReader, "note_event", defect),
-    (keeping, keeper.Keeper, "_bring_about", defective),
-    (joining, keeper.Keeper, "_bring_about", defective),
-    (registering, keeper.Keeper, "_bring_about", defective),
+    (keeping, keeper.ZnodeKeeper, "_bring_about", defective),
+    (joining, keeper.ZnodeKeeper, "_bring_about", defective),
+    (registering, keeper.ZnodeKeeper, "_bring_about", defective),
 ]
 
 

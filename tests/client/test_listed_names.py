@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from support.hostile import FORBIDDEN_NAMES
+from support.hostile_data import FORBIDDEN_NAMES
 from support.recipes import PATIENCE, connect, eventually
 
 import aiolead

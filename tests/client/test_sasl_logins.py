@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from aiolead import SASL
-from aiolead._client.sasl import Login, Logins
+from aiolead._client.auth.sasl import Login, Logins
 
 
 class Slow:

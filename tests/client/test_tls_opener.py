@@ -14,8 +14,8 @@ from anyio.streams.tls import TLSStream
 from support.certificates import NAME, Authority
 
 from aiolead import TLS
-from aiolead._client.opener import LinkEnded, OneAtATime, Opener
-from aiolead._client.tls import ContextSource
+from aiolead._client.net.opener import ConnectionEnded, OneAtATime, Opener
+from aiolead._client.net.tls import ContextSource
 from aiolead.testing.streams import memory_stream_pair
 
 Serve = Callable[[ByteStream], Awaitable[None]]
@@ -78,7 +78,7 @@ async def test_the_name_of_the_connect_string_is_checked(authority: Authority, h
 async def test_another_name_is_refused(authority: Authority, host: str) -> None:
     context = authority.server_context(authority.issue())
     async with opener(echo(context), TLS(ca=authority.pem)) as it:
-        with pytest.raises(LinkEnded, match=f"TLS: .*not valid for '{host}'"):
+        with pytest.raises(ConnectionEnded, match=f"TLS: .*not valid for '{host}'"):
             await it.open(host, "127.0.0.1", 2181)
     relaxed = TLS(ca=authority.pem, check_hostname=False)
     async with opener(echo(context), relaxed) as it:
@@ -92,7 +92,7 @@ async def test_another_authority_is_refused(authority: Authority, tmp_path: Path
     context = authority.server_context(authority.issue())
     stranger = Authority(tmp_path)
     async with opener(echo(context), TLS(ca=stranger.pem)) as it:
-        with pytest.raises(LinkEnded, match=r"TLS: the server's certificate was refused: "):
+        with pytest.raises(ConnectionEnded, match=r"TLS: the server's certificate was refused: "):
             await it.open(NAME, "127.0.0.1", 2181)
 
 
@@ -105,7 +105,7 @@ async def test_a_plain_text_port(authority: Authority, answer: bytes) -> None:
         await stream.aclose()
 
     async with opener(serve, TLS(ca=authority.pem)) as it:
-        with pytest.raises(LinkEnded, match=r"TLS: .*: a plain-text port\?$"):
+        with pytest.raises(ConnectionEnded, match=r"TLS: .*: a plain-text port\?$"):
             await it.open(NAME, "127.0.0.1", 2181)
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from aiolead._client.trio_carrier import TrioCarrier
+from aiolead._client.net.trio_carrier import TrioCarrier
 
 pytestmark = pytest.mark.parametrize("anyio_backend", [pytest.param(("trio", {}), id="trio")])
 

@@ -26,7 +26,7 @@ from support.cli import SOURCE, Process
 from support.faults import only_on
 from support.margins import MARGIN
 from support.overrun import BACKENDS, TERM
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import PATIENCE, SESSION, JumpingClock, eventually
 
 import aiolead

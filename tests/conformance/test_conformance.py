@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import PATIENCE
 from support.versions import features_of
 

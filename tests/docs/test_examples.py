@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 from support.docs import PATIENCE, ROOT, Program
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 import aiolead
 from aiolead import blocking

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.docs import MIGRATING, Block, blocks
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.waiting import until
 
 from aiolead.testing.launch import free_ports

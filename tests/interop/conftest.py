@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from chaos.curator import CuratorNotFoundError
 from support.peers import Peer, PeerProcess, peer_command
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.recipes import SESSION
 
 import aiolead

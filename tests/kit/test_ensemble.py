@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio.to_thread
 import pytest
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead.errors import UsageError
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead.errors import UsageError
 from aiolead.testing._proxy.tap import Piece, RawTap

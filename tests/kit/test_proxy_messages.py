@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead._wire.codes import XID_PING, OpCode
 from aiolead._wire.requests import Create, Exists, GetData

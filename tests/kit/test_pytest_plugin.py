@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 import aiolead
 from aiolead.errors import ServerError, UsageError

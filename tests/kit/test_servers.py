@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead.errors import NoNodeError, UsageError
 from aiolead.testing.launch import LaunchError, free_ports, wait_until

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.kdc import HOW_TO_INSTALL, REALM, SERVICE, Realm, missing, realm
-from support.logins import jaas_server
+from support.login_servers import jaas_server
 
 from aiolead import (
     ACL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.logins import digest_server
+from support.login_servers import digest_server
 
 from aiolead import ACL, CREATOR_ALL_ACL, SASL, AuthFailedError, NoAuthError, Permission, connect
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import ByteStream
 from support.certificates import Authority
-from support.logins import Ports, tls_server
+from support.login_servers import Ports, tls_server
 
 from aiolead import (
     ACL,
@@ -21,8 +21,8 @@ from aiolead import (
     NoAuthError,
     connect,
 )
-from aiolead._client.opener import LinkEnded, Opener
-from aiolead._client.tls import ContextSource
+from aiolead._client.net.opener import ConnectionEnded, Opener
+from aiolead._client.net.tls import ContextSource
 
 KINDS = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 ODD = '#1, "A" <B> & \\C = D; +E '
@@ -51,7 +51,7 @@ async def why(host: str, port: int, tls: TLS) -> str:
     with anyio.fail_after(20):
         try:
             stream = await Opener(tls=ContextSource(tls)).open(host, address, port)
-        except LinkEnded as error:
+        except ConnectionEnded as error:
             return str(error)
         try:
             await stream.receive()

@@ -27,9 +27,9 @@ from aiolead._client.core import KEPT
 from aiolead._recipes._core.tenure import Tenure
 from aiolead._recipes.contention.contender import Contender
 from aiolead._recipes.contention.local_contenders import LocalContenders
-from aiolead._session.depot import Call
-from aiolead._session.lease import HeldZnode
-from aiolead._session.watches import WatchSlot
+from aiolead._session.lease.lease_book import HeldZnode
+from aiolead._session.requests.request_queue import Call
+from aiolead._session.watches.one_shot import WatchSlot
 from aiolead.testing import EmbeddedServer, ZooKeeperServer
 
 pytestmark = pytest.mark.timeout(60)

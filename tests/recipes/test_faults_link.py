@@ -21,7 +21,7 @@ from support.faults import (
     only_on,
     together,
 )
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 import aiolead
 from aiolead import Layout

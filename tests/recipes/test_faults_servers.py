@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import ByteStream
 from support.faults import Arena, Contender, an_election, eventually, only_on
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead.errors import LossReason
 from aiolead.model import SessionState

@@ -24,9 +24,9 @@ from support.faults import (
 )
 
 import aiolead
-from aiolead._session.depot import Call
 from aiolead._session.machine import SessionMachine
-from aiolead._session.transaction import multi_call
+from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.transaction_call import multi_call
 from aiolead._wire.framing import frame
 from aiolead._wire.handshake import ConnectResponse
 from aiolead._wire.packets import encode_record

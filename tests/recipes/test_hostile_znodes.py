@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from support.every_recipe import AN_INSTANCE, DONE, HELD, KEPT, Held
-from support.hostile import ALLOWED_NAMES, DATA_CASES
+from support.hostile_data import ALLOWED_NAMES, DATA_CASES
 from support.recipes import PATIENCE, connect
 
 import aiolead

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from support.recipes import contenders_left
-from support.virtual import SESSION, Link, connect, on_virtual_time, passes, settled
+from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import (
     Client,

@@ -19,7 +19,7 @@ import anyio.to_thread
 import pytest
 from support.faults import TRIALS, Arena, Contender, an_election, eventually, only_on
 from support.margins import MARGIN
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 import aiolead
 from aiolead._client.clock import lease_clock
@@ -73,10 +73,10 @@ async def measure(
             await eventually(lambda: waiter.client.lease.remaining() == 0, "it has waited for long")
             # The worst moment: what this renewal touched, the leader has not collected yet.
             await holder.renewed(3)
-            requests = [waiter.machine._depot._xid]
+            requests = [waiter.machine._requests._xid]
 
             def harm() -> None:
-                requests.append(waiter.machine._depot._xid)
+                requests.append(waiter.machine._requests._xid)
                 if fault == "killed":
                     victim.kill()
                 else:

@@ -15,7 +15,7 @@ from conftest import ServerUnderTest
 from support.every_recipe import FOLLOWED, HELD, KEPT, Held
 from support.recipes import PATIENCE, eventually
 from support.recipes import connect as connect_to
-from support.virtual import Link, connect, on_virtual_time, passes, settled
+from support.virtual_time import Link, connect, on_virtual_time, passes, settled
 
 import aiolead
 from aiolead import ACL, Client, NoAuthError, Permission, ReleaseError

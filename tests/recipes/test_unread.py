@@ -8,7 +8,7 @@ from __future__ import annotations
 import anyio
 import pytest
 from support.recipes import contenders_left, has_looked
-from support.virtual import SESSION, Link, connect, on_virtual_time, passes, settled
+from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
 
 from aiolead import ACL, CreateMode, Lock, NoAuthError, Permission
 from aiolead.testing import EmbeddedServer

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support import stories_sessions, stories_znodes
-from support.story import Stage, Story, compare
+from support import differential_sessions, differential_znodes
+from support.differential import Stage, Story, compare
 from support.versions import backports_of, version_of
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 from aiolead.testing.servers import BlockingServer
 
-STORIES = [*stories_znodes.STORIES, *stories_sessions.STORIES]
+STORIES = [*differential_znodes.STORIES, *differential_sessions.STORIES]
 
 
 @pytest.fixture(scope="module")

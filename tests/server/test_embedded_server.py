@@ -14,8 +14,8 @@ import pytest
 import trio.testing
 from anyio.abc import SocketAttribute
 from support.local_sessions import refuses_ephemerals
-from support.raw import RawClient
-from support.talk import ENDED, Talk, dial
+from support.raw_client import RawClient
+from support.stream_client import ENDED, StreamClient, dial
 from support.wire_core import create
 
 from aiolead._wire.handshake import ConnectRequest
@@ -73,7 +73,7 @@ async def test_segments_leave_at_once() -> None:
 async def test_where_it_is() -> None:
     async with EmbeddedServer(host="localhost") as server:
         assert server.connect_string == f"localhost:{server.port}"
-        talk = Talk(await anyio.connect_tcp("localhost", server.port))
+        talk = StreamClient(await anyio.connect_tcp("localhost", server.port))
         await talk.greet()
         await talk.stream.aclose()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from conftest import ServerUnderTest
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead import connect
 from aiolead._wire.codes import OpCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.raw import RawClient
+from support.raw_client import RawClient
 from support.versions import version_of
 
 from aiolead._wire.codes import OpCode

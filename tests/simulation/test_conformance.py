@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support import stories_ensembles, stories_sessions, stories_znodes
-from support.stories_ensembles import EnsembleStory
-from support.story import Story, compare
-from support.twins import SYNC_LIMIT, TICK, ModelTwin, RealTwin
+from support import differential_ensembles, differential_sessions, differential_znodes
+from support.differential import Story, compare
+from support.differential_ensembles import EnsembleStory
+from support.ensemble_pair import SYNC_LIMIT, TICK, ModelEnsemble, RealEnsemble
 from support.versions import backports_of, features_of, version_of
 
 from aiolead import Feature
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.real
 # What stands in /zookeeper/config tells the servers' ports, and the model has none.
 STORIES = [
     tale
-    for tale in (*stories_znodes.STORIES, *stories_sessions.STORIES)
-    if tale is not stories_znodes.the_servers_own
+    for tale in (*differential_znodes.STORIES, *differential_sessions.STORIES)
+    if tale is not differential_znodes.the_servers_own
 ]
 
 
@@ -38,9 +38,9 @@ def own_ensemble(zookeeper_installed: None) -> Iterator[BlockingEnsemble]:
 
 
 @pytest.fixture
-def real(own_ensemble: BlockingEnsemble) -> Iterator[RealTwin]:
+def real(own_ensemble: BlockingEnsemble) -> Iterator[RealEnsemble]:
     own_ensemble.ensure_serving()
-    twin = RealTwin(own_ensemble)
+    twin = RealEnsemble(own_ensemble)
     twin.assign()
     yield twin
     own_ensemble.ensure_serving()
@@ -52,22 +52,22 @@ def features(real_server: BlockingServer) -> frozenset[Feature]:
 
 
 def leave_out_what_stops_an_ensemble(tale: Story, features: frozenset[Feature]) -> None:
-    if tale is stories_sessions.broken_writes and Feature.EARLY_DECODING in features:
+    if tale is differential_sessions.broken_writes and Feature.EARLY_DECODING in features:
         pytest.skip("a write that cannot be decoded stops a real ensemble of 3.9 for good")
 
 
 @pytest.fixture(scope="module")
-def own_model(real_server: BlockingServer) -> ModelTwin:
+def own_model(real_server: BlockingServer) -> ModelEnsemble:
     """As old as the real one: what was created in one test is counted in the next.
 
     And of its version; a server of its own is asked, since finding out takes znodes.
     """
     hosts = real_server.connect_string
-    return ModelTwin(1, version_of(hosts), backports_of(hosts))
+    return ModelEnsemble(1, version_of(hosts), backports_of(hosts))
 
 
 @pytest.fixture
-def model(own_model: ModelTwin) -> ModelTwin:
+def model(own_model: ModelEnsemble) -> ModelEnsemble:
     own_model.settle()
     own_model.assign()
     return own_model
@@ -75,24 +75,26 @@ def model(own_model: ModelTwin) -> ModelTwin:
 
 @pytest.mark.parametrize("tale", STORIES, ids=lambda tale: tale.__name__)
 def test_same_answers_at_a_follower(
-    tale: Story, real: RealTwin, model: ModelTwin, features: frozenset[Feature]
+    tale: Story, real: RealEnsemble, model: ModelEnsemble, features: frozenset[Feature]
 ) -> None:
     leave_out_what_stops_an_ensemble(tale, features)
     root = f"/{tale.__name__}"
     compare(tale, real.stage(root, "follower"), model.stage(root, "follower"))
 
 
-@pytest.mark.parametrize("tale", stories_sessions.STORIES, ids=lambda tale: tale.__name__)
+@pytest.mark.parametrize("tale", differential_sessions.STORIES, ids=lambda tale: tale.__name__)
 def test_same_answers_at_the_leader(
-    tale: Story, real: RealTwin, model: ModelTwin, features: frozenset[Feature]
+    tale: Story, real: RealEnsemble, model: ModelEnsemble, features: frozenset[Feature]
 ) -> None:
     leave_out_what_stops_an_ensemble(tale, features)
     root = f"/{tale.__name__}-at-the-leader"
     compare(tale, real.stage(root, "leader"), model.stage(root, "leader"))
 
 
-@pytest.mark.parametrize("tale", stories_ensembles.STORIES, ids=lambda tale: tale.__name__)
-def test_same_answers_among_faults(tale: EnsembleStory, real: RealTwin, model: ModelTwin) -> None:
+@pytest.mark.parametrize("tale", differential_ensembles.STORIES, ids=lambda tale: tale.__name__)
+def test_same_answers_among_faults(
+    tale: EnsembleStory, real: RealEnsemble, model: ModelEnsemble
+) -> None:
     root = f"/{tale.__name__}"
     stages = real.stage(root), model.stage(root)
     twins = dict(zip(stages, (real, model), strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.electorate import Electorate, Weather, notification
+from support.election_judge import ElectionJudge, Weather, notification
 
 from aiolead.testing.simulation.ensemble.election import (
     FINALIZE_WAIT,
@@ -454,7 +454,7 @@ def test_through_faults_no_decision_is_unfounded_and_afterwards_all_agree(
     seed: int, voters: int, observers: int, weather: Weather
 ) -> None:
     rng = random.Random(seed)
-    electorate = Electorate(rng, voters, observers, weather)
+    electorate = ElectionJudge(rng, voters, observers, weather)
     electorate.start(*rng.sample(sorted(electorate.servers), len(electorate.servers)))
     electorate.run(weather.until)
     # Some servers stay away for good, but a majority is up.

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 
 import pytest
 from support.disks import Disk, is_logged, read_disk
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 from aiolead.errors import NoNodeError, UsageError
 from aiolead.testing.ensemble import BlockingEnsemble

@@ -23,7 +23,7 @@ from typing import IO, Any, Self
 from kazoo.client import KazooClient
 
 import aiolead
-from support.ready import ReadyProcess
+from support.preforked import ReadyProcess
 
 Run = Callable[..., tuple[int, list[str], list[str]]]
 """What runs a command in this process: exit code, lines of output, lines of errors."""

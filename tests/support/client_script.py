@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from aiolead._session.depot import Call
-from aiolead._session.lease import HeldZnode
+from aiolead._session.lease.lease_book import HeldZnode
 from aiolead._session.machine import SessionMachine
-from aiolead._session.watches import Kind, WatchSlot
+from aiolead._session.requests.request_queue import Call
+from aiolead._session.watches.one_shot import WatchKind, WatchSlot
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
@@ -262,13 +262,13 @@ SPECIAL = (XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES)
 # --- calls -----------------------------------------------------------------------------------
 
 
-def _arming(script: Script, slot: WatchSlot | None, path: str, kind: Kind) -> Any:
+def _arming(script: Script, slot: WatchSlot | None, path: str, kind: WatchKind) -> Any:
     return slot and script.machine.watches.begin(slot, path, path, kind)
 
 
 def get(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any]:
     body = encode_body(GetData(path, slot is not None))
-    arming = _arming(script, slot, path, Kind.DATA)
+    arming = _arming(script, slot, path, WatchKind.DATA)
     return script.submit(
         Call(OpCode.GET_DATA, body, lambda r: DataReply.read(r).data, path=path, arming=arming)
     )
@@ -279,7 +279,7 @@ def exists(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any
         return None if isinstance(error, NoNodeError) else error
 
     body = encode_body(Exists(path, slot is not None))
-    arming = _arming(script, slot, path, Kind.DATA)
+    arming = _arming(script, slot, path, WatchKind.DATA)
     parse = lambda r: StatReply.read(r).stat  # noqa: E731
     return script.submit(
         Call(OpCode.EXISTS, body, parse, path=path, arming=arming, on_error=on_error)
@@ -288,7 +288,7 @@ def exists(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any
 
 def children(script: Script, path: str, slot: WatchSlot | None = None) -> Call[Any]:
     body = encode_body(GetChildren(path, slot is not None, OpCode.GET_CHILDREN))
-    arming = _arming(script, slot, path, Kind.CHILD)
+    arming = _arming(script, slot, path, WatchKind.CHILD)
     return script.submit(
         Call(OpCode.GET_CHILDREN, body, lambda r: list(NamesReply.read(r).names), path=path,
              arming=arming)

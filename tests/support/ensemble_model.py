@@ -22,7 +22,7 @@ from aiolead.testing.simulation.connection import Wire
 from aiolead.testing.simulation.ensemble import Ensemble, EnsembleSettings, Server
 from aiolead.testing.simulation.network import Network
 from aiolead.testing.simulation.timeline import Timeline
-from support.raw import Request
+from support.raw_client import Request
 
 STEP = 0.001
 """How long a packet takes, in seconds, unless a test says otherwise: the same for all."""

@@ -38,7 +38,7 @@ from aiolead.testing._proxy.thread import LoopThread
 from aiolead.testing.history import History
 from aiolead.testing.invariants import Bounds
 
-from .raw import RawClient
+from .raw_client import RawClient
 
 PATIENCE = 15.0
 """How long anything may take before it counts as stuck, in seconds. Never waited for in vain."""
@@ -210,7 +210,7 @@ class Contender:
             lambda: (
                 len(self.machine.watches) >= 2
                 and self.machine.watches.is_live
-                and not self.machine._depot.inflight
+                and not self.machine._requests.inflight
             ),
             f"{self!r} stands in line",
         )
@@ -282,7 +282,7 @@ class Contender:
                     was_lost = tenure.loss is not None
                     history.looked(self.line, self.who, tenure.token, held=tenure.is_held)
                     history.left(self.line, self.who, tenure.token, was_lost=was_lost)
-                    self.ended = Ended(lease_clock(), self.machine._ledger.proven_until)
+                    self.ended = Ended(lease_clock(), self.machine._lease_proof.proven_until)
                     self._entered = anyio.Event()
         except TenureLost as lost:
             self.losses.append(lost.reason)
@@ -479,7 +479,7 @@ class Arena:
             if contender._online.is_set():
                 machine = contender.machine
                 watched = [path for path, _ in machine.watches._armed]
-                lines.append(f"    {contender.client!r}, {machine._depot.inflight} in flight")
+                lines.append(f"    {contender.client!r}, {machine._requests.inflight} in flight")
                 lines.append(f"    watches {watched}, live: {machine.watches.is_live}")
         lines.append("The znodes:")
         with suppress(OSError, EOFError), RawClient(self.hosts + self.chroot) as raw:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiolead.testing.launch import LOOPBACK, ChildProcess, free_ports, wait_until
 
-from .logins import listens
+from .login_servers import listens
 
 REALM = "AIOLEAD.TEST"
 SERVICE = "zookeeper/localhost"

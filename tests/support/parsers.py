@@ -27,7 +27,8 @@ from aiolead import (
     ServiceInstance,
     Stat,
 )
-from aiolead._client import discovery, quotas
+from aiolead._client.api import quotas
+from aiolead._client.net import host_discovery as discovery
 from aiolead._parsing import MalformedError
 from aiolead._recipes.contention import kernel as contention
 from aiolead._recipes.contention import recognized as kinds
@@ -36,16 +37,19 @@ from aiolead._recipes.contention import unrecognized as strangers
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
 from aiolead._recipes.locks.semaphore import arrangement, limit
 from aiolead._recipes.queues import formats, naming
-from aiolead._recipes.tasks.records import Progress, decode_result
+from aiolead._recipes.tasks.task_records import Progress, decode_result
 from aiolead._recipes.values import codec
-from aiolead._recipes.values.config import snapshot
-from aiolead._session.login import Exchange
-from aiolead._wire import config, digest_md5, framing, handshake, replies, srvr
+from aiolead._recipes.values.config import config_snapshot as snapshot
+from aiolead._session.authentication import Exchange
+from aiolead._wire import config_text as config
+from aiolead._wire import digest_md5, framing, handshake, replies, srvr
 from aiolead._wire.codes import XID_SASL, OpCode
 from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.record import Record
 from aiolead._wire.requests import Create
-from aiolead.cli import entries, line, shown, survey, words
+from aiolead.cli import acl_text as entries
+from aiolead.cli import recognize as line
+from aiolead.cli import shown, survey, words
 from aiolead.cli.dashboard import doors
 from aiolead.cli.doctor import lines, servers
 from aiolead.errors import AuthFailedError
@@ -252,21 +256,21 @@ PARSERS: tuple[Parser, ...] = (
         Reads.ZNODE,
         Progress.decode,
         (),
-        ("_recipes.tasks.records:Progress.decode",),
+        ("_recipes.tasks.task_records:Progress.decode",),
     ),
     Parser(
         "decode_result",
         Reads.ZNODE,
         partial(decode_result, "task-0000000000"),
         _MALFORMED,
-        ("_recipes.tasks.records:decode_result",),
+        ("_recipes.tasks.task_records:decode_result",),
     ),
     Parser(
         "version_of a configuration",
         Reads.ZNODE,
         partial(snapshot.version_of, "/config", stat=STAT),
         _INVALID,
-        ("_recipes.values.config.snapshot:version_of",),
+        ("_recipes.values.config.config_snapshot:version_of",),
     ),
     Parser(
         "decode_entry of a configuration",
@@ -274,8 +278,8 @@ PARSERS: tuple[Parser, ...] = (
         partial(snapshot.decode_entry, "/config/history/0000000001", 1, stat=STAT),
         _INVALID,
         (
-            "_recipes.values.config.snapshot:_decode_entry",
-            "_recipes.values.config.snapshot:_decode_value",
+            "_recipes.values.config.config_snapshot:_decode_entry",
+            "_recipes.values.config.config_snapshot:_decode_value",
         ),
     ),
     *_codecs(),
@@ -310,7 +314,7 @@ PARSERS: tuple[Parser, ...] = (
         Reads.ZNODE,
         quotas.decode_limits,
         _WIRE,
-        ("_client.quotas:_pairs",),
+        ("_client.api.quotas:_pairs",),
     ),
     Parser("usage of a quota", Reads.ZNODE, quotas.decode_usage, _WIRE),
     Parser(
@@ -319,10 +323,10 @@ PARSERS: tuple[Parser, ...] = (
         _config,
         _WIRE,
         (
-            "_wire.config:_parse_client",
-            "_wire.config:_port",
-            "_wire.config:parse_config",
-            "_wire.config:parse_server",
+            "_wire.config_text:_parse_client",
+            "_wire.config_text:_port",
+            "_wire.config_text:parse_config",
+            "_wire.config_text:parse_server",
         ),
     ),
     Parser("data as text", Reads.ZNODE, shown.text_of, (), ("cli.shown:text_of",)),
@@ -408,7 +412,7 @@ PARSERS: tuple[Parser, ...] = (
         Reads.NAME,
         snapshot.number_of,
         (),
-        ("_recipes.values.config.snapshot:number_of",),
+        ("_recipes.values.config.config_snapshot:number_of",),
     ),
     Parser(
         "the parts of a semaphore",
@@ -422,7 +426,7 @@ PARSERS: tuple[Parser, ...] = (
         Reads.NAME,
         lambda name: line.in_line([name, "lock-1"]),
         (),
-        ("cli.line:_kind",),
+        ("cli.recognize:_kind",),
     ),
     Parser(
         "a GUID in a name", Reads.NAME, lines._GUID.search, (), ("cli.doctor.lines:judge_ghosts",)
@@ -549,21 +553,21 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.command:_address": "an option, whose error is ConfigurationError",
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
     "cli.dashboard.web:_Conversation._ask": "h11 has refused what is not ASCII in a request",
-    "_client.hosts:HostList.resolve": "what is no address is looked up as a name",
-    "_client.operations:checked_duration": "an argument, within bounds by then",
-    "_client.peer:Peer._take": "a constant",
+    "_client.net.host_list:HostList.resolve": "what is no address is looked up as a name",
+    "_client.api.operations:checked_duration": "an argument, within bounds by then",
+    "_client.net.peer:Peer._take": "a constant",
     "_escaping:_escape": "what Python has escaped is ASCII",
     "_recipes._core.arguments:_checked_real": "an argument, whose error is ConfigurationError",
     "_recipes._core.acquire_loop:AcquireLoop._await_lease": "a bool",
-    "_recipes.tasks.records:checked_progress": "an argument, within bounds by then",
-    "_recipes.tasks.view:BoardView._read_claims": "Progress.decode, which is in the table",
+    "_recipes.tasks.task_records:checked_progress": "an argument, within bounds by then",
+    "_recipes.tasks.board_view:BoardView._read_claims": "Progress.decode, which is in the table",
     "_recipes.values.codec:_to_json": "reads back what it has just written",
-    "_recipes.values.config.snapshot:_encode_value": "the caller's value: text, or else base64",
+    "_recipes.values.config.config_snapshot:_encode_value": "of the caller: text, or base64",
     "_recipes.contention.contender:Contender._await_lease": "a bool",
     "_recipes.contention.layouts:_parsed": "numbers that are constants",
     "_recipes.membership.split:score": "a digest of ours",
     "_recipes.locks.unique_names:HeldName.number": "the name of our own znode",
-    "_session.silence:Silence.begun": "four bytes, counted before",
+    "_session.requests.silence:Silence.begun": "four bytes, counted before",
     "adapters.aiozk._session:connect_string": "the ports that aiozk was given",
     "adapters.aiozk.bridge:Bridge._fired": "an enumeration",
     "adapters.aiozk.gate:check_version": "the version of an installed package",
@@ -574,11 +578,11 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.show:Show.serve": "the port of our own socket",
     "cli.child:Child._receive": "a message of our own keeper; any other one ends it",
     "cli.demo_contender:main": "an argument that our own command gives",
-    "cli.demo_troupe:Member.take": "a message of our own process; any other one is text",
+    "cli.demo_troupe:DemoProcess.take": "a message of our own process; any other one is text",
     "cli.doctor.network:_reach": "an address that the resolver gave",
     "cli.doctor.network:_shake_hands": "the date of a certificate that is trusted, or no date",
-    "cli.keeper:Keeper._kill_adopted": "numbers of processes, by the kernel",
-    "cli.keeper:Keeper._read": "a message of our own command",
+    "cli.process_keeper:ProcessKeeper._kill_adopted": "numbers of processes, by the kernel",
+    "cli.process_keeper:ProcessKeeper._read": "a message of our own command",
     "cli.roster:addresses_of": "a port that the resolver gave",
     "cli.server:_users": "a file of the user's, whose error is ConfigurationError",
     "cli.settings:ConfigurationFile.__call__": "an argument",
@@ -587,8 +591,8 @@ NO_PARSERS: dict[str, str] = {
     "cli.znodes:_show": "a text by then, cut between two characters",
     "cli.doctor.command:_is_address": "an address, or else a name",
     "cli.doctor.network:_is_address": "an address, or else a name",
-    "cli.keeper:": "an argument that our own command gives",
-    "cli.keeper:Keeper._patience": "a time of ours",
+    "cli.process_keeper:": "an argument that our own command gives",
+    "cli.process_keeper:ProcessKeeper._patience": "a time of ours",
     "cli.shown:span": "a time of ours, or from a Stat: 64 bits",
     "cli.top.picture:Picture._safe": "what Python has escaped is ASCII",
     "instrumentation.measures:Measures._of_session": "fields of events, which are ours",

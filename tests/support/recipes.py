@@ -20,7 +20,7 @@ from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import NoNodeError
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 if TYPE_CHECKING:
     from support.aiozk_peer import Adapted

@@ -10,7 +10,7 @@ from aiolead._wire.srvr import SRVR, Version, told_version
 from aiolead._wire.versions import Feature
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Permission
 from aiolead.paths import parse_connect_string
-from support.raw import RawClient
+from support.raw_client import RawClient
 
 
 def version_of(connect_string: str) -> Version:

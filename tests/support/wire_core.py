@@ -16,7 +16,7 @@ from aiolead.model import ACL, OPEN_ACL_UNSAFE, EventType
 from aiolead.testing._server.connection import Closing, Connection
 from aiolead.testing._server.core import Core
 from aiolead.testing._server.settings import Settings
-from support.raw import Request
+from support.raw_client import Request
 
 
 class World:

@@ -7,9 +7,9 @@ import inspect
 import json
 import pickle
 import re
-from pathlib import Path
 
 import pytest
+from support.golden import FOLDER
 
 from aiolead import errors
 from aiolead._wire.refusal import server_error
@@ -49,8 +49,8 @@ from aiolead.errors import (
     UnsupportedError,
 )
 
-# KeeperException.Code of ZooKeeper 3.8.0; see golden/GoldenZooKeeper.java.
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "zookeeper-3.8.0.json").read_text())
+# KeeperException.Code of ZooKeeper 3.8.0; see tests/golden/GoldenZooKeeper.java.
+GOLDEN = json.loads((FOLDER / "zookeeper-3.8.0.json").read_text())
 
 CLASSES = {
     name: value

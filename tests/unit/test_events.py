@@ -21,11 +21,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from prometheus_client import CollectorRegistry
-from support.told import EVENTS
+from support.recorded_events import EVENTS
 
 import aiolead
 from aiolead import Event, EventName
-from aiolead._recipes._core.reporting import Telling, hook_of
+from aiolead._recipes._core.reporting import RecipeReporting, hook_of
 from aiolead._session.states import TRANSITIONS
 from aiolead.abc import EventHook
 from aiolead.events import LOGGERS, EventHub, ViewHook
@@ -196,13 +196,13 @@ class _Client:
 def test_recipes_tell_nothing_to_whom_does_not_listen() -> None:
     hook: EventHook = (deaf := _Deaf())
     client: Any = _Client(hook)
-    telling = Telling(client, "Lock", "/lock", "host-1", is_rare=False)
-    assert telling.waits(1) is None
-    telling.begun(17, 1)
-    telling.ended(17, 1, "released", 0.5, is_loss=False)
+    reporting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False)
+    assert reporting.waits(1) is None
+    reporting.begun(17, 1)
+    reporting.ended(17, 1, "released", 0.5, is_loss=False)
     assert deaf.told == []
     assert deaf.asked == {logging.DEBUG: 3}
-    telling.ended(17, 1, "expired", 0.5, is_loss=True)
+    reporting.ended(17, 1, "expired", 0.5, is_loss=True)
     assert deaf.told == [EventName.TENURE_ENDED]
 
 
@@ -219,7 +219,7 @@ def test_a_wait_that_is_cut_short_is_told_of_even_when_no_loop_runs(
 ) -> None:
     heard: list[Event] = []
     client: Any = _Client(ViewHook(EventHub([heard.append])))
-    waiting = Telling(client, "Lock", "/lock", "host-1", is_rare=False).waits(1)
+    waiting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False).waits(1)
     assert waiting is not None
     waiting.failed(error, 1)
     assert heard[-1].fields["outcome"] == outcome

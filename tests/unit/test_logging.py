@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import aiolead
 import aiolead.events
 from aiolead import ConnectFailed, Event, EventName, NoNodeError
-from aiolead._client.watchdog import _report
+from aiolead._client.watchdog.settings import _report
 from aiolead._logging import get_logger
 from aiolead._recipes.contention.sequence_range import SequenceWarning
 from aiolead.errors import AioleadError, ReleaseError
@@ -115,7 +115,12 @@ def logger_of(site: Site) -> logging.Logger:
 def test_all_places_are_found() -> None:
     files = {site.file for site in SITES}
     assert len(SITES) >= 19
-    assert {"events.py", "_client/core.py", "_client/reply.py", "cli/dashboard/web.py"} <= files
+    assert {
+        "events.py",
+        "_client/core.py",
+        "_client/api/pending_reply.py",
+        "cli/dashboard/web.py",
+    } <= files
 
 
 @pytest.mark.parametrize("site", SITES, ids=lambda site: f"{site.file}: {site.template}")

@@ -6,12 +6,12 @@ import copy
 import dataclasses
 import json
 import pickle
-from pathlib import Path
 
 import pytest
+from support.golden import FOLDER
 
 from aiolead import SASL, TLS, model
-from aiolead._client.operations import Scope
+from aiolead._client.api.operations import Scope
 from aiolead._recipes._core.arguments import checked_acl
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.requests import AuthPacket, Create, SetACL
@@ -42,8 +42,8 @@ from aiolead.model import (
 )
 from aiolead.paths import ConnectString
 
-# What ZooKeeper's Java code says; see golden/GoldenZooKeeper.java.
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "zookeeper-3.8.0.json").read_text())
+# What ZooKeeper's Java code says; see tests/golden/GoldenZooKeeper.java.
+GOLDEN = json.loads((FOLDER / "zookeeper-3.8.0.json").read_text())
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 VALUES = [

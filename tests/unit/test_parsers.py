@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.hostile import (
+from support.hostile_data import (
     DATA_CASES,
     NAME_CASES,
     hostile_data,

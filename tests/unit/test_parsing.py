@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.hostile import DATA_CASES, JSON_VALUES, hostile_data
+from support.hostile_data import DATA_CASES, JSON_VALUES, hostile_data
 
 from aiolead import Codec, ConfigurationError, ServiceInstance
 from aiolead._escaping import described

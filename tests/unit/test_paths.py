@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.golden import FOLDER
 
 from aiolead.errors import ConfigurationError, InvalidConnectStringError, InvalidPathError
 from aiolead.paths import (
@@ -20,8 +21,8 @@ from aiolead.paths import (
     validate,
 )
 
-# What PathUtils.validatePath of ZooKeeper 3.8.0 says; see golden/GoldenZooKeeper.java.
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "zookeeper-3.8.0.json").read_text())
+# What PathUtils.validatePath of ZooKeeper 3.8.0 says; see tests/golden/GoldenZooKeeper.java.
+GOLDEN = json.loads((FOLDER / "zookeeper-3.8.0.json").read_text())
 
 
 def accepts(path: str) -> bool:

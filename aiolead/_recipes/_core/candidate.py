@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from ...abc import Hold
 from ...errors import LossReason
 from .pending_delete import Departure
-from .registry import Node
+from .znode_registry import RegisteredNode
 
 
 class Candidate(Protocol):
@@ -20,7 +20,7 @@ class Candidate(Protocol):
     """
 
     @property
-    def node(self) -> Node:
+    def node(self) -> RegisteredNode:
         """The znode. Only once it is held."""
         ...
 

@@ -50,7 +50,7 @@ class _Context(Generic[T]):
             raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
         self._task = task
         self._is_given_up = False
-        waiting = recipe._telling.waits(recipe._client.session_id)
+        waiting = recipe._reporting.waits(recipe._client.session_id)
         candidate = recipe._candidate()
         tenure: T | None = None
         scope: anyio.CancelScope | None = None

@@ -11,7 +11,7 @@ from ...abc import CoordinationClient
 from ...model import ACL
 from .arguments import OnDisconnect
 from .contexts import TenureContext, TryContext
-from .entries_by_task import Entries
+from .entries_by_task import EntriesByTask
 from .holding_recipe import HoldingRecipe
 from .tenure import Held, Tenure
 
@@ -31,7 +31,7 @@ class Enterable(HoldingRecipe[T]):
         acl: Sequence[ACL] | None,
     ) -> None:
         super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
-        self._entered: Entries[TenureContext[T]] = Entries()
+        self._entered: EntriesByTask[TenureContext[T]] = EntriesByTask()
 
     @abstractmethod
     def _context(self) -> TenureContext[T]:

@@ -22,7 +22,7 @@ def left_by_another(recipe: object) -> UsageError:
 
 
 @dataclass(slots=True)
-class _Entry(Generic[C]):
+class _TaskEntry(Generic[C]):
     """One `async with`.
 
     Attributes:
@@ -36,19 +36,19 @@ class _Entry(Generic[C]):
     is_given_up: bool = False
 
 
-class Entries(Generic[C]):
+class EntriesByTask(Generic[C]):
     """The context managers that tasks have entered through the recipe itself.
 
     `push` and `pop` are to be called by `__aenter__` and `__aexit__` of the recipe.
     """
 
     def __init__(self) -> None:
-        self._by_task: dict[int, list[_Entry[C]]] = {}
+        self._by_task: dict[int, list[_TaskEntry[C]]] = {}
 
     def push(self, context: C) -> None:
         """The current task has entered it."""
         entries = self._by_task.setdefault(current_task_id(), [])
-        entries.append(_Entry(context, _statement()))
+        entries.append(_TaskEntry(context, _statement()))
 
     def pop(self, recipe: object) -> C:
         """What the current task leaves.

@@ -59,7 +59,7 @@ from .error_policy import (
 )
 from .ownership import now
 from .pending_delete import Departure, PendingDelete
-from .registry import Node, NodeRegistry
+from .znode_registry import NodeRegistry, RegisteredNode
 
 
 class NodeGone(Exception):
@@ -114,7 +114,7 @@ class EphemeralNode:
         self._registry = registry
         self._data = data
         self._acl = acl
-        self._node: Node | None = None
+        self._node: RegisteredNode | None = None
         self._creating: Reply[Created] | None = None
         self._create_session = 0
         self._create_path = ""
@@ -124,7 +124,7 @@ class EphemeralNode:
         self._lose: Callable[[LossReason], object] | None = None
 
     @property
-    def node(self) -> Node:
+    def node(self) -> RegisteredNode:
         """The znode. Only while there is one."""
         if self._node is None:
             raise AssertionError("there is no znode")
@@ -160,11 +160,11 @@ class EphemeralNode:
         """The path of the next create, or how it begins, and its mode."""
 
     @abstractmethod
-    def _claim(self, created: Created, session_id: int) -> Node:
+    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
         """Records a znode as ours."""
 
     @abstractmethod
-    def _unclaim(self, node: Node) -> None:
+    def _unclaim(self, node: RegisteredNode) -> None:
         """It is gone: it is recorded no longer."""
 
     @abstractmethod
@@ -176,7 +176,7 @@ class EphemeralNode:
 
     @staticmethod
     @abstractmethod
-    async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
+    async def _delete_if_ours(client: CoordinationClient, node: RegisteredNode) -> None:
         """Deletes a znode if it is still that one: one try."""
 
     def _settle_name(self, path: str) -> None:
@@ -239,7 +239,9 @@ class EphemeralNode:
             if wanted:
                 self._creating = None
 
-    def _claim_created(self, create: Reply[Created], session_id: int, _since: int) -> Node:
+    def _claim_created(
+        self, create: Reply[Created], session_id: int, _since: int
+    ) -> RegisteredNode:
         return self._claim(create.result(), session_id)
 
     def take(self, created: Created) -> None:
@@ -301,7 +303,7 @@ class EphemeralNode:
         async def find_and_delete() -> bool:
             """False if the session is over."""
             nonlocal was_found
-            found: list[Node] = []
+            found: list[RegisteredNode] = []
 
             async def find() -> None:
                 created = await self._find(path)
@@ -357,7 +359,7 @@ class EphemeralNode:
         look.add_done_callback(contained(partial(self._seen, node, look), self._unwatched))
         return look
 
-    def _seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
+    def _seen(self, node: RegisteredNode, look: Reply[tuple[bytes, Stat]]) -> None:
         if self._look is look:
             self._look = None
         if node is not self._node:
@@ -377,7 +379,7 @@ class EphemeralNode:
         if gone:
             self._lost()
 
-    async def _watch_later(self, node: Node) -> None:
+    async def _watch_later(self, node: RegisteredNode) -> None:
         await anyio.sleep(pause(self._client))
         if node is self._node and not self._gone:
             self.watch()
@@ -484,7 +486,7 @@ class EphemeralNode:
         self._look = None
         self._gone = False
 
-    def _delete(self, node: Node, watch: Watch | None) -> Departure:
+    def _delete(self, node: RegisteredNode, watch: Watch | None) -> Departure:
         client = self._client
         delete = self._send_delete(node)
         if watch is not None:
@@ -493,11 +495,11 @@ class EphemeralNode:
         later = partial(self._delete_until_gone, client, node)
         return PendingDelete(client, node.path, delete, later, partial(self._unclaim, node))
 
-    def _send_delete(self, node: Node) -> Reply[None]:
+    def _send_delete(self, node: RegisteredNode) -> Reply[None]:
         return self._client.delete(node.path)
 
     @classmethod
-    async def _delete_until_gone(cls, client: CoordinationClient, node: Node) -> None:
+    async def _delete_until_gone(cls, client: CoordinationClient, node: RegisteredNode) -> None:
         """Deletes a znode, over as many connections as it takes, while it can be ours.
 
         Raises:

@@ -9,7 +9,7 @@ from ...errors import NoAuthError, NoNodeError
 from ...model import ACL, Created, CreateMode, Stat
 from .catching_up import catch_up
 from .ephemeral import EphemeralNode
-from .registry import Node, NodeRegistry
+from .znode_registry import NodeRegistry, RegisteredNode
 
 
 class FixedNode(EphemeralNode):
@@ -76,12 +76,12 @@ class FixedNode(EphemeralNode):
     def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
         return self._path, CreateMode.EPHEMERAL
 
-    def _claim(self, created: Created, session_id: int) -> Node:
+    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
         self._uses += 1
         self._registry.claim_czxid(self._path, created.stat.czxid)
-        return Node(created.path, 0, created.stat.czxid, session_id)
+        return RegisteredNode(created.path, 0, created.stat.czxid, session_id)
 
-    def _unclaim(self, node: Node) -> None:
+    def _unclaim(self, node: RegisteredNode) -> None:
         self._registry.forget_czxid(node.token)
         self._one_use_less()
 
@@ -116,7 +116,7 @@ class FixedNode(EphemeralNode):
         return Created(path, stat) if self.is_unclaimed(data, stat) else None
 
     @staticmethod
-    async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
+    async def _delete_if_ours(client: CoordinationClient, node: RegisteredNode) -> None:
         # The delete whose answer was lost may have been applied, and the path be somebody else's by
         # now. A server that is behind the last one may not know that yet, so it catches up first.
         await catch_up(client, node.path)

@@ -20,7 +20,7 @@ from .arguments import (
     checked_path,
 )
 from .candidate import Candidate
-from .reporting import Telling
+from .reporting import RecipeReporting
 from .tenure import Tenure
 
 T = TypeVar("T", bound=Tenure)
@@ -99,7 +99,7 @@ class HoldingRecipe(Generic[T]):
         self._resigns = checked_on_disconnect(on_disconnect) == "resign"
         self._acl = checked_acl(acl)
         self._tasks = client.shared(path, TaskGuard)
-        self._telling = Telling(
+        self._reporting = RecipeReporting(
             self._client,
             self._called or type(self).__name__,
             self._path,
@@ -160,7 +160,7 @@ class HoldingRecipe(Generic[T]):
             candidate,
             self._path,
             self._identity,
-            telling=self._telling,
+            reporting=self._reporting,
             urgent=self._urgent,
             resigns=self._resigns,
             on_lost=on_lost,

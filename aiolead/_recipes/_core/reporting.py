@@ -20,7 +20,7 @@ def hook_of(client: CoordinationClient) -> EventHook:
 
 
 @final
-class Telling:
+class RecipeReporting:
     """Tells of one recipe.
 
     Args:
@@ -84,23 +84,23 @@ class Telling:
 
 @final
 class Waiting:
-    """One wait for a turn. Made by `Telling.waits`."""
+    """One wait for a turn. Made by `RecipeReporting.waits`."""
 
-    __slots__ = ("_since", "_telling")
+    __slots__ = ("_reporting", "_since")
 
-    def __init__(self, telling: Telling, session_id: int) -> None:
-        self._telling = telling
-        self._since = telling.now()
-        telling.tell(EventName.CONTENTION_BEGUN, logging.DEBUG, session_id)
+    def __init__(self, reporting: RecipeReporting, session_id: int) -> None:
+        self._reporting = reporting
+        self._since = reporting.now()
+        reporting.tell(EventName.CONTENTION_BEGUN, logging.DEBUG, session_id)
 
     def ended(self, outcome: str, session_id: int) -> None:
         """It is over: `held`, `not held`, `cancelled` or `failed`."""
-        self._telling.tell(
+        self._reporting.tell(
             EventName.CONTENTION_ENDED,
             logging.DEBUG,
             session_id,
             outcome=outcome,
-            waited=self._telling.now() - self._since,
+            waited=self._reporting.now() - self._since,
         )
 
     def failed(self, error: BaseException, session_id: int) -> None:

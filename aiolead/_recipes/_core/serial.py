@@ -11,7 +11,7 @@ from ...model import ACL, Created, CreateMode
 from ...paths import basename, join
 from .catching_up import catch_up
 from .ephemeral import EphemeralNode
-from .registry import Node, NodeRegistry
+from .znode_registry import NodeRegistry, RegisteredNode
 
 
 class SerialNode(EphemeralNode):
@@ -53,12 +53,12 @@ class SerialNode(EphemeralNode):
     def _settle_name(self, path: str) -> None:
         self._registry.settle(basename(path))
 
-    def _claim(self, created: Created, session_id: int) -> Node:
-        node = Node.of(created, session_id)
+    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
+        node = RegisteredNode.of(created, session_id)
         self._registry.claim(node.name, node.sequence)
         return node
 
-    def _unclaim(self, node: Node) -> None:
+    def _unclaim(self, node: RegisteredNode) -> None:
         self._registry.forget(node.name)
 
     async def _find(self, path: str) -> Created | None:
@@ -77,5 +77,5 @@ class SerialNode(EphemeralNode):
         return Created(found[0], stat)
 
     @staticmethod
-    async def _delete_if_ours(client: CoordinationClient, node: Node) -> None:
+    async def _delete_if_ours(client: CoordinationClient, node: RegisteredNode) -> None:
         await client.delete(node.path)

@@ -29,7 +29,7 @@ from ...errors import (
 from .candidate import Candidate
 from .error_policy import log_refusal
 from .pending_delete import Departure, confirmed
-from .reporting import Telling
+from .reporting import RecipeReporting
 
 
 @final
@@ -72,7 +72,7 @@ class Tenure:
         what: str,
         identity: str,
         *,
-        telling: Telling,
+        reporting: RecipeReporting,
         urgent: bool,
         resigns: bool,
         on_lost: Callable[[], object],
@@ -81,8 +81,8 @@ class Tenure:
         self._client = client
         self._what = what
         self._identity = identity
-        self._telling = telling
-        self._since = telling.now()
+        self._reporting = reporting
+        self._since = reporting.now()
         self._lasted: float | None = None
         self._on_lost = on_lost
         self._on_resigned = on_resigned
@@ -258,7 +258,7 @@ class Tenure:
             session_id=self._session_id,
             is_held=remaining > 0.0,
             remaining=remaining,
-            lasted=self._telling.now() - self._since if lasted is None else lasted,
+            lasted=self._reporting.now() - self._since if lasted is None else lasted,
             loss=self._loss,
             is_resigned=self._resigned,
             is_revocation_requested=self.is_revocation_requested,
@@ -268,14 +268,14 @@ class Tenure:
 
     def _has_begun(self) -> None:
         """Tells that it has; from then on `_has_ended` is to be called at its end."""
-        self._telling.begun(self.token, self._session_id)
+        self._reporting.begun(self.token, self._session_id)
 
     def _has_ended(self) -> None:
         """Tells that it is over, and why, unless that was told before."""
         if self._lasted is None:
-            self._lasted = self._telling.now() - self._since
+            self._lasted = self._reporting.now() - self._since
             loss = self._loss
-            self._telling.ended(
+            self._reporting.ended(
                 self.token,
                 self._session_id,
                 self._given_up_as if loss is None else loss.name.lower(),

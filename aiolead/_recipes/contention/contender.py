@@ -24,7 +24,7 @@ from ...paths import join
 from .._core.ephemeral import NodeGone
 from .._core.error_policy import Action, Step, action_for, before_next_try, in_background
 from .._core.pending_delete import Departure
-from .._core.registry import Node
+from .._core.znode_registry import RegisteredNode
 from .kernel import QueuePosition, sharing, standing
 from .layouts import Layout, Role
 from .neighbours import in_line
@@ -441,7 +441,7 @@ class Contender(QueueNode):
             orphan = self._claim(Created(join(self._path, name), stat), stat.ephemeral_owner)
             self._client.spawn(partial(self._delete_orphan_later, orphan))
 
-    async def _delete_orphan_later(self, orphan: Node) -> None:
+    async def _delete_orphan_later(self, orphan: RegisteredNode) -> None:
         try:
             await in_background(orphan.path, partial(self._delete_until_gone, self._client, orphan))
         finally:

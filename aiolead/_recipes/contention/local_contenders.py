@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...abc import CoordinationClient, Reply
 from ...model import SessionState
-from .._core.registry import NodeRegistry
+from .._core.znode_registry import NodeRegistry
 from .layouts import Layout, Role
 
 

@@ -105,7 +105,7 @@ class Campaign(Background[CampaignState]):
         """From the end of the line to the end of a term; False if that was resigned."""
         client = self._client
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
-        waiting = self._election._telling.waits(client.session_id)
+        waiting = self._election._reporting.waits(client.session_id)
         candidate = self._election._candidate()
         if isinstance(candidate, Contender):
             candidate.when_ranked(self._on_rank)

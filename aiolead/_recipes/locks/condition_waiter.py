@@ -37,7 +37,7 @@ from .._core.error_policy import (
     until_done,
 )
 from .._core.pending_delete import Departure
-from .._core.registry import Node
+from .._core.znode_registry import RegisteredNode
 from ..contention.kernel import in_order
 from ..contention.layouts import Layout, Role
 from ..contention.queue_node import QueueNode
@@ -256,11 +256,13 @@ class Waiter(QueueNode):
         change = self._take_away(node)
         change.add_done_callback(partial(self._taken_away, node, change, watch))
 
-    def _take_away(self, node: Node) -> Reply[list[Any]]:
+    def _take_away(self, node: RegisteredNode) -> Reply[list[Any]]:
         signal = self._signal_of(node.name)
         return self._client.transaction().delete(signal).delete(node.path).commit()
 
-    def _taken_away(self, node: Node, change: Reply[list[Any]], watch: Watch | None) -> None:
+    def _taken_away(
+        self, node: RegisteredNode, change: Reply[list[Any]], watch: Watch | None
+    ) -> None:
         # The watch fires with the delete; only a failed one leaves it behind.
         if watch is not None:
             watch.close()
@@ -271,7 +273,7 @@ class Waiter(QueueNode):
             job = partial(self._take_away_later, node)
             self._client.spawn(partial(in_background, node.path, job))
 
-    async def _take_away_later(self, node: Node) -> None:
+    async def _take_away_later(self, node: RegisteredNode) -> None:
         """There was no signal after all, or nobody knows whether it was taken away."""
         client = self._client
 

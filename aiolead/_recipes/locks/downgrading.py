@@ -30,7 +30,7 @@ from ...model import CreateMode, EventType, Stat, WatchEvent
 from ...paths import basename, join
 from .._core.error_policy import may_be_applied, until_done
 from .._core.pending_delete import Departure, PendingDelete, whichever_there_is
-from .._core.registry import Node
+from .._core.znode_registry import RegisteredNode
 from ..contention.contender import Contender
 
 
@@ -58,9 +58,9 @@ class Writer(Contender):
     _is_discarded = False
     _has_moved = False
     """Whether the hold is on the reader."""
-    _on_reader: Callable[[Node], object] | None = None
+    _on_reader: Callable[[RegisteredNode], object] | None = None
 
-    def when_reader(self, call: Callable[[Node], object]) -> None:
+    def when_reader(self, call: Callable[[RegisteredNode], object]) -> None:
         """Has it called, synchronously, once the writer is known to have become a reader."""
         self._on_reader = call
 
@@ -177,7 +177,9 @@ class Writer(Contender):
             return
         writer, (_, stat) = self._node, look.result()
         if stat.ephemeral_owner == writer.session_id:
-            reader = Node(self._reader_path, writer.sequence, stat.czxid, writer.session_id)
+            reader = RegisteredNode(
+                self._reader_path, writer.sequence, stat.czxid, writer.session_id
+            )
             self._node = reader
             self.mode = Mode.READER
             self._line.forget(writer.name)
@@ -216,7 +218,7 @@ class Writer(Contender):
         if not self._is_between:
             super()._hold_settled()
 
-    def _seen(self, node: Node, look: Reply[tuple[bytes, Stat]]) -> None:
+    def _seen(self, node: RegisteredNode, look: Reply[tuple[bytes, Stat]]) -> None:
         # What a look at the writer shows that was sent again, over the next connection, is stale.
         if self._is_between:
             self._look = None
@@ -272,7 +274,7 @@ class _ReaderDeletion(PendingDelete):
     def __init__(
         self,
         client: CoordinationClient,
-        writer: Node,
+        writer: RegisteredNode,
         path: str,
         gone: Departure | None,
         over: Callable[[], object],
@@ -289,7 +291,7 @@ class _ReaderDeletion(PendingDelete):
             self._spawn_payment()
 
 
-async def _delete_reader(client: CoordinationClient, writer: Node, path: str) -> None:
+async def _delete_reader(client: CoordinationClient, writer: RegisteredNode, path: str) -> None:
     """Pays a debt, as `EphemeralNode` does, for a reader that may come only later.
 
     The transaction that makes the reader goes by the writer. So once the writer has been deleted,

@@ -16,7 +16,7 @@ from .._core.arguments import OnDisconnect
 from .._core.entered import HeldRecipe
 from .._core.fixed import FixedNode
 from .._core.pending_delete import Departure
-from .._core.registry import Node, NodeRegistry
+from .._core.znode_registry import NodeRegistry, RegisteredNode
 
 PARENT_TRIES = 10
 """How often the parent is made anew for one try: servers reap empty containers."""
@@ -107,7 +107,7 @@ class _OneZnode(AcquireLoop):
         )
 
     @property
-    def node(self) -> Node:
+    def node(self) -> RegisteredNode:
         return self._own.node
 
     def _znodes(self) -> Sequence[FixedNode]:

@@ -10,7 +10,7 @@ from ...abc import CoordinationClient
 from ...model import ACL, Participant
 from .._core.arguments import OnDisconnect
 from .._core.contexts import TenureContext, TryContext
-from .._core.entries_by_task import Entries
+from .._core.entries_by_task import EntriesByTask
 from .._core.tenure import Held
 from ..contention.layouts import Layout
 from ..contention.queue_recipe import QueuedRecipe
@@ -40,7 +40,7 @@ class Locking(QueuedRecipe[H], Generic[H]):
             on_disconnect=on_disconnect,
             acl=acl,
         )
-        self._entered: Entries[TenureContext[H]] = Entries()
+        self._entered: EntriesByTask[TenureContext[H]] = EntriesByTask()
 
     def acquire(self, *, timeout: float | None = None) -> TenureContext[H]:
         """Holds the lock for the body of an `async with`.

@@ -19,7 +19,7 @@ from ...errors import (
     UsageError,
 )
 from .._core.arguments import checked_wait
-from .._core.entries_by_task import Entries, left_by_another
+from .._core.entries_by_task import EntriesByTask, left_by_another
 from .._core.holding_recipe import HoldingRecipe
 from .._core.tenure import Tenure
 
@@ -245,7 +245,7 @@ class MultiLock:
     def __init__(self, *recipes: Holdable) -> None:
         self.recipes: tuple[Holdable, ...] = tuple(sorted(map(_checked, recipes), key=_order))
         """What it is made of, in the order in which they are taken."""
-        self._entered: Entries[MultiContext] = Entries()
+        self._entered: EntriesByTask[MultiContext] = EntriesByTask()
         if not recipes:
             raise ConfigurationError("recipes: a MultiLock is made of one lock at least")
         lines = [

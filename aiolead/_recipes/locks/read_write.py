@@ -13,8 +13,8 @@ from ...model import ACL, Participant
 from .._core.arguments import OnDisconnect
 from .._core.candidate import Candidate
 from .._core.error_policy import Step, before_next_try
-from .._core.registry import Node
 from .._core.tenure import Held
+from .._core.znode_registry import RegisteredNode
 from ..contention.layouts import Layout, Role
 from .downgrading import Mode, Writer
 from .lock_base import Locking
@@ -60,7 +60,7 @@ class WriteHeld(Held):
                 await before_next_try(self._client, error, Step.ACQUIRE)
             self.check()
 
-    def _on_reader(self, node: Node) -> None:
+    def _on_reader(self, node: RegisteredNode) -> None:
         self._is_downgraded = True
         self.path: str = node.path
 

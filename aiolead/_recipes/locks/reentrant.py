@@ -22,7 +22,7 @@ from .lock_base import Locking
 
 
 @dataclass(slots=True)
-class _Entry:
+class _ReentrantEntry:
     """What a task holds, and how often it has entered."""
 
     held: Held
@@ -34,11 +34,11 @@ class _Reentry(_Context[Held]):
 
     _within: int | None = None
     """The task, where it held the lock already."""
-    _outer: _Entry | None = None
+    _outer: _ReentrantEntry | None = None
     """What it held then."""
 
     @property
-    def _entries(self) -> dict[int, _Entry]:
+    def _entries(self) -> dict[int, _ReentrantEntry]:
         assert isinstance(self._recipe, ReentrantLock)
         return self._recipe._entries
 
@@ -48,7 +48,7 @@ class _Reentry(_Context[Held]):
         if entry is None:
             held = await super()._acquire(timeout)
             if held is not None:
-                self._entries[task] = _Entry(held)
+                self._entries[task] = _ReentrantEntry(held)
             return held
         await anyio.lowlevel.checkpoint()
         if self._within is not None or self._task is not None:
@@ -126,7 +126,7 @@ class ReentrantLock(Locking[Held]):
         super().__init__(
             client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
-        self._entries: dict[int, _Entry] = {}
+        self._entries: dict[int, _ReentrantEntry] = {}
 
     def acquire(self, *, timeout: float | None = None) -> ReentrantContext:
         """Holds the lock for the body of an `async with`; at once, if this task holds it.

@@ -17,8 +17,8 @@ from .._core.contexts import TenureContext, TryContext
 from .._core.fixed import FixedNode
 from .._core.holding_recipe import HoldingRecipe, TaskGuard
 from .._core.pending_delete import Departure
-from .._core.registry import Node, NodeRegistry
 from .._core.tenure import Held
+from .._core.znode_registry import NodeRegistry, RegisteredNode
 
 MOST_NAMES = 100_000
 """How many names of a kind there are, unless told otherwise."""
@@ -208,7 +208,7 @@ class _Claim(AcquireLoop):
         self._watch: Watch | None = None
 
     @property
-    def node(self) -> Node:
+    def node(self) -> RegisteredNode:
         return self._znodes()[0].node
 
     def _znodes(self) -> Sequence[FixedNode]:

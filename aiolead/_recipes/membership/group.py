@@ -21,7 +21,7 @@ from .._core.arguments import (
     default_identity,
 )
 from .entries import AT_ONCE, Entries
-from .node import KeptNode
+from .persistent_node import KeptNode
 
 
 @dataclass(frozen=True, slots=True)

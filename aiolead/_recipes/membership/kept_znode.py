@@ -12,7 +12,7 @@ from .._core.catching_up import catch_up
 from .._core.fixed import FixedNode
 from .._core.ownership import is_shared
 from .._core.pending_delete import Departure
-from .._core.registry import SEQUENCE_DIGITS, Node, NodeRegistry
+from .._core.znode_registry import SEQUENCE_DIGITS, NodeRegistry, RegisteredNode
 
 AT_ONCE = 100
 """How many znodes are looked at in one go, when a lost create is searched for."""
@@ -69,7 +69,7 @@ class KeptZnode(FixedNode):
         return self._mode is CreateMode.EPHEMERAL_SEQUENTIAL
 
     @property
-    def present(self) -> Node | None:
+    def present(self) -> RegisteredNode | None:
         """The znode, as far as we know."""
         return self._node
 
@@ -93,7 +93,7 @@ class KeptZnode(FixedNode):
         self._sent = self._data
         return super()._send_create(path, mode)
 
-    def _claim(self, created: Created, session_id: int) -> Node:
+    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
         self.saw(created.stat)
         return super()._claim(created, session_id)
 
@@ -139,12 +139,12 @@ class KeptZnode(FixedNode):
 
     # --- leaving ---------------------------------------------------------------------------------
 
-    def _delete(self, node: Node, watch: Watch | None) -> Departure:
+    def _delete(self, node: RegisteredNode, watch: Watch | None) -> Departure:
         departure = super()._delete(node, watch)
         self._on_deleting(departure)
         return departure
 
-    def _send_delete(self, node: Node) -> Reply[None]:
+    def _send_delete(self, node: RegisteredNode) -> Reply[None]:
         # Data that others have set meanwhile make it look first.
         return self._client.delete(node.path, version=self.version)
 

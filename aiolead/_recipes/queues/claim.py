@@ -32,7 +32,7 @@ from .._core.acquire_loop import AcquireLoop
 from .._core.ephemeral import EphemeralNode, NodeGone
 from .._core.fixed import FixedNode
 from .._core.pending_delete import Departure
-from .._core.registry import Node, NodeRegistry
+from .._core.znode_registry import NodeRegistry, RegisteredNode
 from .backlog import PATH_TRIES, Backlog
 
 Decode = Callable[[bytes], tuple[bytes, ...]]
@@ -80,10 +80,10 @@ class _ClaimNode(FixedNode):
         transaction.create(path, self._data, mode=mode, acl=self._acl)
         return cast("Reply[Created]", transaction.commit())
 
-    def _claim_created(self, create: Reply[Any], session_id: int, since: int) -> Node:
+    def _claim_created(self, create: Reply[Any], session_id: int, since: int) -> RegisteredNode:
         # The answer to a transaction does not tell the czxid: the look behind it does.
         self._uses += 1
-        return Node(self._path, 0, -since, session_id)
+        return RegisteredNode(self._path, 0, -since, session_id)
 
     def shown(self, stat: Stat | None, sequence: int) -> None:
         """What the look behind the create has shown.
@@ -100,7 +100,7 @@ class _ClaimNode(FixedNode):
             self.seen_gone()
             raise NodeGone
         self._registry.claim_czxid(self._path, stat.czxid)
-        self._node = Node(self._path, sequence, stat.czxid, node.session_id)
+        self._node = RegisteredNode(self._path, sequence, stat.czxid, node.session_id)
 
     def take_if_ours(self, stat: Stat | None) -> bool:
         """Takes the znode that is there for ours, if it is of a create whose answer was lost."""
@@ -164,7 +164,7 @@ class Claim(AcquireLoop):
         return self._own
 
     @property
-    def node(self) -> Node:
+    def node(self) -> RegisteredNode:
         """Our znode. Only once it is held."""
         return self.own.node
 

@@ -56,7 +56,7 @@ class Consumption(_Context[C]):
         if scope is None or current_task_id() != self._task:
             raise UsageError(f"{recipe!r}: use `async with ... as items`, and iterate in its task")
         await self._let_go()
-        waiting = recipe._telling.waits(recipe._client.session_id)
+        waiting = recipe._reporting.waits(recipe._client.session_id)
         candidate = recipe._candidate()
         try:
             await candidate.reach_front()

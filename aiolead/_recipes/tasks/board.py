@@ -17,11 +17,11 @@ from ..queues.claiming import ClaimingRecipe
 from ..queues.consuming import Consumption
 from ..queues.naming import Naming
 from ..queues.putting import MOST_ITEMS, Putter, checked_data
-from .records import Progress
+from .board_view import BoardView
 from .results import Results
-from .states import TaskResult
 from .task import Task
-from .view import BoardView
+from .task_records import Progress
+from .task_states import TaskResult
 
 _PREFIX = "task-"
 

@@ -20,8 +20,8 @@ from ...model import ACL, Stat, WatchEvent
 from ...paths import join
 from .._core.catching_up import catch_up
 from .._core.error_policy import Step, before_next_try
-from .records import decode_result
-from .states import TaskResult
+from .task_records import decode_result
+from .task_states import TaskResult
 
 AT_ONCE = 100
 """How many results are asked for, or deleted, in one go."""

@@ -13,8 +13,8 @@ from ...paths import join
 from .._core.error_policy import Step, before_next_try
 from ..queues.claimed import Claimed
 from ..queues.putting import checked_data
-from .records import Progress, checked_note, checked_progress, encode_result
-from .states import TaskResult
+from .task_records import Progress, checked_note, checked_progress, encode_result
+from .task_states import TaskResult
 
 if TYPE_CHECKING:
     from .results import Results

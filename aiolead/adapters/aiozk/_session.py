@@ -15,7 +15,7 @@ from aiozk.connection import Connection
 from aiozk.session import Session
 from aiozk.states import States
 
-from ..._session.timing import LONGEST_UNASKED
+from ..._session.lease.timing import LONGEST_UNASKED
 from ...model import SessionCredentials
 from ...paths import format_host
 from .bridge import Bridge

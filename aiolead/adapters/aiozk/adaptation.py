@@ -10,10 +10,10 @@ import anyio
 from aiozk.session import Session
 from aiozk.states import States
 
-from ..._client.client import Client
+from ..._client.api.client import Client
 from ..._client.connect import MAX_SESSION_TIMEOUT, Connection, connect
 from ..._client.core import Core
-from ..._session.timing import SHORTEST
+from ..._session.lease.timing import SHORTEST
 from ...errors import ConnectionLossError, SessionError, SessionExpiredError, UsageError
 from ...model import SessionCredentials, SessionState
 from ._session import (

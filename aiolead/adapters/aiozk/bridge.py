@@ -12,10 +12,10 @@ from typing import Any
 
 from aiozk import exc, protocol
 
+from ..._client.api.client_watch import ClientWatch
 from ..._client.core import Core
-from ..._client.watch import ClientWatch
-from ..._session.depot import Call
-from ..._session.watches import Arming, Kind, WatchSlot
+from ..._session.requests.request_queue import Call
+from ..._session.watches.one_shot import Arming, WatchKind, WatchSlot
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
 from ...errors import (
@@ -45,11 +45,11 @@ READS = frozenset(
 OURS = frozenset({OpCode.PING, OpCode.AUTH, OpCode.SET_WATCHES, OpCode.SASL, OpCode.CLOSE_SESSION})
 """What concerns the connection or the session, which aiozk has no say in while it is adapted."""
 
-KINDS: dict[Any, Kind] = {
-    protocol.WatchEvent.CREATED: Kind.EXIST,
-    protocol.WatchEvent.DELETED: Kind.DATA,
-    protocol.WatchEvent.DATA_CHANGED: Kind.DATA,
-    protocol.WatchEvent.CHILDREN_CHANGED: Kind.CHILD,
+KINDS: dict[Any, WatchKind] = {
+    protocol.WatchEvent.CREATED: WatchKind.EXIST,
+    protocol.WatchEvent.DELETED: WatchKind.DATA,
+    protocol.WatchEvent.DATA_CHANGED: WatchKind.DATA,
+    protocol.WatchEvent.CHILDREN_CHANGED: WatchKind.CHILD,
 }
 """As what a callback for an event has to be watched. aiozk itself forgets the deletions."""
 
@@ -68,7 +68,7 @@ class Bridge:
     def __init__(self, session: Any, core: Core) -> None:
         self._session = session
         self._core = core
-        self._watches: dict[tuple[str, Kind], ClientWatch] = {}
+        self._watches: dict[tuple[str, WatchKind], ClientWatch] = {}
         self._loop = asyncio.get_running_loop()
 
     async def ask(self, request: Any) -> Any:
@@ -164,19 +164,19 @@ class Bridge:
             if callbacks and kind is not None and (path, kind) not in self._watches:
                 self._begin(path, kind).armed()
 
-    def _begin(self, path: str, kind: Kind) -> Arming:
+    def _begin(self, path: str, kind: WatchKind) -> Arming:
         registry = self._core.machine.watches
         if (path, kind) not in self._watches:
             fired = partial(self._fired, path, kind)
             self._watches[path, kind] = ClientWatch(registry, fired)
         return registry.begin(self._slot(path, kind), path, path, kind)
 
-    def _slot(self, path: str, kind: Kind) -> WatchSlot:
+    def _slot(self, path: str, kind: WatchKind) -> WatchSlot:
         slot = self._watches[path, kind].slot_in(self._core.machine.watches)
         assert slot is not None
         return slot
 
-    def _fired(self, path: str, kind: Kind, event: WatchEvent) -> None:
+    def _fired(self, path: str, kind: WatchKind, event: WatchEvent) -> None:
         self._forget_idle(path, kind)
         if event.type is EventType.NONE:
             return  # the session is over: aiozk says that by its state
@@ -185,7 +185,7 @@ class Bridge:
             protocol.WatchEvent(type=int(event.type), state=state, path=event.path)
         )
 
-    def _forget_idle(self, path: str, kind: Kind) -> None:
+    def _forget_idle(self, path: str, kind: WatchKind) -> None:
         """Lets go of a watch that is neither armed nor about to be."""
         if (path, kind) in self._watches:
             slot = self._slot(path, kind)
@@ -193,12 +193,12 @@ class Bridge:
                 del self._watches[path, kind]
 
 
-def _watched(request: Any) -> tuple[str, Kind] | None:
+def _watched(request: Any) -> tuple[str, WatchKind] | None:
     """What a request is to have watched, if anything."""
     if not getattr(request, "watch", False):
         return None
     is_listing = request.opcode in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
-    return request.path, Kind.CHILD if is_listing else Kind.DATA
+    return request.path, WatchKind.CHILD if is_listing else WatchKind.DATA
 
 
 def _unconnected() -> Exception:

@@ -14,7 +14,7 @@ from typing import Any, final
 
 from .. import shown
 from ..ensemble import behind
-from ..line import Contender
+from ..recognize import ContenderLine
 from ..scene import Happening, Line, Link, Scene, Term
 from ..scene.said import happening_as_text, name_of
 from ..survey import Answers, Quorum
@@ -100,7 +100,7 @@ def _line(scene: Scene, line: Line) -> dict[str, Any]:
     }
 
 
-def _contender(scene: Scene, one: Contender) -> dict[str, Any]:
+def _contender(scene: Scene, one: ContenderLine) -> dict[str, Any]:
     link = scene.link_of(one)
     return {
         "key": _key(one.path, one.stat.czxid),

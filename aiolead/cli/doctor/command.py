@@ -19,8 +19,8 @@ from ...errors import (
 )
 from ...paths import parse_connect_string, validate
 from .. import exits, shown
-from ..keeper import clock
 from ..options import COMMON, Common, Flag, Seconds
+from ..process_keeper import clock
 from ..roster import ADMIN_PORT, PATIENCE, inquirer_for, members_besides
 from ..signals import Signals, until_signal
 from ..survey import Answers, ask_all, quorum_of

@@ -12,7 +12,7 @@ from ...errors import NoAuthError, NoNodeError
 from ...paths import join
 from .. import shown
 from ..contenders import read_line
-from ..line import LONGEST_NAME, Contender, Unreadable, in_line
+from ..recognize import LONGEST_NAME, ContenderLine, Unreadable, in_line
 from .findings import Finding, Level
 
 __all__ = ["Look", "Sessions", "look_at", "look_for_ghosts"]
@@ -58,7 +58,7 @@ class Look:
 
     path: str
     findings: Sequence[Finding]
-    line: Sequence[Contender] = ()
+    line: Sequence[ContenderLine] = ()
 
 
 async def look_at(client: Client, path: str) -> list[Look]:
@@ -94,7 +94,7 @@ async def _look_at(client: Client, path: str, *, is_top: bool) -> list[Look]:
         *(_stranger(path, one) for one in strangers(names) if one.name not in known),
         *(_unreadable(one) for one in line if isinstance(one, Unreadable)),
     ]
-    return [Look(path, findings, [one for one in line if isinstance(one, Contender)])]
+    return [Look(path, findings, [one for one in line if isinstance(one, ContenderLine)])]
 
 
 async def look_for_ghosts(client: Client, look: Look, sessions: Sessions) -> list[Finding]:
@@ -107,7 +107,7 @@ async def look_for_ghosts(client: Client, look: Look, sessions: Sessions) -> lis
         sessions: what they have said.
     """
     client.sync(look.path)
-    line: list[Contender] = []
+    line: list[ContenderLine] = []
     for one in look.line:
         if sessions.doubts(one.stat.ephemeral_owner):
             try:
@@ -142,9 +142,9 @@ def judge_sequence(path: str, stat: Stat) -> Iterator[Finding]:
         yield Finding("line", Level.OK, text, "", details)
 
 
-def judge_families(path: str, line: Sequence[Contender | Unreadable]) -> Iterator[Finding]:
+def judge_families(path: str, line: Sequence[ContenderLine | Unreadable]) -> Iterator[Finding]:
     """Whether all that are in a line exclude each other."""
-    first: dict[str, Contender | Unreadable] = {}
+    first: dict[str, ContenderLine | Unreadable] = {}
     for one in line:
         first.setdefault(one.place.family, one)
     if len(first) > 1:
@@ -181,7 +181,7 @@ def _stranger(path: str, one: Stranger) -> Finding:
 _GUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 
 
-def judge_ghosts(path: str, line: Sequence[Contender], sessions: Sessions) -> Iterator[Finding]:
+def judge_ghosts(path: str, line: Sequence[ContenderLine], sessions: Sessions) -> Iterator[Finding]:
     """Who of those in a line is a ghost, or may be one."""
     seen: set[str] = set()
     for one in line:

@@ -12,7 +12,7 @@ import anyio
 from anyio.streams.tls import TLSAttribute
 
 from .. import shown
-from ..keeper import clock
+from ..process_keeper import clock
 from ..survey import why_not
 from ..words import Inquirer, Server
 from .findings import Finding, Level

@@ -20,7 +20,7 @@ from ...errors import (
     SessionExpiredError,
 )
 from ...paths import basename, sequence_of, validate
-from ..line import MOST_DATA, can_be_asked_for
+from ..recognize import MOST_DATA, can_be_asked_for
 from ..survey import connected_sessions
 from ..words import Inquirer, Server
 from .scene import Scene

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import shown
-from ..line import LONGEST_NAME, Contender
+from ..recognize import LONGEST_NAME, ContenderLine
 from .scene import Scene
 from .values import Happening, Line, Term, What
 
@@ -145,7 +145,7 @@ def line_as_json(scene: Scene, line: Line) -> dict[str, Any]:
     }
 
 
-def _contender_as_json(scene: Scene, one: Contender) -> dict[str, Any]:
+def _contender_as_json(scene: Scene, one: ContenderLine) -> dict[str, Any]:
     owner = one.stat.ephemeral_owner
     return {
         "place": one.place.number,

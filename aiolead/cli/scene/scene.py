@@ -16,7 +16,7 @@ from typing import final
 
 from ...model import SessionState, Stat
 from ...paths import basename, join, parent, sequence_of
-from ..line import Contender, Place, in_line
+from ..recognize import ContenderLine, Place, in_line
 from .values import Happening, Line, Link, Term, What
 
 __all__ = ["Scene"]
@@ -102,7 +102,7 @@ class Scene:
         new = max(0, min(self._count - number, len(self._happenings)))
         return list(islice(self._happenings, len(self._happenings) - new, None))
 
-    def link_of(self, contender: Contender) -> Link:
+    def link_of(self, contender: ContenderLine) -> Link:
         """What is known of a contender's session."""
         owner = contender.stat.ephemeral_owner
         if not owner:
@@ -233,7 +233,7 @@ class Scene:
             return parent(above)
         return above
 
-    def _contenders(self, path: str) -> tuple[str, list[Contender]]:
+    def _contenders(self, path: str) -> tuple[str, list[ContenderLine]]:
         """The kind of a line, and who is in it."""
         if path in self._semaphores:
             permits = self._at(join(path, PERMITS), holders=1 << 31)
@@ -259,10 +259,12 @@ class Scene:
             return "read/write lock", found
         return next(iter(sorted(kinds - {"unknown"})), "unknown"), found
 
-    def _at(self, path: str, *, holders: int) -> list[Contender]:
+    def _at(self, path: str, *, holders: int) -> list[ContenderLine]:
         children = self._children.get(path, {})
         places: list[Place] = in_line(children, holders)
-        return [Contender(place, join(path, place.name), *children[place.name]) for place in places]
+        return [
+            ContenderLine(place, join(path, place.name), *children[place.name]) for place in places
+        ]
 
     def _look_at(self, path: str, now: float, was_blind: bool) -> None:
         """Compares a line with what it was before."""
@@ -331,7 +333,7 @@ class Scene:
         return replace(line, terms=tuple(terms), last=last, vacant_since=vacant)
 
     def _new_term(
-        self, path: str, one: Contender, now: float, was_blind: bool, gap: float | None
+        self, path: str, one: ContenderLine, now: float, was_blind: bool, gap: float | None
     ) -> Term:
         not_before = now
         if self._is_first or was_blind:

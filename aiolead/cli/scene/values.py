@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from ..line import Contender
+from ..recognize import ContenderLine
 
 __all__ = ["Happening", "Line", "Link", "Term", "What"]
 
@@ -80,13 +80,13 @@ class Line:
 
     path: str
     kind: str
-    contenders: tuple[Contender, ...] = ()
+    contenders: tuple[ContenderLine, ...] = ()
     terms: tuple[Term, ...] = ()
     last: Term | None = None
     vacant_since: float | None = None
 
     @property
-    def waiting(self) -> tuple[Contender, ...]:
+    def waiting(self) -> tuple[ContenderLine, ...]:
         """Those who wait, who is next first."""
         return tuple(one for one in self.contenders if not one.place.holds)
 

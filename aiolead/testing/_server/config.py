@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..._wire.config import CONFIG_PATH, format_config, parse_config, parse_server
+from ..._wire.config_text import CONFIG_PATH, format_config, parse_config, parse_server
 from ..._wire.replies import DataReply
 from ..._wire.requests import Reconfig
 from ...errors import (

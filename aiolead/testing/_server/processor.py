@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from ..._wire.codes import XID_EVENT, AddWatchMode, OpCode, WatcherType
-from ..._wire.config import CONFIG_PATH
+from ..._wire.config_text import CONFIG_PATH
 from ..._wire.jute import Reader
 from ..._wire.packets import Record, encode_reply
 from ..._wire.replies import NumberReply, PathReply, ReplyHeader, WatcherEvent, WhoAmIReply

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ... import paths
 from ..._wire.codes import OpCode
-from ..._wire.config import CONFIG_PATH
+from ..._wire.config_text import CONFIG_PATH
 from ..._wire.replies import CreateReply, StatReply
 from ..._wire.requests import Check, Create, Delete, SetACL, SetData
 from ..._wire.versions import Feature

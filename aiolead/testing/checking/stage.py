@@ -10,7 +10,7 @@ from typing import Self
 
 import anyio
 
-from ..._client.client import Client
+from ..._client.api.client import Client
 from ..._client.connect import connect as connect_operator
 from ..._wire.codes import OpCode
 from ...abc import CoordinationClient, Reply

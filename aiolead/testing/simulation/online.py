@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ..._client.client import Client
-from ..._client.watch import ClientWatch
+from ..._client.api.client import Client
+from ..._client.api.client_watch import ClientWatch
 from ..._recipes.contention.contender import Ahead
 from ...model import EventType, SessionState, WatchEvent
 

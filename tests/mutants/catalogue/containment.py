@@ -12,7 +12,9 @@ MUTANTS = (
         number="47",
         name="a-listener-stops-the-others",
         wrong="What one callback of an answer raises keeps the others from being called.",
-        changes=(Change("_session/depot.py", "call_back(callback)", "callback()"),),
+        changes=(
+            Change("_session/requests/request_queue.py", "call_back(callback)", "callback()"),
+        ),
         tests=(ERRORS, "-k", "done_callback and trio"),
         simulated=False,
     ),
@@ -98,7 +100,7 @@ MUTANTS = (
                 "if not self._linked:",
             ),
         ),
-        tests=("tests/unit/test_session_life.py", "-k", "closed_client"),
+        tests=("tests/unit/session/test_session_life.py", "-k", "closed_client"),
         simulated=False,
     ),
     Mutant(
@@ -122,7 +124,7 @@ MUTANTS = (
         wrong="A znode may be created by a name that ZooKeeper refuses, as a server has listed it.",
         changes=(
             Change(
-                "_client/operations.py",
+                "_client/api/operations.py",
                 "path = str(path)  # it may be read and deleted, but nobody is to make another one",
                 "pass",
             ),

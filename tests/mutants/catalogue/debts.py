@@ -94,7 +94,7 @@ MUTANTS = (
                 "return self._layout.is_of(",
             ),
         ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
+        tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
     ),
     Mutant(
         number="19g",
@@ -169,7 +169,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
+        tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
     ),
     Mutant(
         number="26",

@@ -88,5 +88,5 @@ RARE = ("tests/recipes/test_rare_moments.py",)
 LINKS = ("tests/client/test_client_virtual.py",)
 """Servers that hang up, and links that are slow, with everything counted."""
 
-READ_ONLY = ("tests/unit/test_session_read_only.py",)
+READ_ONLY = ("tests/unit/session/test_session_read_only.py",)
 """The simulation's servers have no read-only mode."""

@@ -16,7 +16,7 @@ from .kinds import (
 )
 
 NO_RENEWAL = Change(
-    "_session/lease.py",
+    "_session/lease/lease_book.py",
     "return self._next_beat if self._settled and not self._unanswered else inf",
     "return inf",
 )
@@ -30,8 +30,8 @@ MUTANTS = (
         seen_in="aiozk; kazoo #89",
         changes=(
             Change(
-                "_session/lease.py",
-                "return self._ledger.proven_until - self._timing.margin",
+                "_session/lease/lease_book.py",
+                "return self._lease_proof.proven_until - self._timing.margin",
                 "return inf",
             ),
         ),
@@ -43,14 +43,14 @@ MUTANTS = (
         wrong="What a request proves is counted from its answer instead of its sending.",
         changes=(
             Change(
-                "_session/ledger.py",
+                "_session/lease/proof.py",
                 "self._entries.append((sent, now))",
                 "self._entries.append((now, now))",
             ),
         ),
         tests=(
-            "tests/unit/test_session_ledger.py",
-            "tests/unit/test_session_lease.py",
+            "tests/unit/session/test_session_lease_proof.py",
+            "tests/unit/session/test_session_lease.py",
         ),
     ),
     Mutant(
@@ -61,11 +61,11 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._ledger.opened(self.timing, self._handshake_sent, created=created)",
-                "self._ledger.opened(self.timing, now, created=created)",
+                "self._lease_proof.opened(self.timing, self._handshake_sent, created=created)",
+                "self._lease_proof.opened(self.timing, now, created=created)",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="3",
@@ -82,11 +82,11 @@ MUTANTS = (
                 """
                 self.last_contact = now
                 if self._established:
-                    self._ledger.answered(now, now, proof=True, led=True)
+                    self._lease_proof.answered(now, now, proof=True, led=True)
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="3b",
@@ -101,8 +101,9 @@ MUTANTS = (
                 self.watches.fire(type_, event.path, zxid)
                 """,
                 """
-                self._ledger.answered(self.last_contact, self.last_contact, proof=True, led=True)
-                self._ledger._collected = self.last_contact
+                then = self.last_contact
+                self._lease_proof.answered(then, then, proof=True, led=True)
+                self._lease_proof._collected = self.last_contact
                 self.watches.fire(type_, event.path, zxid)
                 """,
             ),
@@ -122,10 +123,10 @@ MUTANTS = (
                 self.watches.fire(type_, event.path, zxid)
                 """,
                 """
-                ledger = self._ledger
-                if ledger._entries:
-                    ledger._collected = max(ledger._collected, ledger._entries[-1][0])
-                    ledger._settle()
+                proof = self._lease_proof
+                if proof._entries:
+                    proof._collected = max(proof._collected, proof._entries[-1][0])
+                    proof._settle()
                 self.watches.fire(type_, event.path, zxid)
                 """,
             ),
@@ -139,11 +140,11 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._ledger.answered(sent, now, proof=False, led=False)",
-                "self._ledger.answered(sent, now, proof=True, led=True)",
+                "self._lease_proof.answered(sent, now, proof=False, led=False)",
+                "self._lease_proof.answered(sent, now, proof=True, led=True)",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="4d",
@@ -154,8 +155,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._ledger.answered(sent, now, proof=False, led=False)",
-                "self._ledger.answered(sent, now, proof=True, led=True)",
+                "self._lease_proof.answered(sent, now, proof=False, led=False)",
+                "self._lease_proof.answered(sent, now, proof=True, led=True)",
             ),
             NO_RENEWAL,
         ),
@@ -172,7 +173,7 @@ MUTANTS = (
                 "proof=worked, led=worked",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="4c",
@@ -186,7 +187,7 @@ MUTANTS = (
                 "proof=call.is_proof, led=call.is_led",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="5",
@@ -196,12 +197,12 @@ MUTANTS = (
         "one before.",
         changes=(
             Change(
-                "_session/ledger.py",
+                "_session/lease/proof.py",
                 "self._proven = max(self._proven, entries[0][0] + timeout)",
                 "self._proven = max(self._proven, self._collected + timeout)",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="5b",
@@ -210,12 +211,12 @@ MUTANTS = (
         wrong="A touch is taken to reach the leader at once, not with its next ping.",
         changes=(
             Change(
-                "_session/ledger.py",
+                "_session/lease/proof.py",
                 "half_tick = self._timing.half_tick",
                 "half_tick = 0.0",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="5c",
@@ -226,7 +227,7 @@ MUTANTS = (
         seen_in="aiolead, at first",
         changes=(
             Change(
-                "_session/ledger.py",
+                "_session/lease/proof.py",
                 """
                     self._committed = max(self._committed, sent)
                 """,
@@ -235,7 +236,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="6",
@@ -245,9 +246,9 @@ MUTANTS = (
         seen_in="a client for Rust: 1.4 session timeouts",
         changes=(
             Change(
-                "_session/lease.py",
-                "return self._ledger.proven_until - self._timing.margin",
-                "return self._ledger.proven_until + self._timing.session_timeout / 3",
+                "_session/lease/lease_book.py",
+                "return self._lease_proof.proven_until - self._timing.margin",
+                "return self._lease_proof.proven_until + self._timing.session_timeout / 3",
             ),
         ),
     ),
@@ -258,20 +259,20 @@ MUTANTS = (
         wrong="The body is cancelled only when the proof ends: no time is left for it to stop.",
         changes=(
             Change(
-                "_session/timing.py",
+                "_session/lease/timing.py",
                 "return self.session_timeout * DRIFT + self.grace_period",
                 "return self.session_timeout * DRIFT",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="6c",
         name="no-drift",
         aim=GONE_TOGETHER,
         wrong="Clocks are taken to run at the same rate exactly.",
-        changes=(Change("_session/timing.py", "DRIFT = 0.001", "DRIFT = 0.0"),),
-        tests=("tests/unit/test_session_lease.py",),
+        changes=(Change("_session/lease/timing.py", "DRIFT = 0.001", "DRIFT = 0.0"),),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="7",
@@ -284,7 +285,7 @@ MUTANTS = (
                 "granted = self._asked_timeout",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="7b",
@@ -293,11 +294,11 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "granted = min(granted, self.timing.granted)  # see `ledger`",
-                "granted = granted  # see `ledger`",
+                "granted = min(granted, self.timing.granted)  # see `lease_proof`",
+                "granted = granted  # see `lease_proof`",
             ),
         ),
-        tests=("tests/unit/test_session_machine.py",),
+        tests=("tests/unit/session/test_session_machine.py",),
     ),
     Mutant(
         number="8",
@@ -307,7 +308,7 @@ MUTANTS = (
         seen_in="CURATOR-442; aiozk's deadlines; kazoo's Lease",
         changes=(Change("_client/clock.py", "= best_clock(time)", "= time.time"),),
         note="The simulation hands the client a clock of its own.",
-        tests=("tests/unit/test_client_clock.py",),
+        tests=("tests/unit/client/test_client_clock.py",),
     ),
     Mutant(
         number="9",
@@ -324,7 +325,7 @@ MUTANTS = (
                 "if self._client is None:",
             ),
         ),
-        tests=("tests/recipes/test_election.py", *ASYNCIO),
+        tests=("tests/recipes/election/test_election.py", *ASYNCIO),
     ),
     Mutant(
         number="10",
@@ -341,11 +342,11 @@ MUTANTS = (
                 """
                 self._handshake_sent = now
                 if self.session_id:
-                    self._ledger.opened(self.timing, now, created=True)
+                    self._lease_proof.opened(self.timing, now, created=True)
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="10b",
@@ -355,12 +356,12 @@ MUTANTS = (
         "answer can come from a leader that has lost its quorum.",
         changes=(
             Change(
-                "_session/ledger.py",
+                "_session/lease/proof.py",
                 "self._committed = sent if created else -inf",
                 "self._committed = sent",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="25",
@@ -369,7 +370,7 @@ MUTANTS = (
         wrong="A renewal that finds our znode gone is taken for one that failed to get through.",
         changes=(
             Change(
-                "_session/renewals.py",
+                "_session/lease/renewals.py",
                 """
                 self._leases.refused(now, at_once=True)
                 is_gone = isinstance(error.cause, NoNodeError)
@@ -382,7 +383,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="25c",
@@ -392,13 +393,13 @@ MUTANTS = (
         seen_in="aiolead, at first",
         changes=(
             Change(
-                "_session/renewals.py",
+                "_session/lease/renewals.py",
                 "if not isinstance(error, TransactionError):",
                 "if not (isinstance(error, TransactionError) "
                 "and isinstance(error.cause, NoNodeError)):",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
         simulated=False,
     ),
     Mutant(
@@ -409,7 +410,7 @@ MUTANTS = (
         seen_in="CURATOR-171; kazoo's `is_acquired`",
         changes=(
             Change(
-                "_session/renewals.py",
+                "_session/lease/renewals.py",
                 """
                 self._leases.refused(now, at_once=True)
                 is_gone = isinstance(error.cause, NoNodeError)
@@ -435,7 +436,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="61",
@@ -444,13 +445,13 @@ MUTANTS = (
         "the one before.",
         changes=(
             Change(
-                "_session/lease.py",
+                "_session/lease/lease_book.py",
                 "self._next_beat = max(sent + self._timing.renew_every, "
                 "answered + self._timing.half_tick)",
                 "self._next_beat = sent + self._timing.renew_every",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="61b",
@@ -483,7 +484,7 @@ MUTANTS = (
                 "short_at = inf",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="64",
@@ -491,8 +492,12 @@ MUTANTS = (
         aim=Aim((LOST_LINKS,), groups=3),
         wrong="`on_disconnect='resign'` does nothing: a lost link does not end the hold.",
         changes=(
-            Change("_session/lease.py", "self.resigns: bool = resigns", "self.resigns = False"),
+            Change(
+                "_session/lease/lease_book.py",
+                "self.resigns: bool = resigns",
+                "self.resigns = False",
+            ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
 )

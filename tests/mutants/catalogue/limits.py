@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from ..model import Change, Mutant
 
-LIMITS = ("tests/unit/test_session_limits.py", "tests/unit/test_session_depot.py")
+LIMITS = (
+    "tests/unit/session/test_session_limits.py",
+    "tests/unit/session/test_session_request_queue.py",
+)
 HOME = ("tests/client/test_client_home.py",)
 
 MUTANTS = (
@@ -14,7 +17,7 @@ MUTANTS = (
         wrong="Renewals of the lease wait behind all that users have asked for.",
         changes=(
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 'self._express.append(cast("Call[object]", call))',
                 'self._queue.append(cast("Call[object]", call))',
             ),
@@ -28,8 +31,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._depot.take(now, careful=self.leases.is_held)",
-                "self._depot.take(now, careful=False)",
+                "self._requests.take(now, careful=self.leases.is_held)",
+                "self._requests.take(now, careful=False)",
             ),
         ),
         tests=LIMITS,
@@ -40,7 +43,7 @@ MUTANTS = (
         wrong="A request that is refused as nonsense is counted as in flight for ever.",
         changes=(
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 """
                 call = self._inflight.popleft()
                 self._counted -= call.is_counted
@@ -59,7 +62,7 @@ MUTANTS = (
         name="forks-share-the-connection",
         wrong="A forked child can write to its parent's connection.",
         changes=(
-            Change("_client/home.py", "os.dup2(nothing, fileno)", "pass"),
+            Change("_client/loop_affinity.py", "os.dup2(nothing, fileno)", "pass"),
             Change("_client/connect.py", "if not self._core.is_forked:", "if True:"),
         ),
         tests=HOME,

@@ -13,7 +13,7 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/net/supervisor.py",
                 """
                 with anyio.fail_after(self._patience):
                     carrier = await self._opener.open_carrier(host, address, port)
@@ -33,7 +33,7 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/net/supervisor.py",
                 """
                 with anyio.move_on_after(self._patience):
                     await link.opened.wait()
@@ -63,7 +63,10 @@ MUTANTS = (
                 "return self._rng.uniform(limit / 2, limit) + session_timeout * 0.0",
             ),
         ),
-        tests=("tests/unit/test_session_life.py", "tests/unit/test_session_timing.py"),
+        tests=(
+            "tests/unit/session/test_session_life.py",
+            "tests/unit/session/test_session_timing.py",
+        ),
     ),
     Mutant(
         number="42",
@@ -72,7 +75,7 @@ MUTANTS = (
         "at once, for ever.",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/net/supervisor.py",
                 """
                 self._doing = (name, "no answer to the handshake yet")
                 """,
@@ -106,8 +109,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._depot.fail_overdue(now, patience, lambda: unreached(patience))",
-                "self._depot.fail_overdue(now, 1e9, lambda: unreached(patience))",
+                "self._requests.fail_overdue(now, patience, lambda: unreached(patience))",
+                "self._requests.fail_overdue(now, 1e9, lambda: unreached(patience))",
             ),
             Change(
                 "_session/machine.py",
@@ -187,7 +190,7 @@ MUTANTS = (
         wrong="What is handed over while the writer sends waits for the next thing to send.",
         changes=(
             Change(
-                "_client/carrier.py",
+                "_client/net/carrier.py",
                 """
                 self._output = anyio.Event()
                 while data := take():

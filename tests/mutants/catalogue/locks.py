@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ..model import Change, Mutant
 
-SHARING = ("tests/unit/test_contention_sharing.py",)
-READ_WRITE = "tests/recipes/test_read_write.py"
-REENTRANT = "tests/recipes/test_reentrant.py"
-MULTI = "tests/recipes/test_multi.py"
+SHARING = ("tests/unit/recipes/test_contention_sharing.py",)
+READ_WRITE = "tests/recipes/locks/test_read_write.py"
+REENTRANT = "tests/recipes/locks/test_reentrant.py"
+MULTI = "tests/recipes/locks/test_multi.py"
 ELSEWHERE = "tests/recipes/test_left_elsewhere.py"
-REVOCATION = "tests/recipes/test_revocation.py"
-CONDITION = "tests/recipes/test_condition.py"
-CAMPAIGN = "tests/recipes/test_campaign.py"
+REVOCATION = "tests/recipes/locks/test_revocation.py"
+CONDITION = "tests/recipes/locks/test_condition.py"
+CAMPAIGN = "tests/recipes/election/test_campaign.py"
 SIMULATED = "tests/simulation/test_recipes_locks.py"
 REACHED = "tests/simulation/test_recipes_reached.py"
 

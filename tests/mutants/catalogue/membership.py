@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..model import Change, Mutant
 
-KEPT = "tests/recipes/test_persistent_node.py"
-GROUP = "tests/recipes/test_group.py"
+KEPT = "tests/recipes/membership/test_persistent_node.py"
+GROUP = "tests/recipes/membership/test_group.py"
 REACHED = "tests/simulation/test_recipes_reached.py"
-WORK = "tests/recipes/test_partitioner.py"
+WORK = "tests/recipes/membership/test_partitioner.py"
 
 MUTANTS = (
     Mutant(
@@ -66,7 +66,7 @@ MUTANTS = (
         wrong="What somebody else has written into a znode of ours stays there.",
         changes=(
             Change(
-                "_recipes/membership/keeper.py",
+                "_recipes/membership/znode_keeper.py",
                 "self._is_overwritten = self._restore",
                 "self._is_overwritten = False",
             ),
@@ -121,7 +121,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/membership/keeper.py",
+                "_recipes/membership/znode_keeper.py",
                 "self._own.when_over(self.gone.set)",
                 "(self.deletion or self.gone.set())",
             ),
@@ -135,7 +135,7 @@ MUTANTS = (
         wrong="A sequential znode whose create was unanswered is made once more.",
         changes=(
             Change(
-                "_recipes/membership/keeper.py",
+                "_recipes/membership/znode_keeper.py",
                 "if await self._own.resolve():",
                 "if self._own.withdraw():",
             ),

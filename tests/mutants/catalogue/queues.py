@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..model import Change, Mutant
 
-QUEUE = "tests/recipes/test_queue.py"
-FAULTS = "tests/recipes/test_queue_faults.py"
-BOARD = "tests/recipes/test_task_board.py"
-FORMATS = "tests/unit/test_queue_formats.py"
+QUEUE = "tests/recipes/queues/test_queue.py"
+FAULTS = "tests/recipes/queues/test_queue_faults.py"
+BOARD = "tests/recipes/tasks/test_task_board.py"
+FORMATS = "tests/unit/recipes/test_queue_formats.py"
 REACHED = "tests/simulation/test_recipes_reached.py"
 EMBEDDED = "trio and not standalone and not ensemble"
 

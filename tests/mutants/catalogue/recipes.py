@@ -61,7 +61,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/recipes/test_lock.py", "-k", "queues_again and trio and embedded"),
+        tests=("tests/recipes/locks/test_lock.py", "-k", "queues_again and trio and embedded"),
         note="A second net: who takes over without having watched its znode looks at it. So it "
         "joins again all the same, only later.",
     ),
@@ -135,7 +135,7 @@ MUTANTS = (
                 "gone = False",
             ),
         ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
+        tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
     ),
     Mutant(
         number="14f",
@@ -193,7 +193,7 @@ MUTANTS = (
             ),
         ),
         note="Contenders of the default layout differ in their number alone.",
-        tests=("tests/unit/test_contention.py",),
+        tests=("tests/unit/recipes/test_contention.py",),
     ),
     Mutant(
         number="17",
@@ -208,7 +208,7 @@ MUTANTS = (
             ),
         ),
         note="It takes two thousand million contenders, or servers that begin there.",
-        tests=("tests/unit/test_contention.py",),
+        tests=("tests/unit/recipes/test_contention.py",),
     ),
     Mutant(
         number="18",
@@ -282,7 +282,7 @@ MUTANTS = (
                 "return QueuePosition(1, (nearest,), is_next=True, is_exact=False)",
             ),
         ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
+        tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
     ),
     Mutant(
         number="72c",
@@ -326,7 +326,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
+        tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
     ),
     Mutant(
         number="73",
@@ -356,10 +356,10 @@ MUTANTS = (
         wrong="A holder that has lost counts as gone at once, so closing does not wait for it.",
         changes=(
             Change(
-                "_session/lease.py",
+                "_session/lease/lease_book.py",
                 """
                 self.forget(held)
-                self._winding[held] = self._ledger.proven_until
+                self._winding[held] = self._lease_proof.proven_until
                 """,
                 """
                 self.forget(held)
@@ -406,7 +406,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
+        tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
     ),
     Mutant(
         number="74b",
@@ -420,6 +420,6 @@ MUTANTS = (
                 "if gone is None:",
             ),
         ),
-        tests=("tests/recipes/test_lock.py", *ASYNCIO),
+        tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
     ),
 )

@@ -150,7 +150,7 @@ MUTANTS = (
         simulated=False,
         changes=(
             Change(
-                "_session/timing.py",
+                "_session/lease/timing.py",
                 "return min(self.granted, self.asked)",
                 "return self.granted",
             ),
@@ -210,7 +210,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_life.py",),
+        tests=("tests/unit/session/test_session_life.py",),
     ),
     Mutant(
         number="55",
@@ -239,7 +239,7 @@ MUTANTS = (
         wrong="A read that was to arm a watch and failed counts for ever as one that will.",
         changes=(
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 """
                 if self.arming is not None:
                     self.arming.abandon()
@@ -250,7 +250,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_watches.py",),
+        tests=("tests/unit/session/test_session_watches.py",),
     ),
     Mutant(
         number="56b",
@@ -286,7 +286,7 @@ MUTANTS = (
                 "delete, later, partial(repr, node))",
             ),
         ),
-        tests=("tests/recipes/test_claims.py", *ASYNCIO),
+        tests=("tests/recipes/queues/test_claims.py", *ASYNCIO),
     ),
     Mutant(
         number="57",
@@ -295,7 +295,7 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_client/carrier.py",
+                "_client/net/carrier.py",
                 """
                 data = await self._receive()
                 feed(data)
@@ -336,7 +336,7 @@ MUTANTS = (
         wrong="A hold that ends again is reported as lost again.",
         changes=(
             Change(
-                "_session/lease.py",
+                "_session/lease/lease_book.py",
                 "lost, self._lost, self._settled = self._lost, None, None",
                 "lost, self._settled = self._lost, None",
             ),
@@ -346,6 +346,6 @@ MUTANTS = (
                 "if not self._resigned:",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
 )

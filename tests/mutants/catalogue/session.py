@@ -54,7 +54,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_lease.py",),
+        tests=("tests/unit/session/test_session_lease.py",),
     ),
     Mutant(
         number="12b",
@@ -64,7 +64,7 @@ MUTANTS = (
         "there again.",
         changes=(
             Change(
-                "_client/fenced.py",
+                "_client/api/fence.py",
                 "return self._core.machine.session_id != self._session_id or self._gone()",
                 "return self._gone()",
             ),
@@ -78,12 +78,12 @@ MUTANTS = (
         "one.",
         changes=(
             Change(
-                "_client/reply.py",
+                "_client/api/pending_reply.py",
                 '__slots__ = ("_unseen", "_was_awaited", "is_reported")',
                 '__slots__ = ("_unseen", "_was_awaited", "abandoned", "is_reported")',
             ),
             Change(
-                "_client/reply.py",
+                "_client/api/pending_reply.py",
                 """
                 await wakeup.wait()
                 """,
@@ -96,7 +96,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 """
                 call = self._inflight[0]
                 if call.xid != xid:
@@ -118,7 +118,7 @@ MUTANTS = (
         seen_in="aiolead, at first; kazoo: its connection thread ends (xids do not match)",
         changes=(
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 """
                 if call.xid != xid:
                     raise ConnectionLossError(
@@ -160,7 +160,7 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/net/supervisor.py",
                 """
                 finally:
                     self._core.peer = None
@@ -177,7 +177,7 @@ MUTANTS = (
 
                     async def late() -> None:
                         await anyio.sleep(self._machine.timing.session_timeout / 20)
-                        self._cut(LinkEnded("the one before has ended"))
+                        self._cut(ConnectionEnded("the one before has ended"))
 
                     self._core.start(late)
                 """,
@@ -202,7 +202,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_machine.py",),
+        tests=("tests/unit/session/test_session_machine.py",),
         note="It takes a send that has to wait. Else bytes are taken in the moment in which they "
         "come to be there, so none are left when a connection ends.",
     ),
@@ -226,7 +226,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_machine.py",),
+        tests=("tests/unit/session/test_session_machine.py",),
     ),
     Mutant(
         number="37",
@@ -235,12 +235,12 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 "reads = [call for call in inflight if not (call.is_write or call.bound)]",
                 "reads = [call for call in inflight if not call.bound]",
             ),
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 """
                 if call.is_write:
                     call.body = b""
@@ -251,7 +251,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 """
                 for call in inflight:
                     if call.is_write or call.bound:
@@ -270,7 +270,7 @@ MUTANTS = (
         seen_in="aiozk, after a FIN",
         changes=(
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 """
                 for call in inflight:
                     if call.is_write or call.bound:
@@ -290,7 +290,7 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/net/supervisor.py",
                 """
                 await link.carrier.carry(partial(self._feed, link), partial(self._take, link))
                 """,
@@ -315,7 +315,7 @@ MUTANTS = (
                 "return max(self._last_sent, self.last_contact) + self.timing.ping_after",
             ),
         ),
-        tests=("tests/unit/test_session_life.py",),
+        tests=("tests/unit/session/test_session_life.py",),
     ),
     Mutant(
         number="43b",
@@ -323,7 +323,7 @@ MUTANTS = (
         wrong="An idle session is pinged once in a session timeout.",
         changes=(
             Change(
-                "_session/timing.py",
+                "_session/lease/timing.py",
                 """
                 \"\"\"Silence of ours after which the server is told that we live.\"\"\"
                 return self.patience / 3
@@ -333,7 +333,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_session/timing.py",
+                "_session/lease/timing.py",
                 "return self.patience * 2 / 3",
                 "return self.patience * 2",
             ),
@@ -364,7 +364,7 @@ MUTANTS = (
                 "return self.last_contact + self.timing.silent_after",
             ),
         ),
-        tests=("tests/unit/test_session_life.py",),
+        tests=("tests/unit/session/test_session_life.py",),
     ),
     Mutant(
         number="65c",
@@ -373,13 +373,13 @@ MUTANTS = (
         "sent before them is not.",
         changes=(
             Change(
-                "_session/silence.py",
+                "_session/requests/silence.py",
                 "return min(self.last_answer, self._oldest()[0])",
                 "return self.last_answer",
             ),
         ),
         aim=Aim((SWALLOWS,), least=1.5, groups=3),
-        tests=("tests/unit/test_session_silence.py",),
+        tests=("tests/unit/session/test_session_silence.py",),
     ),
     Mutant(
         number="66",
@@ -400,9 +400,9 @@ MUTANTS = (
         wrong="A session is given up as soon as one round of servers has hung up on us.",
         seen_in="aiozk: a reset during the handshake",
         changes=(
-            Change("_client/supervisor.py", "REFUSALS = 3", "REFUSALS = 1"),
+            Change("_client/net/supervisor.py", "REFUSALS = 3", "REFUSALS = 1"),
             Change(
-                "_client/supervisor.py",
+                "_client/net/supervisor.py",
                 "return age > self._machine.timing.session_timeout",
                 "return age > 0",
             ),
@@ -417,12 +417,12 @@ MUTANTS = (
         wrong="Reads that are sent again go behind the requests that were made after them.",
         changes=(
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 "self._queue.extendleft(reversed(reads))",
                 "self._queue.extend(reads)",
             ),
         ),
-        tests=("tests/unit/test_session_depot.py",),
+        tests=("tests/unit/session/test_session_request_queue.py",),
     ),
     Mutant(
         number="69",
@@ -454,7 +454,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_machine.py",),
+        tests=("tests/unit/session/test_session_machine.py",),
     ),
     Mutant(
         number="71",
@@ -468,7 +468,7 @@ MUTANTS = (
                 "if isinstance(answer, AuthFailedError):",
             ),
         ),
-        tests=("tests/unit/test_session_life.py",),
+        tests=("tests/unit/session/test_session_life.py",),
     ),
     Mutant(
         number="24",
@@ -539,7 +539,7 @@ MUTANTS = (
                 "session_timeout = max(session_timeout, resume.timeout)",
             ),
         ),
-        tests=("tests/unit/test_session_resume.py",),
+        tests=("tests/unit/session/test_session_resume.py",),
         simulated=False,
     ),
     Mutant(
@@ -559,7 +559,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_session_resume.py",),
+        tests=("tests/unit/session/test_session_resume.py",),
         simulated=False,
     ),
     Mutant(
@@ -568,7 +568,7 @@ MUTANTS = (
         wrong="A client that moves cuts its link with requests in flight.",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/net/supervisor.py",
                 "while link.ended is None and self._machine.awaits_answers:",
                 "while link.ended is None and False:",
             ),
@@ -600,7 +600,7 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/unit/test_server_core.py",),
+        tests=("tests/unit/server/test_server_core.py",),
         note="The simulation's servers do so, too, as ZooKeeper's do.",
     ),
     Mutant(
@@ -611,12 +611,12 @@ MUTANTS = (
         simulated=False,
         changes=(
             Change(
-                "_session/depot.py",
+                "_session/requests/request_queue.py",
                 "return now - self.lost_at > SENT_AGAIN * patience",
                 "return False",
             ),
         ),
-        tests=("tests/unit/test_session_depot.py",),
+        tests=("tests/unit/session/test_session_request_queue.py",),
     ),
     Mutant(
         number="24i",
@@ -626,7 +626,7 @@ MUTANTS = (
         simulated=False,
         changes=(
             Change(
-                "_client/sources.py",
+                "_client/net/host_sources.py",
                 "return host if is_ours or not self._domain else self._domain",
                 "return host if is_ours or True else self._domain",
             ),

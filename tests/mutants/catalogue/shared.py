@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..model import Change, Mutant
 
-EXCLUSIVE = "tests/recipes/test_exclusive.py"
-SEMAPHORE = "tests/recipes/test_semaphore.py"
-BARRIERS = "tests/recipes/test_barriers.py"
+EXCLUSIVE = "tests/recipes/locks/test_exclusive.py"
+SEMAPHORE = "tests/recipes/locks/test_semaphore.py"
+BARRIERS = "tests/recipes/barriers/test_barriers.py"
 SIMULATED = "tests/simulation/test_recipes_shared.py"
 
 MUTANTS = (
@@ -116,7 +116,7 @@ MUTANTS = (
         wrong="A znode of our session is taken for that of our lost create, whoever here has it.",
         changes=(
             Change(
-                "_recipes/_core/registry.py",
+                "_recipes/_core/znode_registry.py",
                 "if stat.ephemeral_owner != client.session_id or stat.czxid in self._czxids:",
                 "if stat.ephemeral_owner != client.session_id:",
             ),
@@ -167,7 +167,7 @@ MUTANTS = (
         seen_in="Curator",
         changes=(
             Change(
-                "_recipes/barriers/double_barrier/membership.py",
+                "_recipes/barriers/double_barrier/barrier_membership.py",
                 "if stat is not None and stat.czxid > self._own.node.token:",
                 "if stat is not None:",
             ),
@@ -181,7 +181,7 @@ MUTANTS = (
         wrong="Who has seen one of the others leave a double barrier believes that all have.",
         changes=(
             Change(
-                "_recipes/barriers/double_barrier/membership.py",
+                "_recipes/barriers/double_barrier/barrier_membership.py",
                 """
                 await self._wake.wait()
                 """,
@@ -201,7 +201,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/barriers/double_barrier/membership.py",
+                "_recipes/barriers/double_barrier/barrier_membership.py",
                 """
                 await self._own_left()
                 while True:
@@ -211,7 +211,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_recipes/barriers/double_barrier/membership.py",
+                "_recipes/barriers/double_barrier/barrier_membership.py",
                 "left = sorted(set(await listing) - {READY})",
                 "left = sorted(set(await listing) - {READY, name})",
             ),

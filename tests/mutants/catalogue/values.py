@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from ..model import Change, Mutant
 
-VALUES = ("tests/recipes/test_values.py", "tests/recipes/test_values_faults.py")
-TREES = ("tests/recipes/test_tree_cache.py",)
-GUARDED = ("tests/recipes/test_tree_cache_guarded.py",)
-CONFIGS = ("tests/recipes/test_config.py",)
-NUMBERS = ("tests/recipes/test_sequence.py",)
+VALUES = ("tests/recipes/values/test_values.py", "tests/recipes/values/test_values_faults.py")
+TREES = ("tests/recipes/tree/test_tree_cache.py",)
+GUARDED = ("tests/recipes/tree/test_tree_cache_guarded.py",)
+CONFIGS = ("tests/recipes/values/test_config.py",)
+NUMBERS = ("tests/recipes/values/test_sequence.py",)
 PARSERS = ("tests/unit/test_parsing.py", "tests/unit/test_parsers.py")
 
 WITHOUT_CHILD_WATCHES = (
     Change(
-        "_recipes/tree/reading.py",
+        "_recipes/tree/tree_reading.py",
         "return look, client.get_children(path, watch=self._watch(path, Todo.LIST))",
         "return look, client.get_children(path, watch=self._unless_told(path))",
     ),
     Change(
-        "_recipes/tree/reading.py",
+        "_recipes/tree/tree_reading.py",
         "    def _watch(self, path: str, kind: Todo) -> Watch:\n",
         "    def _unless_told(self, path: str) -> Watch | None:\n"
         "        return self._watch(path, Todo.LIST) if self.watched else None\n\n"
@@ -53,12 +53,12 @@ MUTANTS = (
         seen_in="CURATOR-311",
         changes=(
             Change(
-                "_recipes/tree/reading.py",
+                "_recipes/tree/tree_reading.py",
                 "if before.mzxid != stat.mzxid:",
                 "if before.version != stat.version:",
             ),
             Change(
-                "_recipes/tree/reading.py",
+                "_recipes/tree/tree_reading.py",
                 "(before.czxid, before.aversion) != (stat.czxid, stat.aversion)",
                 "before.aversion != stat.aversion",
             ),
@@ -72,7 +72,7 @@ MUTANTS = (
         wrong="After a gap the znodes of a tree are compared, and their lists of children are not.",
         changes=(
             Change(
-                "_recipes/tree/reading.py",
+                "_recipes/tree/tree_reading.py",
                 "if Todo.LIST not in todo and self._listed.get(path) != stat.pzxid:",
                 "if Todo.LIST not in todo and path not in self._listed:",
             ),
@@ -88,7 +88,7 @@ MUTANTS = (
         wrong="The children of a znode that has taken the place of another one are not watched.",
         changes=(
             Change(
-                "_recipes/tree/reading.py",
+                "_recipes/tree/tree_reading.py",
                 "elif is_another(known, node) or known.is_readable != node.is_readable:",
                 "elif known.is_readable != node.is_readable:",
             ),
@@ -130,7 +130,7 @@ MUTANTS = (
         wrong="A configuration is read without a second look at its version.",
         changes=(
             Change(
-                "_recipes/values/config/snapshot.py",
+                "_recipes/values/config/config_snapshot.py",
                 "if (after.czxid, after.mzxid) == (before.czxid, before.mzxid):",
                 "if True:",
             ),
@@ -173,7 +173,7 @@ MUTANTS = (
         changes=(
             Change("_recipes/_core/catching_up.py", "client.check(path)", "client.sync(path)"),
         ),
-        tests=("tests/recipes/test_leaders_sync.py",),
+        tests=("tests/recipes/election/test_leaders_sync.py",),
         simulated=False,
     ),
     Mutant(
@@ -191,7 +191,7 @@ MUTANTS = (
         wrong="A znode of which a server tells nothing but its name ends the copy of a tree.",
         changes=(
             Change(
-                "_recipes/tree/reading.py",
+                "_recipes/tree/tree_reading.py",
                 """            if path == self._root:
                 raise
             # The list of its parent has its name. Nothing else is known of it.
@@ -210,7 +210,7 @@ MUTANTS = (
         wrong="Of what is below a znode that may not be read, the copy has what events speak of.",
         changes=(
             Change(
-                "_recipes/tree/reading.py",
+                "_recipes/tree/tree_reading.py",
                 "return above is not None and above.is_readable",
                 "return above is not None",
             ),
@@ -245,7 +245,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/values/config/snapshot.py",
+                "_recipes/values/config/config_snapshot.py",
                 "if _ENTRY.fullmatch(name) is None:",
                 "if not (name.isdecimal() and entry_name(int(name)) == name):",
             ),
@@ -260,12 +260,12 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/values/config/snapshot.py",
+                "_recipes/values/config/config_snapshot.py",
                 "entry = json_object(data)",
                 "entry = json.loads(data)",
             ),
             Change(
-                "_recipes/values/config/snapshot.py",
+                "_recipes/values/config/config_snapshot.py",
                 "    return _decode_entry(version, data, stat)\nexcept MalformedError as error:\n",
                 "    return _decode_entry(version, data, stat)\nexcept ValueError as error:\n",
             ),

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from ..model import Change, Mutant
 
-OVERDUE = ("tests/unit/test_session_overdue.py",)
-GUARD = ("tests/unit/test_client_guard.py",)
+OVERDUE = ("tests/unit/session/test_session_overdue.py",)
+GUARD = ("tests/unit/client/test_client_watchdog_thread.py",)
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         number="81",
         name="too-late-for-the-reserve",
         wrong="The watchdog acts when the role may be given away, not a reserve before.",
-        changes=(Change("_session/overdue.py", "if at - reserve <= now:", "if at <= now:"),),
+        changes=(Change("_session/lease/overdue.py", "if at - reserve <= now:", "if at <= now:"),),
         tests=OVERDUE,
         simulated=False,
     ),
@@ -39,7 +39,7 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="The time of a hold that was lost moves with the lease of the others.",
         changes=(
             Change(
-                "_session/overdue.py",
+                "_session/lease/overdue.py",
                 "replace(self._holds[held], reason=reason, given_away_at=at)",
                 "replace(self._holds[held], reason=reason)",
             ),
@@ -51,7 +51,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="84",
         name="losses-wake-nobody",
         wrong="A loss that leaves less time than the lease did is slept over.",
-        changes=(Change("_session/overdue.py", "self._nearer(at - self.reserve)", "pass"),),
+        changes=(Change("_session/lease/overdue.py", "self._nearer(at - self.reserve)", "pass"),),
         tests=(*OVERDUE, *GUARD),
         simulated=False,
     ),
@@ -61,7 +61,7 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="The watchdog does not hear that a hold was released.",
         changes=(
             Change(
-                "_session/lease.py",
+                "_session/lease/lease_book.py",
                 "if self._book.observer is not None:\n    self._book.observer.ended(self)\n",
                 "",
             ),
@@ -73,7 +73,11 @@ MUTANTS: tuple[Mutant, ...] = (
         number="86",
         name="watchdog-sleeps-through-a-suspension",
         wrong="The watchdog sleeps by a clock that stops while the machine is suspended.",
-        changes=(Change("_client/guard.py", "else min(seconds, LONGEST_SLEEP)", "else seconds"),),
+        changes=(
+            Change(
+                "_client/watchdog/thread.py", "else min(seconds, LONGEST_SLEEP)", "else seconds"
+            ),
+        ),
         tests=GUARD,
         simulated=False,
     ),
@@ -81,7 +85,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="87",
         name="broken-hooks-save-the-process",
         wrong="A hook that raises, or never returns, has the last word.",
-        changes=(Change("_client/guard.py", "if problem is not None:", "if False:"),),
+        changes=(Change("_client/watchdog/thread.py", "if problem is not None:", "if False:"),),
         tests=GUARD,
         simulated=False,
     ),
@@ -90,7 +94,9 @@ MUTANTS: tuple[Mutant, ...] = (
         name="watchdog-ends-with-the-client",
         wrong="The watchdog of a client that was closed does not wait for bodies that go on.",
         changes=(
-            Change("_client/guard.py", "if due == inf and self._closed:", "if self._closed:"),
+            Change(
+                "_client/watchdog/thread.py", "if due == inf and self._closed:", "if self._closed:"
+            ),
         ),
         tests=GUARD,
         simulated=False,
@@ -99,7 +105,9 @@ MUTANTS: tuple[Mutant, ...] = (
         number="89",
         name="ends-in-good-order",
         wrong="The process is ended by an exception in the watchdog's thread.",
-        changes=(Change("_client/watchdog.py", "os._exit(EXIT_CODE)", "sys.exit(EXIT_CODE)"),),
+        changes=(
+            Change("_client/watchdog/settings.py", "os._exit(EXIT_CODE)", "sys.exit(EXIT_CODE)"),
+        ),
         tests=("tests/client/test_watchdog.py", "-k", "nobody_has_to_read"),
         simulated=False,
     ),
@@ -107,7 +115,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="90",
         name="stacks-to-a-full-pipe",
         wrong="The stacks are written to what may be full, while no other thread can run.",
-        changes=(Change("_client/watchdog.py", "os.set_blocking(sink, False)", "pass"),),
+        changes=(Change("_client/watchdog/settings.py", "os.set_blocking(sink, False)", "pass"),),
         tests=("tests/client/test_watchdog.py", "-k", "stacks_of_any_length"),
         simulated=False,
     ),
@@ -123,7 +131,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 "pass",
             ),
         ),
-        tests=("tests/unit/test_session_lease.py", "-k", "revive"),
+        tests=("tests/unit/session/test_session_lease.py", "-k", "revive"),
         note="The session lives, so nobody else has entered: only `is_held` contradicts itself.",
     ),
     Mutant(
@@ -133,7 +141,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "suspended.",
         changes=(
             Change(
-                "_client/supervisor.py",
+                "_client/net/supervisor.py",
                 "LONGEST_SLEEP if machine.leases.is_held else inf",
                 "inf",
             ),
@@ -147,7 +155,7 @@ MUTANTS: tuple[Mutant, ...] = (
         wrong="So does the keeper of a command.",
         changes=(
             Change(
-                "cli/keeper.py",
+                "cli/process_keeper.py",
                 "int(min(due - clock(), LONGEST_SLEEP) * 1000) + 1",
                 "int((due - clock()) * 1000) + 1",
             ),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from ..model import Aim, Change, Mutant
 from .kinds import ASYNCIO, LOST_LINKS, RARE
 
-LASTING = ("tests/unit/test_session_lasting.py", "tests/unit/test_session_watches_random.py")
+PERSISTENT = (
+    "tests/unit/session/test_session_persistent_watches.py",
+    "tests/unit/session/test_session_watches_random.py",
+)
 """Tests of persistent watches; what is simulated sets none."""
 
 MUTANTS = (
@@ -14,7 +17,7 @@ MUTANTS = (
         name="data-watches-not-rearmed",
         wrong="Watches for a deletion are not re-armed over a reconnect.",
         seen_in="aiozk; kazoo #151; rust-zookeeper #97",
-        changes=(Change("_session/watches.py", "tuple(chunk[Kind.DATA]),", "(),"),),
+        changes=(Change("_session/watches/one_shot.py", "tuple(chunk[WatchKind.DATA]),", "(),"),),
     ),
     Mutant(
         number="29b",
@@ -23,12 +26,12 @@ MUTANTS = (
         wrong="Watches for a creation are not re-armed over a reconnect.",
         changes=(
             Change(
-                "_session/watches.py",
-                "tuple(chunk[Kind.EXIST]),",
+                "_session/watches/one_shot.py",
+                "tuple(chunk[WatchKind.EXIST]),",
                 "(),",
             ),
         ),
-        tests=("tests/unit/test_session_watches.py",),
+        tests=("tests/unit/session/test_session_watches.py",),
     ),
     Mutant(
         number="29c",
@@ -37,12 +40,12 @@ MUTANTS = (
         wrong="Watches for children are not re-armed over a reconnect.",
         changes=(
             Change(
-                "_session/watches.py",
-                "tuple(chunk[Kind.CHILD]),",
+                "_session/watches/one_shot.py",
+                "tuple(chunk[WatchKind.CHILD]),",
                 "(),",
             ),
         ),
-        tests=("tests/unit/test_session_watches.py",),
+        tests=("tests/unit/session/test_session_watches.py",),
     ),
     Mutant(
         number="30",
@@ -50,7 +53,7 @@ MUTANTS = (
         wrong="A reconnect drops all watches.",
         changes=(
             Change(
-                "_session/watches.py",
+                "_session/watches/one_shot.py",
                 "for path, kind in self._armed:",
                 "for path, kind in list(self._armed)[:0]:",
             ),
@@ -69,7 +72,7 @@ MUTANTS = (
                 "for request in self.watches.rearm(2**63 - 1, self._max_request - HEADER):",
             ),
         ),
-        tests=("tests/unit/test_session_watches.py",),
+        tests=("tests/unit/session/test_session_watches.py",),
     ),
     Mutant(
         number="32",
@@ -78,7 +81,7 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_client/carrier.py",
+                "_client/net/carrier.py",
                 """
                 feed(data)
                 """,
@@ -97,13 +100,13 @@ MUTANTS = (
         seen_in="aiozk; ZOOKEEPER-706",
         changes=(
             Change(
-                "_session/watches.py",
+                "_session/watches/one_shot.py",
                 "if size and size + cost > limit:",
                 "if size and size + cost > limit * 1000000:",
             ),
         ),
         note="It takes more than 128 KiB of watched paths.",
-        tests=("tests/unit/test_session_watches.py",),
+        tests=("tests/unit/session/test_session_watches.py",),
     ),
     Mutant(
         number="34",
@@ -113,7 +116,7 @@ MUTANTS = (
         seen_in="CURATOR-527",
         changes=(
             Change(
-                "_session/together.py",
+                "_session/watches/bulk.py",
                 """
                 if not self._is_sent:
                     self._is_sent = True
@@ -127,7 +130,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_session/together.py",
+                "_session/watches/bulk.py",
                 """
                 for slot, path in self._slots:
                     self._registry.armed_early(slot, path)
@@ -181,7 +184,7 @@ MUTANTS = (
                 "place = await self._list_queue()",
             ),
         ),
-        tests=("tests/unit/test_contention.py",),
+        tests=("tests/unit/recipes/test_contention.py",),
     ),
     Mutant(
         number="36b",
@@ -209,7 +212,7 @@ MUTANTS = (
                 "first = max(0, rank - 1 - look_ahead)",
             ),
         ),
-        tests=("tests/unit/test_contention.py",),
+        tests=("tests/unit/recipes/test_contention.py",),
     ),
     Mutant(
         number="44",
@@ -218,7 +221,7 @@ MUTANTS = (
         seen_in="aiozk; etcd #11456 and #19597",
         changes=(
             Change(
-                "_session/watches.py",
+                "_session/watches/one_shot.py",
                 """
                 for slot in slots:
                     slot.fire(WatchEvent(EventType.NONE, slot.label))
@@ -292,14 +295,16 @@ MUTANTS = (
                 """,
             ),
         ),
-        tests=("tests/recipes/test_observe.py", *ASYNCIO),
+        tests=("tests/recipes/election/test_observe.py", *ASYNCIO),
     ),
     Mutant(
         number="75",
         name="removes-a-watch-that-is-needed",
         wrong="Taking back one watch removes the server's, also if another one here needs it.",
-        changes=(Change("_session/watches.py", "if not wanted:", "if wanted or not wanted:"),),
-        tests=("tests/unit/test_session_watches.py",),
+        changes=(
+            Change("_session/watches/one_shot.py", "if not wanted:", "if wanted or not wanted:"),
+        ),
+        tests=("tests/unit/session/test_session_watches.py",),
     ),
     Mutant(
         number="75b",
@@ -307,12 +312,12 @@ MUTANTS = (
         wrong="A deletion does not consume the watch for children.",
         changes=(
             Change(
-                "_session/watches.py",
-                "EventType.DELETED: (Kind.DATA, Kind.EXIST, Kind.CHILD),",
-                "EventType.DELETED: (Kind.DATA, Kind.EXIST),",
+                "_session/watches/one_shot.py",
+                "EventType.DELETED: (WatchKind.DATA, WatchKind.EXIST, WatchKind.CHILD),",
+                "EventType.DELETED: (WatchKind.DATA, WatchKind.EXIST),",
             ),
         ),
-        tests=("tests/unit/test_session_watches.py",),
+        tests=("tests/unit/session/test_session_watches.py",),
     ),
     Mutant(
         number="75c",
@@ -321,13 +326,13 @@ MUTANTS = (
         seen_in="ZOOKEEPER-4466",
         changes=(
             Change(
-                "_session/watches.py",
+                "_session/watches/one_shot.py",
                 "return body if self._registry.is_one_shot(self._path, self._kind) "
                 'else body[:-1] + b"\\0"',
                 "return body",
             ),
         ),
-        tests=LASTING,
+        tests=PERSISTENT,
         simulated=False,
     ),
     Mutant(
@@ -335,8 +340,8 @@ MUTANTS = (
         name="child-watch-ended-by-a-recursive-one",
         wrong="A reconnect sets a watch for children before the recursive one that ends it.",
         seen_in="ZOOKEEPER-4466",
-        changes=(Change("_session/watches.py", "(late if ended else early)", "early"),),
-        tests=LASTING,
+        changes=(Change("_session/watches/one_shot.py", "(late if ended else early)", "early"),),
+        tests=PERSISTENT,
         simulated=False,
     ),
     Mutant(
@@ -344,23 +349,23 @@ MUTANTS = (
         name="persistent-watches-not-rearmed",
         wrong="Watches are re-armed by SetWatches, which knows no persistent ones.",
         changes=(
-            Change("_session/watches.py", "tuple(chunk[AddWatchMode.PERSISTENT]),", "(),"),
-            Change("_session/watches.py", "tuple(chunk[AddWatchMode.RECURSIVE]),", "(),"),
+            Change("_session/watches/one_shot.py", "tuple(chunk[AddWatchMode.PERSISTENT]),", "(),"),
+            Change("_session/watches/one_shot.py", "tuple(chunk[AddWatchMode.RECURSIVE]),", "(),"),
             Change(
-                "_session/watches.py",
-                "OpCode.SET_WATCHES2 if lasting else OpCode.SET_WATCHES",
+                "_session/watches/one_shot.py",
+                "OpCode.SET_WATCHES2 if persistent else OpCode.SET_WATCHES",
                 "OpCode.SET_WATCHES",
             ),
         ),
-        tests=LASTING,
+        tests=PERSISTENT,
         simulated=False,
     ),
     Mutant(
         number="75f",
         name="gap-not-told",
         wrong="A stream does not say that the link was down.",
-        changes=(Change("_session/lasting.py", "self.events.miss(self.gap)", "pass"),),
-        tests=LASTING,
+        changes=(Change("_session/watches/persistent.py", "self.events.miss(self.gap)", "pass"),),
+        tests=PERSISTENT,
         simulated=False,
     ),
     Mutant(
@@ -369,12 +374,12 @@ MUTANTS = (
         wrong="A stream says so when the link is lost, so that what is read then is stale.",
         changes=(
             Change(
-                "_session/lasting.py",
+                "_session/watches/persistent.py",
                 "                stream.gap = reason",
                 "                stream.gap = reason; stream.set_again()",
             ),
         ),
-        tests=LASTING,
+        tests=PERSISTENT,
         simulated=False,
     ),
     Mutant(
@@ -383,12 +388,12 @@ MUTANTS = (
         wrong="A stream says of a new session that the link was down.",
         changes=(
             Change(
-                "_session/lasting.py",
+                "_session/watches/persistent.py",
                 "self._gap(MissedReason.EXPIRED)",
                 "self._gap(MissedReason.RECONNECTED)",
             ),
         ),
-        tests=LASTING,
+        tests=PERSISTENT,
         simulated=False,
     ),
     Mutant(
@@ -397,12 +402,12 @@ MUTANTS = (
         wrong="Events that find no room are dropped without a word.",
         changes=(
             Change(
-                "_session/events.py",
+                "_session/watches/event_buffer.py",
                 "self._overflow(MissedReason.OVERFLOW)",
                 "pass",
             ),
         ),
-        tests=("tests/unit/test_session_events.py",),
+        tests=("tests/unit/session/test_session_event_buffer.py",),
         simulated=False,
     ),
     Mutant(
@@ -411,12 +416,12 @@ MUTANTS = (
         wrong="A change of a znode is merged into one from before its deletion.",
         changes=(
             Change(
-                "_session/events.py",
+                "_session/watches/event_buffer.py",
                 "self._latest.pop((type_, event.path), None)",
                 "pass",
             ),
         ),
-        tests=("tests/unit/test_session_events.py",),
+        tests=("tests/unit/session/test_session_event_buffer.py",),
         simulated=False,
     ),
     Mutant(
@@ -425,19 +430,19 @@ MUTANTS = (
         wrong="One-shot watches that lived on a persistent one end with it, without a word.",
         changes=(
             Change(
-                "_session/watches.py",
+                "_session/watches/one_shot.py",
                 """
-                del self.lasting.by_path[path]
+                del self.persistent.by_path[path]
                 self.told += 1
                 self._set_again(path)
                 """,
                 """
-                del self.lasting.by_path[path]
+                del self.persistent.by_path[path]
                 self.told += 1
                 """,
             ),
         ),
-        tests=LASTING,
+        tests=PERSISTENT,
         simulated=False,
     ),
     Mutant(
@@ -445,7 +450,7 @@ MUTANTS = (
         name="dropped-watch-stays",
         wrong="A watch that nobody holds any more stays on the server.",
         seen_in="CURATOR-107; kazoo #175",
-        changes=(Change("_session/watches.py", "self._dropped.append(slot)", "pass"),),
+        changes=(Change("_session/watches/one_shot.py", "self._dropped.append(slot)", "pass"),),
         tests=("tests/client/test_client_streams.py",),
         simulated=False,
     ),

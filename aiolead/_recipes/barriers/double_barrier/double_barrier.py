@@ -16,7 +16,7 @@ from ..._core.candidate import Candidate
 from ..._core.contexts import TenureContext
 from ..._core.entered import Enterable
 from ..._core.tenure import Tenure
-from .membership import Membership
+from .barrier_membership import BarrierMembership
 from .ready import READY
 
 MOST_MEMBERS = 1_000_000
@@ -30,7 +30,7 @@ class BarrierMember(Tenure):
     @property
     def round(self) -> int:
         """The number of the round: the same for all who are in it, and greater for later ones."""
-        assert isinstance(self._candidate, Membership)
+        assert isinstance(self._candidate, BarrierMembership)
         return self._candidate.round
 
 
@@ -60,7 +60,7 @@ class BarrierContext(TenureContext[BarrierMember]):
             await super().__aexit__(exc_type, exc, traceback)
             return
         membership = tenure._candidate
-        assert isinstance(membership, Membership)
+        assert isinstance(membership, BarrierMembership)
         membership.stays_to_the_end = True
         try:
             await super().__aexit__(exc_type, exc, traceback)
@@ -118,7 +118,7 @@ class DoubleBarrier(Enterable[BarrierMember]):
         self._count = checked_count("count", count, most=MOST_MEMBERS)
 
     def _candidate(self) -> Candidate:
-        return Membership(self._client, self._path, self._count, self._data, self._acl)
+        return BarrierMembership(self._client, self._path, self._count, self._data, self._acl)
 
     def _context(self) -> BarrierContext:
         return self.enter()

@@ -26,8 +26,8 @@ from ..._core.ephemeral import EphemeralNode, NodeGone, ZnodeState
 from ..._core.fixed import FixedNode
 from ..._core.hold_group import HoldGroup
 from ..._core.pending_delete import Departure, all_of
-from ..._core.registry import Node, NodeRegistry
 from ..._core.serial import SerialNode
+from ..._core.znode_registry import NodeRegistry, RegisteredNode
 from ...contention.local_contenders import LocalContenders
 from .arrangement import Arrangement
 from .limit import LimitReply, ask
@@ -95,7 +95,7 @@ class Permits(AcquireLoop):
         )
 
     @property
-    def node(self) -> Node:
+    def node(self) -> RegisteredNode:
         """The last one that was created: with it the permits were complete."""
         return max((znode.node for znode in self._own), key=lambda node: node.token)
 

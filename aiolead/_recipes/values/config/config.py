@@ -37,7 +37,7 @@ from ..._core.arguments import (
 )
 from ..._core.catching_up import catch_up
 from ..optimistic import TRIES, checked_rng, pause
-from .snapshot import (
+from .config_snapshot import (
     HISTORY,
     KEYS,
     LAST,
@@ -50,7 +50,7 @@ from .snapshot import (
     number_of,
     read_snapshot,
 )
-from .view import ConfigView
+from .config_view import ConfigView
 
 T = TypeVar("T")
 

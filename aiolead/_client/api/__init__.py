@@ -1,0 +1,1 @@
+"""What users call: the client, its operations, transactions, watches and streams."""

@@ -1,0 +1,507 @@
+"""The client: the operations of ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+from anyio.lowlevel import checkpoint
+
+from ..._recipes.values.znode_views import ChildrenView, DataView
+from ..._session.requests.transaction_call import multi_parser
+from ..._wire.codes import OpCode
+from ..._wire.jute import Reader
+from ..._wire.packets import encode_body
+from ..._wire.requests import Multi
+from ..._wire.versions import Feature
+from ...abc import Watch
+from ...errors import (
+    NodeExistsError,
+    NoNodeError,
+    TransactionError,
+)
+from ...model import (
+    ACL,
+    Created,
+    CreateMode,
+    EnsembleConfig,
+    Identity,
+    Quota,
+    QuotaUsage,
+    ServerSpec,
+    Stat,
+    WatchEvent,
+)
+from ...paths import parent, validate
+from ..core import T
+from .client_watch import ClientWatch
+from .delete_all import TreeDeletion
+from .fence import Fence
+from .operations import Scope, whoami
+from .pending_reply import PendingReply
+from .quotas import delete_quota, get_quota, set_quota
+from .reads import Reads
+from .reconfig import get_config, reconfig
+from .server_features import read_with
+from .session_side import SessionSide
+from .transaction import Transaction
+from .watch_stream import MAX_EVENTS, WatchStream
+
+
+@final
+class Client(SessionSide):
+    """A session with a ZooKeeper ensemble. Made by `aiolead.connect`.
+
+    Every operation hands its request over at the call, and returns a `Reply` to await. Requests go
+    out in the order of the calls and are answered in that order, so
+
+        created = client.create("/a")
+        names = client.get_children("/")
+        await created, await names
+
+    takes one round trip, and the listing shows the new znode.
+
+    Errors: arguments are checked at the call (`ConfigurationError`, `LocalWireError`,
+    `UsageError`), and whether there is room for one more request (`TooManyRequestsError`); what the
+    server says (`ServerError`) and what becomes of the session comes with
+    the reply.
+
+    Cancellation: cancelling the wait for a reply abandons the answer, not the request.
+
+    A reply may be dropped. If it was never awaited, and its request fails, that is logged (to
+    `aiolead.client`), as event loops do with tasks; not so where the client was closed meanwhile.
+
+    On connection loss: what was not sent waits for the next connection, for the session timeout at
+    most; reads are sent again; writes that were sent raise `ConnectionLossError` with the outcome
+    `UNKNOWN`, since they may have been applied, and are never sent twice.
+
+    A client belongs to the event loop, thread and process that it was entered in. Used from another
+    one it raises `UsageError`, and nothing is sent. What only tells how things stand (`state`,
+    `session_id`, `lease`) may be read from other threads.
+    """
+
+    # --- views ---------------------------------------------------------------------------------
+
+    def chroot(self, path: str) -> Client:
+        """A view of what lies under `path`, over the same session."""
+        prefix = self._scope.full(path) if path != "/" else self._scope.prefix
+        return Client(self._core, prefix, limited=self._limited)
+
+    def unlimited(self) -> Client:
+        """This client, but never refusing a request for want of room: for recipes.
+
+        What a recipe asks for is little, and must not fail because the program asks for much.
+        """
+        return Client(self._core, self._scope.prefix, limited=False)
+
+    # --- writes --------------------------------------------------------------------------------
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
+    ) -> PendingReply[Created]:
+        """Creates a znode.
+
+        Args:
+            path: where; in a sequential mode the server appends ten digits.
+            data: its content.
+            mode: how it lives and is named.
+            acl: who may do what; everybody everything by default.
+            ttl: for the modes with a time to live: that, in seconds.
+
+        Returns:
+            `Created`, with the path under which it was created.
+
+        Raises:
+            NodeExistsError: the path is taken.
+            NoNodeError: the parent is missing.
+            NoChildrenForEphemeralsError: the parent is ephemeral.
+            InvalidACLError, NoAuthError, UnimplementedError (a server without TTL znodes).
+        """
+        return self._submit(self._scope.create(path, data, mode, acl, ttl))
+
+    def delete(self, path: str, *, version: int = -1) -> PendingReply[None]:
+        """Deletes a znode without children, if it has the version (-1: any).
+
+        Raises:
+            NoNodeError, BadVersionError, NotEmptyError, NoAuthError.
+        """
+        return self._submit(self._scope.delete(path, version))
+
+    def set(self, path: str, data: bytes, *, version: int = -1) -> PendingReply[Stat]:
+        """Replaces a znode's data, if it has the version (-1: any); returns its new `Stat`.
+
+        Raises:
+            NoNodeError, BadVersionError, NoAuthError.
+        """
+        return self._submit(self._scope.set(path, data, version))
+
+    def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> PendingReply[Stat]:
+        """Replaces a znode's ACL, if its ACL has the version (-1: any); returns its new `Stat`.
+
+        Raises:
+            NoNodeError, BadVersionError, InvalidACLError, NoAuthError.
+        """
+        return self._submit(self._scope.set_acl(path, acl, version))
+
+    def transaction(self) -> Transaction:
+        """Several writes that are applied together or not at all."""
+        return Transaction(self._core, self._scope, is_reported=self._limited)
+
+    def check(self, path: str, *, version: int = -1) -> PendingReply[None]:
+        """Asks the quorum, as a transaction, whether a znode exists and has the version.
+
+        Unlike a read, this cannot be answered by a server that is cut off from the others.
+
+        Raises:
+            NoNodeError, BadVersionError, NoAuthError.
+        """
+        op = self._scope.check_request(path, version)
+        parse_multi = multi_parser([op], [path])
+
+        def parse(r: Reader) -> None:
+            try:
+                parse_multi(r)
+            except TransactionError as error:
+                raise error.cause from None
+
+        body = encode_body(Multi((op,)))
+        return self._submit(
+            PendingReply(OpCode.MULTI, body, parse, path=path, is_write=True, is_proof=True)
+        )
+
+    def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
+        """Writes that are applied only while the znode `guard` exists, and in this session only.
+
+        Args:
+            guard: the znode.
+            gone: asked before each write whether the guard is known to be gone.
+        """
+        validate(guard, name="guard")
+        return Fence(self._core, self._scope, guard, gone or _never)
+
+    async def ensure_path(
+        self,
+        path: str,
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        """Creates a znode, and what is missing above it (the chroot included), unless it is there.
+
+        Args:
+            path: the znode.
+            mode: of everything that has to be created: persistent, or a container.
+            acl: of everything that has to be created.
+
+        Raises:
+            NoAuthError, NoChildrenForEphemeralsError.
+        """
+        tree = Scope("")
+        missing = [self._scope.full(path)]
+        if missing == ["/"]:
+            await checkpoint()
+            return
+        while missing:
+            try:
+                await self._submit(tree.create(missing[-1], b"", mode, acl, None))
+            except NodeExistsError:
+                pass
+            except NoNodeError:
+                missing.append(parent(missing[-1]))
+                continue
+            missing.pop()
+
+    async def delete_all(self, path: str) -> int:
+        """Deletes a znode with everything below it, whatever the versions.
+
+        Not as one transaction: others see a part of the tree while this goes on. What others delete
+        meanwhile is fine, and so is a tree that is not there. What they create is deleted, too, for
+        ten rounds. Transactions of up to 128 znodes are used, eight of them at a time.
+
+        Args:
+            path: the top of the tree. `/` stands for all that is below the chroot, which stays;
+                without a chroot it is refused, and so are `/zookeeper` and the server's own below.
+
+        Returns:
+            How many znodes were deleted. After a lost connection, what somebody else deleted may be
+            among them.
+
+        Raises:
+            InvalidPathError: the server does not let anybody delete this.
+            NotEmptyError: others go on creating in it.
+            NoAuthError: a part of it may not be listed or deleted; other parts may be deleted.
+
+        Cancellation: deletes no more; transactions that were sent may still be applied.
+
+        On connection loss: goes on with what is left, since what is gone cannot be deleted twice.
+        """
+        return await TreeDeletion(self._core, self._scope, path).run()
+
+    # --- reads ---------------------------------------------------------------------------------
+
+    def exists(self, path: str, *, watch: Watch | None = None) -> PendingReply[Stat | None]:
+        """A znode's `Stat`, or None if there is no such znode.
+
+        A watch fires when the znode is created, deleted, or its data set.
+        """
+        return self._submit(self._scope.exists(self._core, path, watch))
+
+    def get(self, path: str, *, watch: Watch | None = None) -> PendingReply[tuple[bytes, Stat]]:
+        """A znode's data and `Stat`.
+
+        A watch fires when the znode is deleted or its data set; it is not armed if this fails. Data
+        that another client has written as null (None in Java and kazoo) comes as `b""`.
+
+        Raises:
+            NoNodeError, NoAuthError.
+        """
+        return self._submit(self._scope.get(self._core, path, watch))
+
+    def get_children(self, path: str, *, watch: Watch | None = None) -> PendingReply[list[str]]:
+        """The names of a znode's children, in no particular order.
+
+        A watch fires when a child is created or deleted, or the znode itself is deleted; it is not
+        armed if this fails.
+
+        Raises:
+            NoNodeError, NoAuthError.
+        """
+        return self._submit(self._scope.get_children(self._core, path, watch))
+
+    def get_children_and_stat(
+        self, path: str, *, watch: Watch | None = None
+    ) -> PendingReply[tuple[list[str], Stat]]:
+        """The names of a znode's children, in no particular order, and its `Stat`.
+
+        For the watch and errors see `get_children`.
+        """
+        return self._submit(self._scope.get_children_and_stat(self._core, path, watch))
+
+    def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
+        """A znode's ACL and `Stat`.
+
+        Raises:
+            NoNodeError, NoAuthError.
+        """
+        return self._submit(self._scope.get_acl(path))
+
+    def sync(self, path: str = "/") -> PendingReply[None]:
+        """Has the connected server catch up with the leader before it answers what comes after."""
+        return self._submit(self._scope.sync(path))
+
+    # --- reads of newer servers ----------------------------------------------------------------
+
+    async def get_all_children_number(self, path: str = "/") -> int:
+        """How many znodes there are below a path, at any depth (ZooKeeper 3.6).
+
+        Raises:
+            NoNodeError, NoAuthError.
+            UnsupportedError: the server is older, or does not tell its version.
+        """
+        make = self._scope.get_all_children_number(path)
+        return await read_with(self._core, Feature.GET_ALL_CHILDREN_NUMBER, make)
+
+    async def get_ephemerals(self, prefix: str = "/") -> list[str]:
+        """The paths of this session's ephemeral znodes, in no particular order (ZooKeeper 3.6).
+
+        Args:
+            prefix: how the paths must begin, as text: `/member-` finds `/member-1`, and `/a/` what
+                is below `/a`.
+
+        Raises:
+            UnsupportedError: the server is older, or does not tell its version.
+        """
+        make = self._scope.get_ephemerals(prefix)
+        return await read_with(self._core, Feature.GET_EPHEMERALS, make)
+
+    def reads(self) -> Reads:
+        """Several reads in one request, answered from one moment (ZooKeeper 3.6)."""
+        return Reads(self._core, self._scope)
+
+    async def whoami(self) -> list[Identity]:
+        """Who the server takes this client for, by its address and credentials (ZooKeeper 3.7).
+
+        Raises:
+            UnsupportedError: the server is older, or does not tell its version.
+        """
+        return await read_with(self._core, Feature.WHO_AM_I, whoami())
+
+    # --- quotas --------------------------------------------------------------------------------
+
+    async def get_quota(self, path: str) -> tuple[Quota, QuotaUsage] | None:
+        """The quota on a znode's tree, and what there is of it; None if there is no quota.
+
+        Raises:
+            NoAuthError, RemoteWireError (somebody has written what is no quota).
+        """
+        return await get_quota(self._core, self._scope, path)
+
+    async def set_quota(self, path: str, quota: Quota) -> None:
+        """Sets the quota on a znode's tree, in the place of the one that it has.
+
+        Written where ZooKeeper's `setquota` writes it, for all servers and clients alike. A server
+        that holds more than a limit allows already is not asked to give anything up.
+
+        Args:
+            path: the top of the tree, which must exist: not the root, nor `/zookeeper`.
+            quota: the limits, at least one. Hard ones need servers of ZooKeeper 3.7.
+
+        Raises:
+            NoNodeError: there is no such znode.
+            NodeExistsError: a znode above or below has a quota; quotas cannot be nested.
+            NoAuthError.
+            UnsupportedError: there are hard limits, and the server is older than 3.7, or does not
+                tell its version.
+
+        On connection loss: the quota may have been set; setting it again does no harm.
+        """
+        await set_quota(self._core, self._scope, path, quota)
+
+    async def delete_quota(self, path: str) -> None:
+        """Takes the quota off a znode's tree.
+
+        Raises:
+            NoNodeError: there is no quota on it.
+            NoAuthError.
+
+        On connection loss: it may be gone; asking again says `NoNodeError` then.
+        """
+        await delete_quota(self._core, self._scope, path)
+
+    # --- the ensemble --------------------------------------------------------------------------
+
+    def get_config(self, *, watch: Watch | None = None) -> PendingReply[EnsembleConfig]:
+        """Who belongs to the ensemble, whatever the chroot; no servers if it has no such notion.
+
+        A watch fires when that changes.
+
+        Raises:
+            NoAuthError, RemoteWireError.
+        """
+        return self._submit(get_config(self._core, watch))
+
+    def reconfig(
+        self,
+        *,
+        joining: Sequence[ServerSpec | str] = (),
+        leaving: Sequence[int] = (),
+        members: Sequence[ServerSpec | str] | None = None,
+        version: int = -1,
+    ) -> PendingReply[EnsembleConfig]:
+        """Changes who belongs to the ensemble: who comes and goes, or the whole of it.
+
+        Servers allow it where `reconfigEnabled` is set, to those who may write `/zookeeper/config`:
+        by default nobody but the super user. A server that joins has to run already, with the
+        members so far in its configuration.
+
+        Args:
+            joining: servers to add, or to change; as `ServerSpec` or as `server.N=...`.
+            leaving: numbers of servers to remove.
+            members: instead of these: all servers.
+            version: that of the configuration to change; -1 for any.
+
+        Returns:
+            The new configuration.
+
+        Raises:
+            ReconfigDisabledError: the servers do not allow it.
+            NewConfigNoQuorumError: too few servers of the new configuration follow the leader.
+            ReconfigInProgressError: another change is under way.
+            BadVersionError: the configuration has another version.
+            BadArgumentsError: too few servers would be left, or two have an address in common.
+            NoAuthError, UnimplementedError (a standalone server).
+        """
+        return self._submit(reconfig(joining, leaving, members, version))
+
+    # --- watches -------------------------------------------------------------------------------
+
+    def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
+        """A one-shot watch, armed by passing it to a read of this client.
+
+        Args:
+            on_event: called synchronously, in the client's task, as the event comes in; it must be
+                quick. What it raises is logged. Usually one awaits `watch.wait()` instead.
+        """
+        self._core.check_home()
+        return ClientWatch(self._core.machine.watches, on_event)
+
+    def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> PendingReply[None]:
+        """Arms watches on the data of several znodes, by one request, without reading them.
+
+        For znodes that were there at `since`. One that was deleted, or whose data was changed,
+        after that has its watch fire at once, before the answer; the others are armed from then on.
+        What a read finds out on the way, this does not: servers let a watch be set on what may not
+        be read, and those since 3.8.4 and 3.9.2 never let it fire then.
+
+        Args:
+            watches: paths, each with a watch of `make_watch` for it.
+            since: a zxid that this client has seen, such as the `czxid` of a znode of its own.
+
+        Raises:
+            UsageError: there are none, or a watch comes twice, is closed, or on something else.
+        """
+        return self._submit(self._scope.arm(self._core, watches, since))
+
+    # --- watches as streams --------------------------------------------------------------------
+
+    def watch(
+        self, path: str, *, recursive: bool = False, max_events: int = MAX_EVENTS
+    ) -> WatchStream:
+        """What happens to a znode, as it happens: `async with client.watch(path) as events:`.
+
+        The znode need not exist. The events are those of one znode, `CREATED`, `DELETED`,
+        `DATA_CHANGED` and `CHILDREN_CHANGED`, or, if `recursive`, those of the whole tree from
+        there on, without `CHILDREN_CHANGED`, which the events of the children say better. Where
+        some may be missing, the stream says `Missed`. Needs servers of 3.6.
+
+        Args:
+            path: where.
+            recursive: whether to see everything below, too.
+            max_events: how many unread events to keep; with one more, all that is unread makes
+                room for one `Missed`. A change of data, or of the children, of a znode is merged
+                into the unread one before it, and needs no room.
+
+        Raises (on entering):
+            UnsupportedError: the server is older than 3.6, or does not tell its version.
+            ConnectionLossError: no server was reached, or it could not be asked for its version.
+            SessionExpiredError: the session was over.
+        """
+        return WatchStream(self._core, self._scope, path, recursive, max_events)
+
+    def watch_data(self, path: str) -> DataView:
+        """A znode's latest data: `async with client.watch_data(path) as view:`.
+
+        `async for value in view:` gives `(data, Stat)`, or None while there is no such znode: the
+        present one, then what it becomes. See `View`.
+
+        Raises (on entering):
+            NoAuthError: it may not be read.
+        """
+        return DataView(self, path)
+
+    def watch_children(self, path: str) -> ChildrenView:
+        """A znode's latest children: `async with client.watch_children(path) as view:`.
+
+        `async for names in view:` gives their names, sorted, or None while there is no such znode:
+        the present ones, then what they become. See `View`.
+
+        Raises (on entering):
+            NoAuthError: they may not be read.
+        """
+        return ChildrenView(self, path)
+
+    def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
+        if self._limited:
+            reply.is_reported = True
+        self._core.submit(reply, limited=self._limited)
+        return reply
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,348 @@
+"""From the arguments of an operation to its call: checked, encoded, and with the chroot applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..._escaping import described
+from ..._session.watches.bulk import Together
+from ..._session.watches.one_shot import Arming, WatchKind, WatchRegistry, WatchSlot
+from ..._wire.codes import OpCode
+from ..._wire.jute import Reader
+from ..._wire.packets import encode_body
+from ..._wire.replies import (
+    ACLReply,
+    ChildrenReply,
+    CreateReply,
+    DataReply,
+    NamesReply,
+    NumberReply,
+    PathReply,
+    StatReply,
+    WhoAmIReply,
+)
+from ..._wire.requests import (
+    Check,
+    Create,
+    Delete,
+    GetACL,
+    GetAllChildrenNumber,
+    GetEphemerals,
+    SetACL,
+    SetData,
+    Sync,
+    WhoAmI,
+    path_and_flag,
+)
+from ...abc import Watch
+from ...errors import (
+    AioleadError,
+    ConfigurationError,
+    InvalidPathError,
+    NoNodeError,
+    RemoteWireError,
+    UsageError,
+)
+from ...model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Identity, Stat
+from ...paths import ListedPath, as_listed, parent, told_path, validate
+from ..core import Core
+from .client_watch import ClientWatch
+from .pending_reply import PendingReply
+from .server_features import Bound, bound_read
+
+ANY_VERSION = -1
+MAX_TTL = 0xFF_FFFF_FFFF / 1000
+"""Longest time to live of a znode, in seconds: servers keep 40 bits of milliseconds."""
+
+
+class Scope:
+    """A view of the tree: the whole of it, or what lies under a chroot.
+
+    Args:
+        prefix: the chroot; empty for the whole tree.
+    """
+
+    __slots__ = ("prefix",)
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix: str = prefix
+
+    def full(self, path: str) -> str:
+        """The path on the server."""
+        validate(path)
+        return (self.prefix + path if path != "/" else self.prefix) or "/"
+
+    def strip(self, path: str) -> str:
+        """The path in this view, from that on the server."""
+        return told_path(path[len(self.prefix) :] or "/")
+
+    # --- writes --------------------------------------------------------------------------------
+
+    def create_request(
+        self,
+        path: str,
+        data: bytes,
+        mode: CreateMode,
+        acl: Sequence[ACL] | None,
+        ttl: float | None,
+    ) -> Create:
+        if not isinstance(mode, CreateMode):
+            raise ConfigurationError(f"mode: must be a CreateMode, not {mode!r}")
+        full = self._create_path(path, mode)
+        acl = _checked_acl(OPEN_ACL_UNSAFE if acl is None else acl)
+        data = _checked_data(data)
+        if mode.has_ttl:
+            if ttl is None:
+                raise ConfigurationError(f"ttl: {mode.name} needs a time to live, in seconds")
+            ttl = checked_duration("ttl", ttl, least=0.001, most=MAX_TTL)
+            return Create(full, data, acl, mode, round(ttl * 1000), OpCode.CREATE_TTL)
+        if ttl is not None:
+            raise ConfigurationError(f"ttl: only modes WITH_TTL take one, not {mode.name}")
+        op = OpCode.CREATE_CONTAINER if mode is CreateMode.CONTAINER else OpCode.CREATE2
+        return Create(full, data, acl, mode, op=op)
+
+    def _create_path(self, path: str, mode: CreateMode) -> str:
+        if isinstance(path, ListedPath):
+            path = str(path)  # it may be read and deleted, but nobody is to make another one
+        # The server appends the digits before it looks at the path, so that `/a/` is fine here.
+        if mode.is_sequential and isinstance(path, str) and path.endswith("/"):
+            return self.full(path + "0")[:-1]
+        if path == "/" and not self.prefix:
+            raise InvalidPathError("path: the root cannot be created")
+        return self.full(path)
+
+    def delete_request(self, path: str, version: int) -> Delete:
+        if path == "/":
+            raise InvalidPathError("path: the root cannot be deleted")
+        return Delete(self.full(path), _checked_version(version))
+
+    def set_request(self, path: str, data: bytes, version: int) -> SetData:
+        return SetData(self.full(path), _checked_data(data), _checked_version(version))
+
+    def check_request(self, path: str, version: int) -> Check:
+        return Check(self.full(path), _checked_version(version))
+
+    def create(
+        self,
+        path: str,
+        data: bytes,
+        mode: CreateMode,
+        acl: Sequence[ACL] | None,
+        ttl: float | None,
+    ) -> PendingReply[Created]:
+        request = self.create_request(path, data, mode, acl, ttl)
+
+        def parse(r: Reader) -> Created:
+            full, stat = CreateReply.parse(r)
+            return Created(self.strip(request.checked(full)), stat)
+
+        def on_error(error: AioleadError) -> AioleadError:
+            if not isinstance(error, NoNodeError):
+                return error
+            if parent(path) == "/" and self.prefix:
+                return NoNodeError(
+                    path, message=f"the chroot {self.prefix} is missing, see ensure_path('/')"
+                )
+            return NoNodeError(path, message="the parent of the new znode is missing")
+
+        return _write(request.op, request, parse, path, on_error)
+
+    def delete(self, path: str, version: int) -> PendingReply[None]:
+        return _write(OpCode.DELETE, self.delete_request(path, version), _nothing, path)
+
+    def set(self, path: str, data: bytes, version: int) -> PendingReply[Stat]:
+        return _write(OpCode.SET_DATA, self.set_request(path, data, version), _stat, path)
+
+    def set_acl(self, path: str, acl: Sequence[ACL], version: int) -> PendingReply[Stat]:
+        request = SetACL(self.full(path), _checked_acl(acl), _checked_version(version))
+        return _write(OpCode.SET_ACL, request, _stat, path)
+
+    # --- reads ---------------------------------------------------------------------------------
+
+    def exists(self, core: Core, path: str, watch: Watch | None) -> PendingReply[Stat | None]:
+        full = self.full(path)
+        body = path_and_flag(full, watch is not None)
+        arming = _arming(core, watch, full, path, WatchKind.DATA)
+
+        def on_error(error: AioleadError) -> Stat | AioleadError | None:
+            return None if isinstance(error, NoNodeError) else error
+
+        return PendingReply(OpCode.EXISTS, body, _stat, path=path, arming=arming, on_error=on_error)
+
+    def get(self, core: Core, path: str, watch: Watch | None) -> PendingReply[tuple[bytes, Stat]]:
+        full = self.full(path)
+        body = path_and_flag(full, watch is not None)
+        arming = _arming(core, watch, full, path, WatchKind.DATA)
+        return PendingReply(OpCode.GET_DATA, body, _data, path=path, arming=arming)
+
+    def get_children(self, core: Core, path: str, watch: Watch | None) -> PendingReply[list[str]]:
+        full = self.full(path)
+        body = path_and_flag(full, watch is not None)
+        arming = _arming(core, watch, full, path, WatchKind.CHILD)
+        return PendingReply(OpCode.GET_CHILDREN, body, _names, path=path, arming=arming)
+
+    def get_children_and_stat(
+        self, core: Core, path: str, watch: Watch | None
+    ) -> PendingReply[tuple[list[str], Stat]]:
+        full = self.full(path)
+        body = path_and_flag(full, watch is not None)
+        arming = _arming(core, watch, full, path, WatchKind.CHILD)
+        return PendingReply(OpCode.GET_CHILDREN2, body, _children, path=path, arming=arming)
+
+    def arm(
+        self, core: Core, watches: Sequence[tuple[str, Watch]], since: int
+    ) -> PendingReply[None]:
+        registry = core.machine.watches
+        if not watches or len({watch for _, watch in watches}) < len(watches):
+            raise UsageError("watches: must be some, and each of them there once")
+        slots = [(_slot(registry, watch), self.full(path), path) for path, watch in watches]
+        reserved: list[tuple[WatchSlot, str]] = []
+        together = Together(registry, reserved, since)
+        try:
+            for slot, full, path in slots:
+                registry.reserve(slot, full, path, WatchKind.DATA)
+                reserved.append((slot, full))
+            return PendingReply(OpCode.SET_WATCHES, together.body, _nothing, arming=together)
+        except BaseException:
+            together.abandon()
+            raise
+
+    def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
+        return _read(OpCode.GET_ACL, GetACL(self.full(path)), _acl, path)
+
+    def sync(self, path: str) -> PendingReply[None]:
+        body = encode_body(Sync(self.full(path)))
+        return PendingReply(OpCode.SYNC, body, _synced, path=path, is_led=True)
+
+    # --- reads of newer servers ----------------------------------------------------------------
+
+    def get_all_children_number(self, path: str) -> Bound[int]:
+        request = GetAllChildrenNumber(self.full(path))
+        return bound_read(OpCode.GET_ALL_CHILDREN_NUMBER, request, _number, path)
+
+    def get_ephemerals(self, prefix: str) -> Bound[list[str]]:
+        # What a server compares is the text, so a slash at the end is good for something here.
+        is_open = isinstance(prefix, str) and prefix.endswith("/")
+        full = self.full(prefix + "0")[:-1] if is_open else self.full(prefix)
+
+        def parse(r: Reader) -> list[str]:
+            paths = NamesReply.read(r).names
+            for path in paths:
+                if not path.startswith(full):
+                    from ..._parsing import shown
+
+                    raise RemoteWireError(f"{shown(path)} does not begin with {shown(full)}")
+            return [self.strip(path) for path in paths]
+
+        return bound_read(OpCode.GET_EPHEMERALS, GetEphemerals(full), parse, prefix)
+
+
+def whoami() -> Bound[list[Identity]]:
+    return bound_read(OpCode.WHO_AM_I, WhoAmI(), _identities, None)
+
+
+def _write(
+    op: OpCode, request: Any, parse: Any, path: str, on_error: Any = None
+) -> PendingReply[Any]:
+    return PendingReply(
+        op,
+        encode_body(request),
+        parse,
+        path=path,
+        is_write=True,
+        is_proof=True,
+        on_error=on_error,
+    )
+
+
+def _read(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:
+    return PendingReply(op, encode_body(request), parse, path=path)
+
+
+def _arming(
+    core: Core, watch: Watch | None, full: str, path: str, kind: WatchKind
+) -> Arming | None:
+    if watch is None:
+        return None
+    watches = core.machine.watches
+    return watches.begin(_slot(watches, watch), full, path, kind)
+
+
+def _slot(watches: WatchRegistry, watch: Watch) -> WatchSlot:
+    slot = watch.slot_in(watches) if isinstance(watch, ClientWatch) else None
+    if slot is None:
+        raise UsageError("watch: must be made by this client's make_watch()")
+    return slot
+
+
+def _nothing(_: Reader) -> None:
+    return None
+
+
+_stat = StatReply.parse
+_data = DataReply.parse
+
+
+def _names(r: Reader) -> list[str]:
+    return as_listed(NamesReply.read(r).names)
+
+
+def _children(r: Reader) -> tuple[list[str], Stat]:
+    reply = ChildrenReply.read(r)
+    return as_listed(reply.names), reply.stat
+
+
+def _number(r: Reader) -> int:
+    number = NumberReply.read(r).number
+    if number < 0:
+        raise RemoteWireError(f"a number of znodes, but it is {number}")
+    return number
+
+
+def _identities(r: Reader) -> list[Identity]:
+    return [Identity(scheme, user) for scheme, user in WhoAmIReply.read(r).users]
+
+
+def _acl(r: Reader) -> tuple[list[ACL], Stat]:
+    reply = ACLReply.read(r)
+    return list(reply.acl), reply.stat
+
+
+def _synced(r: Reader) -> None:
+    PathReply.read(r)
+
+
+def _checked_data(data: object) -> bytes:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
+    return bytes(data)
+
+
+def _checked_version(version: object) -> int:
+    if type(version) is not int or not ANY_VERSION <= version <= 0x7FFF_FFFF:
+        raise ConfigurationError(f"version: must be -1 (any) to 2^31 - 1, not {described(version)}")
+    return version
+
+
+def _checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
+    entries = tuple(acl) if isinstance(acl, Iterable) else ()
+    if not entries or not all(isinstance(entry, ACL) for entry in entries):
+        # It may be, or hold, the hash of a password: it is not shown.
+        raise ConfigurationError("acl: must be a sequence of at least one ACL: [ACL.auth()]")
+    return entries
+
+
+def checked_duration(name: str, value: Any, *, least: float, most: float) -> float:
+    """A duration in seconds within bounds.
+
+    Raises:
+        ConfigurationError: it is no number, or out of bounds.
+    """
+    good = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not good or not least <= value <= most:
+        raise ConfigurationError(
+            f"{name}: must be a number of seconds from {least:g} to {most:g}, "
+            f"not {described(value)}"
+        )
+    return float(value)

@@ -1,0 +1,91 @@
+"""The answer to a request, as something to await."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar, cast
+
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
+
+from ..._logging import get_logger
+from ..._session.requests.request_queue import Call
+from ..._tasks import Wakeup
+from ...errors import AioleadError, ClientClosedError
+
+T = TypeVar("T")
+
+_logger = get_logger("aiolead.client")
+
+
+class _Unseen:
+    """The failure of a request that nobody has asked about: logged if nobody ever does.
+
+    Made only then, so that an answer that is awaited, or has not failed, costs nothing.
+    """
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: str) -> None:
+        self.what: str | None = what
+
+    def __del__(self) -> None:
+        if self.what is not None:
+            _logger.warning("a request that was never awaited has failed: %s", self.what)
+
+
+class PendingReply(Call[T]):
+    """A call whose answer can be awaited; see `aiolead.abc.Reply`.
+
+    Attributes:
+        is_reported: set where it is handed to a user: it is logged if it fails, and is dropped
+            without having been awaited or asked for its error.
+    """
+
+    __slots__ = ("_unseen", "_was_awaited", "is_reported")
+
+    is_reported: bool
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> T:
+        if not self._done:
+            self._was_awaited = True
+            wakeup = Wakeup()
+            self.add_done_callback(wakeup.set)
+            await wakeup.wait()
+        elif hasattr(self, "_was_awaited"):
+            await checkpoint()
+        else:
+            self._was_awaited = True
+            if self._error is not None:
+                self._see()
+            # No turn of the event loop for each of a thousand that were answered at once. Nobody is
+            # kept waiting by that for long: for each of them, somebody had to be waited for.
+            await checkpoint_if_cancelled()
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+    def result(self) -> T:
+        self._see()
+        return super().result()
+
+    def error(self) -> AioleadError | None:
+        self._see()
+        return self._error
+
+    def fail(self, error: AioleadError) -> None:
+        super().fail(error)  # and callbacks, which may ask for the error
+        if not hasattr(self, "is_reported") or hasattr(self, "_was_awaited"):
+            return
+        # A client that is closed has dropped all that was under way: that is no news.
+        if not isinstance(error, ClientClosedError):
+            self._unseen = _Unseen(f"{self}: {error}")
+
+    def _see(self) -> None:
+        """Somebody asks what has become of it."""
+        if self._done:
+            self._was_awaited = True
+            if hasattr(self, "_unseen"):
+                self._unseen.what = None

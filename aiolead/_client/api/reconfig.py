@@ -1,0 +1,137 @@
+"""The ensemble's own configuration: reading it, changing it, following it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from ..._logging import get_logger
+from ..._wire.codes import OpCode
+from ..._wire.config_text import CONFIG_PATH, parse_config, parse_server
+from ..._wire.jute import Reader
+from ..._wire.packets import encode_body
+from ..._wire.replies import DataReply
+from ..._wire.requests import Reconfig
+from ...abc import Watch
+from ...errors import (
+    AioleadError,
+    ConfigurationError,
+    NoAuthError,
+    NoNodeError,
+    RemoteWireError,
+    SessionError,
+)
+from ...model import EnsembleConfig, ServerSpec
+from ..core import Core
+from ..net.rebalance import Server
+from .client_watch import ClientWatch
+from .operations import Scope
+from .pending_reply import PendingReply
+
+logger = get_logger("aiolead.connection")
+
+MAX_VERSION = (1 << 63) - 1
+
+PAUSE = 1.0
+"""How long a follower waits after a failure that should pass, in seconds."""
+
+
+def _config(r: Reader) -> EnsembleConfig:
+    return parse_config(DataReply.parse(r)[0])
+
+
+def get_config(core: Core, watch: Watch | None) -> PendingReply[EnsembleConfig]:
+    """See `Client.get_config`."""
+    reading = Scope("").get(core, CONFIG_PATH, watch)
+    return PendingReply(
+        OpCode.GET_DATA, reading.body, _config, path=CONFIG_PATH, arming=reading.arming
+    )
+
+
+def reconfig(
+    joining: Sequence[ServerSpec | str],
+    leaving: Sequence[int],
+    members: Sequence[ServerSpec | str] | None,
+    version: int,
+) -> PendingReply[EnsembleConfig]:
+    """See `Client.reconfig`."""
+    coming = _checked_servers("joining", joining)
+    going = _checked_ids(leaving)
+    whole = None if members is None else _checked_servers("members", members)
+    if whole is None and not coming and not going:
+        raise ConfigurationError("joining, leaving, members: there is nothing to change")
+    if whole is not None and (coming or going):
+        raise ConfigurationError("members: stands for all of them, without joining and leaving")
+    if whole == "":
+        raise ConfigurationError("members: must name at least one server")
+    if type(version) is not int or not -1 <= version <= MAX_VERSION:
+        raise ConfigurationError(f"version: must be -1 (any) to 2^63 - 1, not {version!r}")
+    request = Reconfig(coming or None, going or None, whole, version)
+    return PendingReply(
+        OpCode.RECONFIG, encode_body(request), _config, path=CONFIG_PATH, is_write=True
+    )
+
+
+def _checked_servers(name: str, servers: Sequence[ServerSpec | str]) -> str:
+    if isinstance(servers, (str, ServerSpec)):
+        raise ConfigurationError(f"{name}: must be a list of servers, not one: {str(servers)!r}")
+    specs: list[ServerSpec] = []
+    for server in servers:
+        try:
+            # Also those that were made by hand: what cannot be read back is not sent.
+            specs.append(parse_server(str(server)))
+        except ValueError as error:
+            raise ConfigurationError(f"{name}: {error}") from None
+    if len({spec.id for spec in specs}) < len(specs):
+        raise ConfigurationError(f"{name}: a server is in it twice")
+    return ",".join(map(str, specs))
+
+
+def _checked_ids(leaving: Sequence[int]) -> str:
+    ids = tuple(leaving) if isinstance(leaving, (list, tuple, set, frozenset)) else (None,)
+    if not all(type(number) is int and number >= 0 for number in ids):
+        raise ConfigurationError(f"leaving: must be a list of servers' numbers, not {leaving!r}")
+    return ",".join(map(str, ids))
+
+
+async def follow_config(
+    core: Core, update: Callable[[Sequence[Server]], None], *, secure: bool
+) -> None:
+    """Keeps the list of servers as the ensemble's own configuration says, until it cannot.
+
+    Args:
+        core: the client.
+        update: takes the list.
+        secure: whether clients use TLS.
+    """
+    while True:
+        try:
+            await core.ready()
+            with ClientWatch(core.machine.watches, None) as watch:
+                reading = get_config(core, watch)
+                core.submit(reading)
+                _follow(await reading, update, secure=secure)
+                await watch.wait()
+        except (NoNodeError, NoAuthError, RemoteWireError) as error:
+            logger.warning("the configuration of the ensemble is not followed: %s", error)
+            return
+        except SessionError as error:
+            if core.machine.state.is_final:
+                return
+            logger.debug("the configuration of the ensemble was not read: %s", error)
+        except AioleadError as error:
+            logger.debug("the configuration of the ensemble was not read: %s", error)
+            await anyio.sleep(PAUSE)
+
+
+def _follow(
+    config: EnsembleConfig, update: Callable[[Sequence[Server]], None], *, secure: bool
+) -> None:
+    addresses = config.client_addresses(secure=secure)
+    if not addresses:
+        # Written by hand, in the static style, servers' lines have no address for clients.
+        logger.info("the configuration of the ensemble names no address for clients")
+        return
+    logger.debug("the configuration of the ensemble, version %x", config.version)
+    update(addresses)

@@ -1,0 +1,272 @@
+"""What a client says and does about its session, rather than about znodes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+
+from ..._wire.codes import OpCode
+from ..._wire.jute import Reader
+from ..._wire.packets import encode_body
+from ..._wire.requests import AuthPacket
+from ...abc import EventHook
+from ...errors import AioleadError, ConfigurationError, UsageError
+from ...events import ViewHook
+from ...model import (
+    Auth,
+    SessionCredentials,
+    SessionState,
+)
+from ...paths import parse_connect_string
+from ..client_reporting import ClientStatistics
+from ..core import Core, T
+from .client_lease import ClientLease
+from .operations import Scope, checked_duration
+from .pending_reply import PendingReply
+from .session_states import SessionStates
+
+
+class SessionSide:
+    """The part of a client that every view of it shares."""
+
+    def __init__(self, core: Core, prefix: str, *, limited: bool = True) -> None:
+        self._core = core
+        self._limited = limited
+        self._scope = Scope(prefix)
+        self._lease = ClientLease(core, prefix)
+        self._events = ViewHook(core.reporting.hub, prefix, core.clock)
+
+    def __repr__(self) -> str:
+        state = self._core.machine.state.value
+        return f"<Client session 0x{self.session_id:x} {state} chroot={self._scope.prefix or '/'}>"
+
+    # --- the session ---------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> int:
+        """The current session; 0 while there is none."""
+        return self._core.machine.session_id
+
+    @property
+    def session_timeout(self) -> float:
+        """What was asked for or what the servers granted, whichever is less, in seconds.
+
+        No wait of the client or of its recipes is longer, whatever a server grants. What they
+        granted, which is how long they keep the session of a client that is gone, is in
+        `statistics()`.
+        """
+        return self._core.machine.timing.patience
+
+    @property
+    def state(self) -> SessionState:
+        """Where the session stands."""
+        return self._core.machine.state
+
+    @property
+    def credentials(self) -> SessionCredentials:
+        """What it takes to go on with the session over another client, in another process maybe.
+
+        Raises:
+            UsageError: there is no session, or one that a read-only server has made up.
+        """
+        credentials = self._core.machine.credentials
+        if credentials is None:
+            raise UsageError("there is no session that could be resumed")
+        return credentials
+
+    def detach(self) -> SessionCredentials:
+        """Has the present session outlive the client: leaving does not close it.
+
+        Whatever is still held then is lost first, as always. Its other ephemeral znodes live until
+        the session timeout has passed, or for as long as `connect(resume=)` goes on with it. If the
+        session expires before the client is closed, the one that follows is closed as usual.
+
+        Returns:
+            The session's `credentials`.
+
+        Raises:
+            UsageError: there is no session.
+        """
+        credentials = self.credentials
+        self._core.detached = credentials.session_id
+        return credentials
+
+    @property
+    def lease(self) -> ClientLease:
+        """Our own reading of how long the session surely lives; renewed while anything is held."""
+        return self._lease
+
+    def healthy(self, max_unconfirmed: float | None = None) -> bool:
+        """Whether the servers have confirmed that this client is well, not longer ago than that.
+
+        For the probes of whatever watches over the process; see `docs/frameworks.md`. Without
+        asking a server:
+
+        * While something is held: whether the quorum has confirmed it. Not any more, for instance,
+          where the server that we are connected to is cut off from the others.
+        * While something was lost, and its holder has not let go of it: counted from what was
+          confirmed before the loss. So a body that ignores its cancellation is told.
+        * Otherwise, for instance while we wait for our turn: whether the server has answered
+          anything in this session.
+
+        False without a session: before the first one, after an expiry until the next one has begun,
+        on a read-only server, once the client is closed.
+
+        Args:
+            max_unconfirmed: in seconds; the session timeout by default, after which the servers may
+                have ended the session. Where nothing is wrong, what is held was confirmed within
+                half of that and a round trip: with less this would be false now and then.
+
+        Raises:
+            ConfigurationError: that is no number of seconds, or more than a day.
+        """
+        machine = self._core.machine
+        limit = machine.timing.session_timeout
+        if max_unconfirmed is not None:
+            limit = checked_duration("max_unconfirmed", max_unconfirmed, least=0, most=86_400)
+        return self._core.clock() - machine.confirmed_at <= limit
+
+    @property
+    def last_zxid(self) -> int:
+        """The newest transaction that an answer to this client has shown."""
+        return self._core.machine.last_zxid
+
+    @property
+    def is_session_shared(self) -> bool:
+        """Whether others create znodes in this session: that of an adapted client is shared."""
+        return self._core.is_session_shared
+
+    @property
+    def events(self) -> EventHook:
+        """Whom recipes tell what happens; see `connect(on_event=)` for listening."""
+        return self._events
+
+    def statistics(self) -> ClientStatistics:
+        """How the client is doing: its session, its connections, its requests, its lease.
+
+        A look at what is known here, without asking a server.
+        """
+        peer = self._core.peer
+        return self._core.reporting.statistics(None if peer is None else peer.name)
+
+    def observe(self) -> SessionStates:
+        """The states of the session, from the present one on, as an async iterator."""
+        self._core.check_home()
+        return SessionStates(self._core)
+
+    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
+        """Has every change of state reported, synchronously; returns what ends that.
+
+        For recipes and adapters; applications are better served by `observe`.
+        """
+        return self._core.subscribe(on_state)
+
+    def update_hosts(self, hosts: str) -> None:
+        """Replaces the list of servers.
+
+        A client that is connected may have to move, so that load stays even: to one of the servers
+        that came, for some; away from a server that is gone, for all. It waits for the answers to
+        what it has sent, for an eighth of the session timeout at most; the session goes on.
+
+        Args:
+            hosts: a connect string without a chroot: that of the client is fixed.
+
+        Raises:
+            ConfigurationError: it is malformed, or has a chroot.
+        """
+        self._core.check_home()
+        target = parse_connect_string(hosts)
+        if target.chroot:
+            raise ConfigurationError(f"hosts: a client keeps its chroot, leave it out: {hosts!r}")
+        self._core.on_hosts(target.hosts)
+
+    async def ready(self) -> None:
+        """Waits until the session is connected.
+
+        Raises:
+            SessionError: the client was closed, or its credentials were refused.
+        """
+        await self._core.ready()
+
+    def check_connected(self) -> None:
+        """Returns if the session is connected; never waits.
+
+        Raises:
+            ConnectionLossError: it is not. The message says what the last attempts failed of; its
+                `__cause__` is a `ConnectFailed` with these.
+            SessionError: the client was closed, or its credentials were refused.
+        """
+        self._core.check_connected()
+
+    def shared(self, path: str, make: Callable[[], T]) -> T:
+        """The object that everybody on this session shares for a path: for recipes."""
+        return self._core.shared(self._scope.full(path), make)
+
+    def full_path(self, path: str) -> str:
+        """The path on the servers, below no chroot.
+
+        Args:
+            path: as this view has it.
+
+        Raises:
+            InvalidPathError: it is no path.
+        """
+        return self._scope.full(path)
+
+    def serial(self) -> int:
+        """A number that this client gives once: for recipes, which make names unique by it."""
+        return self._core.serial()
+
+    def pipelined(self) -> AbstractContextManager[None]:
+        """Requests that are made in the body of this `with` leave together, in one segment.
+
+        A request that is made while nothing else is under way leaves at once, and what follows it a
+        moment later. Where it is known that several come, as a read behind a write of a loop's, the
+        servers are told of them at once. Nothing else changes; the body must not await anything.
+        """
+        self._core.check_home()
+        return self._core.pipelined
+
+    def spawn(
+        self,
+        job: Callable[[], Awaitable[object]],
+        on_end: Callable[[AioleadError | None], object] | None = None,
+    ) -> None:
+        """Runs a job in the client's own task group, at most until the client is closed.
+
+        It runs at least to its first await, so that its `finally` is run. What it raises ends
+        nothing but the job. Without effect on a closed client.
+
+        Args:
+            job: an async function without arguments.
+            on_end: called synchronously, once, when the job has ended: with None if it returned;
+                with the `AioleadError` that it raised; with an `InternalError` if it raised
+                anything else, which is logged with its traceback; with a `ClientClosedError` if the
+                end of the client cancelled it. Without it, an `AioleadError` is logged, too.
+        """
+        self._core.spawn(job, on_end)
+
+    def add_auth(self, auth: Auth) -> PendingReply[None]:
+        """Presents more credentials: to the present server, and on every later connection.
+
+        They count for every request that is made after this call; the answer says that the server
+        has taken them. While there is no connection it is the next server's, which is waited for as
+        long as the session timeout; the credentials are kept also after that.
+
+        Raises:
+            AuthFailedError: they were refused, which ends the client, as at `connect`.
+            ConnectionLossError: no server was shown them in time.
+        """
+        if not isinstance(auth, Auth):
+            # The value may be, or hold, a password: it is not shown.
+            raise ConfigurationError("auth: must be an Auth, such as Auth.digest(user, password)")
+        self._core.check_home()
+        body = encode_body(AuthPacket(auth.scheme, auth.credential))
+        reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, _nothing)
+        self._core.machine.check_size(reply)
+        self._core.machine.login.add(auth, reply, self._core.clock())
+        return reply
+
+
+def _nothing(_: Reader) -> None:
+    return None

@@ -1,0 +1,91 @@
+"""Session states as an async iterator."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.lowlevel
+
+from ...errors import UsageError
+from ...model import SessionState
+from ..core import Core
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChange:
+    """A change of a session's state.
+
+    Attributes:
+        state: the state that it is in now.
+        session_id: the session that this speaks of; 0 while there is none.
+    """
+
+    state: SessionState
+    session_id: int
+
+
+class SessionStates(AsyncIterator[SessionChange]):
+    """The states of a client's session, from the present one on.
+
+    The latest state wins: a slow observer may miss that a link was lost and found again, but never
+    the last word, and never that a session expired: that comes before anything of the next one.
+    The iteration ends when the client is closed or its credentials were refused.
+
+    Use as a context manager: `async with client.observe() as states: async for change in states:`.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._pending: list[SessionChange] = []
+        self._wake = anyio.Event()
+        self._open = False
+        self._over = False
+
+    @property
+    def current(self) -> SessionChange:
+        """The state now, whatever has been iterated over."""
+        return SessionChange(self._core.machine.state, self._core.machine.session_id)
+
+    async def __aenter__(self) -> Self:
+        await anyio.lowlevel.checkpoint()
+        # No checkpoint from here on: who is cancelled while entering never leaves.
+        self._unsubscribe = self._core.subscribe(self._on_state)
+        self._pending = [self.current]
+        self._open = True
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._unsubscribe()
+        self._over = True
+        self._wake.set()
+
+    def _on_state(self, state: SessionState, session_id: int) -> None:
+        if self._pending and self._pending[-1].state is not SessionState.EXPIRED:
+            self._pending.pop()
+        self._pending.append(SessionChange(state, session_id))
+        # Between two iterations at most one expiry matters: the last.
+        del self._pending[:-2]
+        self._wake.set()
+
+    async def __anext__(self) -> SessionChange:
+        if not self._open:
+            raise UsageError("the states were not opened: use `async with ... as states`")
+        if self._pending or self._over:
+            await anyio.lowlevel.checkpoint()
+        while not self._over and not self._pending:
+            self._wake = anyio.Event()
+            await self._wake.wait()
+        if self._over:
+            raise StopAsyncIteration
+        change = self._pending.pop(0)
+        self._over = change.state.is_final
+        return change

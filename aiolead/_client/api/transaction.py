@@ -1,0 +1,113 @@
+"""Transactions: several writes that are applied together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Self
+
+from ..._session.requests.transaction_call import multi_parser
+from ..._wire.codes import OpCode
+from ..._wire.jute import Reader
+from ..._wire.packets import encode_body
+from ..._wire.replies import CreateReply, MultiResult, PathReply, StatReply
+from ..._wire.requests import Multi, MultiOp
+from ...errors import ConfigurationError, UsageError
+from ...model import ACL, CreateMode, Stat
+from ..core import Core
+from .operations import Scope
+from .pending_reply import PendingReply
+
+TransactionResult = str | Stat | None
+"""The path for a create, the `Stat` for a set, None for a check or delete.
+
+A create has no Stat here, unlike one on its own: servers leave it out (3.8 answers a create2 in a
+transaction like a create).
+"""
+
+
+class Transaction:
+    """Collects operations, then sends them as one.
+
+    For instance `await client.transaction().check("/a", version=3).set("/b", b"new")`. Operations
+    see the effect of those before them. Awaiting (or `commit`) sends the transaction, once; the
+    result is a list with one entry per operation: the path for a create, the `Stat` for a set, None
+    for a check or a delete.
+
+    Raises:
+        TransactionError: an operation failed, so none was applied.
+    """
+
+    def __init__(self, core: Core, scope: Scope, *, is_reported: bool = False) -> None:
+        self._core = core
+        self._scope = scope
+        self._is_reported = is_reported
+        self._ops: list[MultiOp] = []
+        self._paths: list[str] = []
+        self._sent = False
+
+    def _add(self, op: MultiOp, path: str) -> Self:
+        if self._sent:
+            raise UsageError("the transaction was sent already: make a new one")
+        self._ops.append(op)
+        self._paths.append(path)
+        return self
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        mode: CreateMode = CreateMode.PERSISTENT,
+        acl: Sequence[ACL] | None = None,
+        ttl: float | None = None,
+    ) -> Self:
+        """Adds a create; see `Client.create`."""
+        return self._add(self._scope.create_request(path, data, mode, acl, ttl), path)
+
+    def delete(self, path: str, *, version: int = -1) -> Self:
+        """Adds a delete; see `Client.delete`."""
+        return self._add(self._scope.delete_request(path, version), path)
+
+    def set(self, path: str, data: bytes, *, version: int = -1) -> Self:
+        """Adds a set; see `Client.set`."""
+        return self._add(self._scope.set_request(path, data, version), path)
+
+    def check(self, path: str, *, version: int = -1) -> Self:
+        """Adds the condition that a znode exists, and has the version, unless that is -1."""
+        return self._add(self._scope.check_request(path, version), path)
+
+    def commit(self) -> PendingReply[list[TransactionResult]]:
+        """Sends the transaction. A connection loss leaves open whether it was applied."""
+        if not self._ops:
+            raise ConfigurationError("transaction: needs at least one operation")
+        if self._sent:
+            raise UsageError("the transaction was sent already: make a new one")
+        self._sent = True
+        body = encode_body(Multi(tuple(self._ops)))
+        reply: PendingReply[list[TransactionResult]] = PendingReply(
+            OpCode.MULTI,
+            body,
+            self._parse,
+            path=self._paths[0],
+            is_write=True,
+            is_proof=True,
+        )
+        if self._is_reported:
+            reply.is_reported = True
+        self._core.submit(reply)
+        return reply
+
+    def __await__(self) -> Generator[Any, Any, list[TransactionResult]]:
+        return self.commit().__await__()
+
+    def _parse(self, r: Reader) -> list[TransactionResult]:
+        return [self._result(result) for result in multi_parser(self._ops, self._paths)(r)]
+
+    def _result(self, result: MultiResult) -> TransactionResult:
+        match result:
+            case CreateReply(path) | PathReply(path):
+                return self._scope.strip(path)
+            case StatReply(stat):
+                return stat
+            case _:
+                return None

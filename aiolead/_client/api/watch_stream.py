@@ -1,0 +1,124 @@
+"""The events of a persistent watch, as an async iterator."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self, final
+
+import anyio
+import anyio.lowlevel
+
+from ..._escaping import described
+from ..._session.watches.persistent import StreamSlot
+from ..._wire.codes import OpCode
+from ..._wire.packets import encode_body
+from ..._wire.replies import NumberReply
+from ..._wire.versions import Feature
+from ...errors import ConfigurationError, UsageError
+from ...model import Missed, WatchEvent
+from ..core import Core
+from .operations import Scope
+from .pending_reply import PendingReply
+from .server_features import read_with
+
+MAX_EVENTS = 10_000
+"""How many unread events a stream keeps, unless told otherwise."""
+
+
+@final
+class WatchStream(AsyncIterator[WatchEvent | Missed]):
+    """Every event of a persistent watch, in order, and `Missed` where there may be a gap.
+
+    Made by `Client.watch`. Use as a context manager:
+    `async with client.watch(path) as events: async for event in events:`. It can be entered once.
+
+    Entering waits until the server watches, and raises what a read would; leaving removes the watch
+    from the server, unless another stream of this client watches the same path. The iteration does
+    not end while the client lives; then it raises `ClientClosedError`, or `AuthFailedError`. Of
+    several tasks that iterate, one gets each event.
+
+    Cancellation: of the wait for an event loses none.
+
+    On connection loss: goes on, with a `Missed` as soon as the watch is set again.
+    """
+
+    def __init__(self, core: Core, scope: Scope, path: str, recursive: bool, limit: int) -> None:
+        full = scope.full(path)
+        if type(limit) is not int or limit < 1:
+            raise ConfigurationError(f"max_events: must be 1 or more, not {described(limit)}")
+        self._core = core
+        self._path = path
+        self._slot = StreamSlot(
+            full, scope.prefix, recursive=recursive, limit=limit, on_news=self._on_news
+        )
+        self._news = anyio.Event()
+        self._state = "new"
+
+    def __repr__(self) -> str:
+        kind = "recursive " if self._slot.recursive else ""
+        return f"<{kind}WatchStream of {self._path}, {self._state}, {self.unread} unread>"
+
+    @property
+    def unread(self) -> int:
+        """How many events, gaps included, have come in and not been read yet."""
+        return len(self._slot.events)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a server watches now: not while the link is down."""
+        return self._state == "open" and self._slot.is_set and self._core.machine.watches.is_live
+
+    async def __aenter__(self) -> Self:
+        if self._state != "new":
+            raise UsageError("the stream was entered already: call watch() again")
+        self._core.check_home()
+        self._state = "opening"
+        try:
+            await read_with(self._core, Feature.PERSISTENT_WATCHES, self._make_request)
+        except BaseException:
+            self._close()
+            raise
+        self._state = "open"
+        return self
+
+    def _make_request(self) -> PendingReply[int]:
+        request, joining = self._core.machine.watches.join(self._slot)
+        return PendingReply(
+            OpCode.ADD_WATCH,
+            encode_body(request),
+            lambda r: NumberReply.read(r).number,  # 0: errors are in the header
+            path=self._path,
+            # Not sent again to whatever server comes next: it may be an older one.
+            is_write=True,
+            bound=True,
+            arming=joining,
+        )
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self._state = "closed"
+        self._core.machine.watches.leave(self._slot)
+        self._news.set()
+
+    def _on_news(self) -> None:
+        self._news.set()
+
+    async def __anext__(self) -> WatchEvent | Missed:
+        if self._state == "new":
+            raise UsageError("the stream was not opened: use `async with ... as events`")
+        await anyio.lowlevel.checkpoint()
+        while self._state != "closed":
+            if (item := self._slot.take()) is not None:
+                return item
+            if self._news.is_set():  # ... else somebody else waits for it
+                self._news = anyio.Event()
+            await self._news.wait()
+        raise StopAsyncIteration

@@ -1,0 +1,179 @@
+"""SASL: what users say about it, and the side of a login that makes the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol, final
+
+import anyio
+import anyio.to_thread
+
+from ...errors import ConfigurationError
+from .kerberos import Kerberos, find_gssapi
+
+__all__ = ["SASL"]
+
+THREADS = 2
+"""How many steps of Kerberos may be under way; one that hangs is left to itself."""
+
+
+class Mechanism(Protocol):
+    """The client's side of one login: tokens in, tokens out."""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether a step may take its time, so that it must not be the event loop's."""
+        ...
+
+    @property
+    def is_complete(self) -> bool: ...
+
+    def step(self, challenge: bytes, /) -> bytes | None: ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SASL:
+    """A login by SASL, on every connection: `connect(sasl=SASL.digest_md5(user, password))`.
+
+    Made by `digest_md5` or `gssapi`. ACL entries of the scheme `sasl` name who logged in.
+    """
+
+    mechanism: str
+    user: str | None = None
+    _password: str = field(default="", repr=False)
+    service: str = "zookeeper"
+    host: str | None = None
+
+    @classmethod
+    def digest_md5(cls, user: str, password: str) -> SASL:
+        """By a user name and a password, which stays off the wire.
+
+        The servers need a `DigestLoginModule` in their JAAS configuration. Who listens can try
+        passwords on what he heard, and change what comes after the login: use TLS where the network
+        is not trusted.
+
+        Raises:
+            ConfigurationError: one of them is empty, or is not text that can be encoded.
+        """
+        for name, value in (("user", user), ("password", password)):
+            if not isinstance(value, str) or not value:
+                raise ConfigurationError(f"{name}: must be text, and not empty")
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                # Without its cause, which carries the value.
+                raise ConfigurationError(
+                    f"{name}: must be text that can be encoded as UTF-8"
+                ) from None
+        return cls("DIGEST-MD5", user, password)
+
+    @classmethod
+    def gssapi(
+        cls, *, service: str = "zookeeper", host: str | None = None, principal: str | None = None
+    ) -> SASL:
+        """By Kerberos: needs `aiolead[kerberos]`, and a ticket or a keytab where Kerberos looks.
+
+        Tickets are not renewed here: that is the business of `k5start`, or of `KRB5_CLIENT_KTNAME`.
+        Without a ticket the client goes on trying, as it does where no server answers.
+
+        Args:
+            service: of the servers' principals, `service/host@REALM`.
+            host: of the servers' principals; by default the name of each server in the connect
+                string.
+            principal: who logs in, where there are tickets of several; the default one's owner
+                otherwise.
+
+        Raises:
+            ConfigurationError: an argument makes no sense, or the package `gssapi` is missing.
+        """
+        for name, value in (("service", service), ("host", host), ("principal", principal)):
+            if value is not None and not (isinstance(value, str) and value):
+                raise ConfigurationError(f"{name}: must be text, and not empty, not {value!r}")
+        find_gssapi()
+        return cls("GSSAPI", principal, "", service, host)
+
+    def mechanism_for(self, host: str) -> Mechanism:
+        """For a login on a new connection to a server with that name."""
+        if self.mechanism == "GSSAPI":
+            return Kerberos(self.service, self.host or host, self.user)
+        from ..._wire.digest_md5 import DigestMD5
+
+        return DigestMD5(self.user or "", self._password)
+
+
+def checked_sasl(sasl: object) -> SASL | None:
+    if sasl is None or isinstance(sasl, SASL):
+        return sasl
+    # The value may be, or hold, a password: it is not shown.
+    raise ConfigurationError("sasl: must be a SASL, such as SASL.digest_md5(user, password)")
+
+
+@final
+class Login:
+    """One login, on one connection.
+
+    Args:
+        mechanism: makes the tokens.
+        threads: where it does so, if that takes its time.
+    """
+
+    def __init__(self, mechanism: Mechanism, threads: anyio.CapacityLimiter) -> None:
+        self._mechanism = mechanism
+        self._threads = threads
+        self._challenge = b""
+        self._challenged = anyio.Event()
+
+    def challenged(self, token: bytes) -> None:
+        """See `Logins.challenged`."""
+        self._challenge = token
+        self._challenged.set()
+
+    async def run(self, answer: Callable[[bytes | None, bool], object]) -> None:
+        """Answers each token of the server, until there is no more to say.
+
+        Args:
+            answer: takes a token for the server, and whether it is the last.
+
+        Raises:
+            AuthFailedError: the server is not what it should be.
+            LinkEnded: no token could be made, for want of a ticket perhaps.
+        """
+        while not self._mechanism.is_complete:
+            await self._challenged.wait()
+            self._challenged = anyio.Event()
+            token = await self._step(self._challenge)
+            answer(token, self._mechanism.is_complete)
+
+    async def _step(self, challenge: bytes) -> bytes | None:
+        step = partial(self._mechanism.step, challenge)
+        if not self._mechanism.blocks:
+            return step()
+        return await anyio.to_thread.run_sync(step, abandon_on_cancel=True, limiter=self._threads)
+
+
+@final
+class Logins:
+    """The logins of a client, one for each connection.
+
+    Args:
+        sasl: how to log in.
+    """
+
+    def __init__(self, sasl: SASL) -> None:
+        self._sasl = sasl
+        # Of our own: steps that hang, since no KDC answers, must not use up everybody's threads.
+        self._threads = anyio.CapacityLimiter(THREADS)
+        self._current: Login | None = None
+
+    def begin(self, host: str) -> Login:
+        """The login on a new connection to a server, by its name in the connect string."""
+        self._current = Login(self._sasl.mechanism_for(host), self._threads)
+        return self._current
+
+    def challenged(self, token: bytes) -> None:
+        """The server has sent a token; at first an empty one, which is our own cue."""
+        if self._current is not None:
+            self._current.challenged(token)

@@ -1,0 +1,195 @@
+"""What a client tells of: its session, its connections, the renewals of its lease; and the counts.
+
+See `docs/observability.md` for what each event means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from logging import DEBUG, INFO, WARNING
+from typing import final
+
+from .._logging import get_logger
+from .._session.machine import SessionMachine
+from ..events import EventHub, EventName, EventSink
+from ..model import SessionState
+
+_logger = get_logger("aiolead.client")
+
+_SESSION: dict[SessionState, tuple[EventName, int]] = {
+    SessionState.CONNECTING: (EventName.SESSION_CONNECTING, DEBUG),
+    SessionState.CONNECTED: (EventName.SESSION_CONNECTED, DEBUG),
+    SessionState.READ_ONLY: (EventName.SESSION_READ_ONLY, INFO),
+    SessionState.SUSPENDED: (EventName.SESSION_SUSPENDED, INFO),
+    SessionState.EXPIRED: (EventName.SESSION_EXPIRED, WARNING),
+    SessionState.AUTH_FAILED: (EventName.SESSION_AUTH_FAILED, WARNING),
+    SessionState.CLOSED: (EventName.SESSION_CLOSED, DEBUG),
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ClientStatistics:
+    """How a client is doing, at the moment of `Client.statistics()`; times are in seconds.
+
+    Attributes:
+        state: where its session stands.
+        session_id: the session; 0 while there is none.
+        session_timeout: what the servers have granted: the least to this session, where they
+            differ in that.
+        server: the server that it is connected to; None while it is not.
+        last_zxid: the newest transaction that an answer has shown.
+        connections: how many connections have served it so far.
+        suspensions: how often the link to a session was lost.
+        expirations: how many sessions have expired.
+        requests: how many requests were sent, those of its own upkeep included, but for pings.
+        in_flight: how many of them are not answered yet.
+        queued: how many wait to be sent.
+        watches: how many watches there are.
+        held: how many znodes are held under the lease.
+        lease_remaining: what is left of the lease; 0.0 if nothing is proven.
+        renewals: how often the lease was renewed.
+        late_renewals: how many of these took longer than a quarter of the session timeout.
+        slowest_renewal: how long the slowest of them took.
+    """
+
+    state: SessionState
+    session_id: int
+    session_timeout: float
+    server: str | None
+    last_zxid: int
+    connections: int
+    suspensions: int
+    expirations: int
+    requests: int
+    in_flight: int
+    queued: int
+    watches: int
+    held: int
+    lease_remaining: float
+    renewals: int
+    late_renewals: int
+    slowest_renewal: float
+
+
+@final
+class ClientReporting:
+    """Tells of one client, and counts.
+
+    Args:
+        machine: its session.
+        clock: the lease's clock.
+        sinks: who is told, beside the log.
+    """
+
+    def __init__(
+        self, machine: SessionMachine, clock: Callable[[], float], sinks: Sequence[EventSink]
+    ) -> None:
+        self.hub: EventHub = EventHub(sinks)
+        self.is_closing = False
+        """Set as the client takes its leave: that the server hangs up then is no event."""
+        self._machine = machine
+        self._clock = clock
+        self._before = machine.state
+        self._suspended_at: float | None = None
+        self._has_reported_timeout = False
+        self._connections = self._suspensions = self._expirations = 0
+        self._renewals = self._late_renewals = 0
+        self._slowest_renewal = 0.0
+        machine.leases.on_renewed = self._renewed
+
+    def session(self, state: SessionState, session_id: int) -> None:
+        """The session has changed its state."""
+        if self.is_closing and not state.is_final:
+            return
+        name, level = _SESSION[state]
+        fields: dict[str, str | float] = {"before": self._before.value}
+        self._before = state
+        match state:
+            case SessionState.CONNECTED:
+                since, self._suspended_at = self._suspended_at, None
+                fields["away"] = 0.0 if since is None else self._clock() - since
+                fields["timeout"] = self._machine.timing.granted
+                self._look_at_the_timeout(session_id)
+            case SessionState.SUSPENDED:
+                self._suspensions += 1
+                self._suspended_at = self._clock()
+            case SessionState.EXPIRED:
+                self._expirations += 1
+                self._suspended_at = None
+            case _:
+                pass
+        self.hub.tell(name, level, session_id=session_id, fields=fields)
+
+    def _look_at_the_timeout(self, session_id: int) -> None:
+        timing = self._machine.timing
+        if timing.is_remarkable and not self._has_reported_timeout:
+            self._has_reported_timeout = True
+            _logger.warning(
+                "session 0x%x: the servers grant a session timeout of %g s, where %g s were asked "
+                "for: see their minSessionTimeout and maxSessionTimeout",
+                session_id,
+                timing.granted,
+                timing.asked,
+            )
+
+    def connection_opened(self, server: str) -> None:
+        """A server serves us."""
+        self._connections += 1
+        self._tell_of_connection(EventName.CONNECTION_OPENED, {"server": server})
+
+    def connection_failed(self, server: str, why: Exception) -> None:
+        """An attempt to be served by a server came to nothing."""
+        self._tell_of_connection(EventName.CONNECTION_FAILED, _why(server, why))
+
+    def connection_lost(self, server: str, why: Exception) -> None:
+        """A server serves us no longer."""
+        if not self.is_closing:
+            self._tell_of_connection(EventName.CONNECTION_LOST, _why(server, why))
+
+    def _tell_of_connection(self, name: EventName, fields: dict[str, str]) -> None:
+        self.hub.tell(name, DEBUG, session_id=self._machine.session_id, fields=fields)
+
+    def _renewed(self, took: float, remaining: float) -> None:
+        timing, session_id = self._machine.timing, self._machine.session_id
+        self._renewals += 1
+        self._slowest_renewal = max(self._slowest_renewal, took)
+        fields = {"took": took, "remaining": remaining, "timeout": timing.session_timeout}
+        self.hub.tell(EventName.LEASE_RENEWED, DEBUG, session_id=session_id, fields=fields)
+        if took > timing.renew_every:
+            self._late_renewals += 1
+            self.hub.tell(EventName.LEASE_LATE, WARNING, session_id=session_id, fields=fields)
+
+    def statistics(self, server: str | None) -> ClientStatistics:
+        """How the client is doing now.
+
+        Args:
+            server: which server it is connected to.
+        """
+        machine = self._machine
+        sent, in_flight, queued = machine.traffic
+        has_lease = machine.session_id != 0
+        return ClientStatistics(
+            state=machine.state,
+            session_id=machine.session_id,
+            session_timeout=machine.timing.granted,
+            server=server,
+            last_zxid=machine.last_zxid,
+            connections=self._connections,
+            suspensions=self._suspensions,
+            expirations=self._expirations,
+            requests=sent,
+            in_flight=in_flight,
+            queued=queued,
+            watches=len(machine.watches),
+            held=machine.leases.held,
+            lease_remaining=max(0.0, machine.leases.deadline - self._clock()) if has_lease else 0.0,
+            renewals=self._renewals,
+            late_renewals=self._late_renewals,
+            slowest_renewal=self._slowest_renewal,
+        )
+
+
+def _why(server: str, why: Exception) -> dict[str, str]:
+    return {"server": server, "reason": str(why), "error": type(why).__name__}

@@ -1,0 +1,130 @@
+"""Where a client belongs: one process, one thread, one event loop.
+
+Nothing in a client is locked, and its socket and its session are one process's own: used from
+elsewhere, it would mix up frames, wake tasks of a loop that does not run, or end the session of the
+process that has forked. So every way in asks first. It has to cost next to nothing: an event loop
+is told apart by one call that knows its thread, a fork by a value that changes in the child.
+
+A forked child has the parent's connections, too. Whatever it does, it must not write to them or
+take from them what the parent is to read: so in the child they are replaced by nothing at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..errors import UsageError
+
+_process = object()
+"""Another object in each process that Python knows to be forked."""
+
+_sockets: dict[int, tuple[Any, Any]] = {}
+"""The descriptors of the clients' connections, and both their ends: a number may be used again."""
+
+
+def _in_child() -> None:
+    global _process
+    _process = object()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        for fileno, ends in _sockets.items():
+            if _ends(fileno) == ends:
+                # Closed, it would be taken out of the event loop's epoll, which is the parent's as
+                # well; and the number might be used again before the stream closes it.
+                os.dup2(nothing, fileno)
+    finally:
+        os.close(nothing)
+    _sockets.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+@contextlib.contextmanager
+def kept_from_children(raw: Any) -> Iterator[None]:
+    """While this is open, a process that is forked gets no access to a connection.
+
+    Args:
+        raw: its socket, or what has the `fileno()`; None if there is none.
+    """
+    fileno = -1 if raw is None else raw.fileno()
+    ends = _ends(fileno)
+    if ends is not None:
+        _sockets[fileno] = ends
+    try:
+        yield
+    finally:
+        _sockets.pop(fileno, None)
+
+
+def _ends(fileno: int) -> tuple[Any, Any] | None:
+    try:
+        with socket.socket(fileno=os.dup(fileno)) as sock:
+            return sock.getsockname(), sock.getpeername()
+    except OSError:
+        return None  # not connected, or no socket any more
+
+
+class LoopAffinity:
+    """The place in which it is made, which must be within an event loop."""
+
+    __slots__ = ("_loop", "_pid", "_process", "_running", "_thread")
+
+    def __init__(self) -> None:
+        self._running = _loop_teller()
+        self._loop = self._running()
+        self._process = _process
+        self._pid = os.getpid()
+        self._thread = threading.get_ident()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process to which the client belongs."""
+        return _process is not self._process
+
+    def check(self) -> None:
+        """Raises unless called from here.
+
+        Raises:
+            UsageError: from another process, thread or event loop, or from none.
+        """
+        try:
+            if self._running() is self._loop and _process is self._process:
+                return
+        except RuntimeError:
+            pass  # no event loop here at all
+        raise UsageError(self._elsewhere())
+
+    def _elsewhere(self) -> str:
+        if self.is_forked:
+            return (
+                f"the client belongs to process {self._pid}, of which this one, {os.getpid()}, was "
+                "forked: connect in this process, too"
+            )
+        if threading.get_ident() != self._thread:
+            return (
+                "the client belongs to the event loop of another thread: call it there, for "
+                "instance by anyio.from_thread.run"
+            )
+        return "the client belongs to another event loop: connect in this one, too"
+
+
+def _loop_teller() -> Callable[[], object]:
+    """What tells the running event loop, and raises `RuntimeError` where there is none."""
+    teller: Callable[[], object]
+    # Neither is imported here: whoever runs on one of them has it, and may do without the other.
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None:
+        teller = asyncio.get_running_loop
+        with contextlib.suppress(RuntimeError):
+            teller()
+            return teller
+    teller = sys.modules["trio"].lowlevel.current_trio_token
+    return teller

@@ -1,0 +1,1 @@
+"""Connections: servers, sockets, TLS, and the task that keeps one connection open."""

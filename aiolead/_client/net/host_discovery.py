@@ -1,0 +1,127 @@
+"""Keeps a client's list of servers as its `Hosts` say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from ..._escaping import described
+from ..._logging import get_logger
+from ...errors import ConfigurationError, InvalidConnectStringError
+from ...paths import format_host, parse_connect_string
+from .host_sources import PATIENCE, Answer, Hosts
+from .rebalance import Server
+
+logger = get_logger("aiolead.connection")
+
+LEAST_PAUSE = 1.0
+"""The least time between two questions, in seconds, however many attempts to connect fail."""
+
+_SHOWN = 300
+"""How many characters an error about an answer has at most."""
+
+
+class Discovery:
+    """Keeps a list of servers as some `Hosts` say.
+
+    Args:
+        hosts: says it.
+        update: takes the list.
+        once: whether to ask again only when no server answers.
+    """
+
+    def __init__(
+        self, hosts: Hosts, update: Callable[[Sequence[Server]], object], *, once: bool
+    ) -> None:
+        self._hosts = hosts
+        self._update = update
+        self._refresh = None if once else hosts.refresh
+        self._wanted = anyio.Event()
+        self.failure: Exception | None = None
+        """Why there was no answer the last time."""
+
+    def attempts(self) -> list[tuple[str, Exception]]:
+        return [] if self.failure is None else [(self._hosts.name, self.failure)]
+
+    def hurry(self) -> None:
+        """No server has answered: the list may be outdated."""
+        self._wanted.set()
+
+    async def begin(self) -> None:
+        """Asks until there is an answer."""
+        while True:
+            if await self._ask():
+                return
+            await anyio.sleep(self._least_pause)
+
+    async def keep_asking(self) -> None:
+        """Asks again, from time to time and when told to hurry."""
+        while True:
+            await anyio.sleep(self._least_pause)
+            with anyio.move_on_after(self._refresh):
+                await self._wanted.wait()
+            self._wanted = anyio.Event()
+            await self._ask()
+
+    @property
+    def _least_pause(self) -> float:
+        return min(LEAST_PAUSE, self._hosts.refresh)
+
+    async def _ask(self) -> bool:
+        try:
+            with anyio.fail_after(PATIENCE):
+                servers = servers_of(await self._hosts.ask())
+        except Exception as error:  # whatever a provider raises
+            if isinstance(error, TimeoutError) and not error.args:
+                error = TimeoutError(f"no answer in {PATIENCE:g} seconds")
+            self.failure = error
+            logger.warning("%s: %s", self._hosts.name, error)
+            return False
+        if not servers:
+            self.failure = LookupError("names no server")
+            logger.warning("%s: names no server", self._hosts.name)
+            return False
+        self.failure = None
+        self._update(servers)
+        return True
+
+
+def servers_of(answer: Answer) -> tuple[Server, ...]:
+    """The servers that an answer names.
+
+    Raises:
+        ConfigurationError: it makes no sense; the message is short, whatever a file or the DNS has.
+    """
+    try:
+        return _servers_of(answer)
+    except ConfigurationError as error:
+        said = str(error)
+        if len(said) <= _SHOWN:
+            raise
+        raise InvalidConnectStringError(f"{said[:_SHOWN]}...") from None
+
+
+def _servers_of(answer: Answer) -> tuple[Server, ...]:
+    if isinstance(answer, str):
+        lines = (line.partition("#")[0].strip(" \t,") for line in answer.splitlines())
+        text = ",".join(line for line in lines if line)
+        if not text:
+            return ()
+        target = parse_connect_string(text)
+        if target.chroot:
+            raise ConfigurationError(f"hosts: has a chroot, which cannot change: {text!r}")
+        return target.hosts
+    servers: list[Server] = []
+    for server in answer:
+        try:
+            host, port = server
+            (parsed,) = parse_connect_string(format_host(host, port)).hosts
+        except (TypeError, ValueError) as error:
+            raise InvalidConnectStringError(
+                f"hosts: {described(server)} is no (host, port)"
+            ) from error
+        if parsed != (host, port):
+            raise InvalidConnectStringError(f"hosts: {described(server)} is no (host, port)")
+        servers.append(parsed)
+    return tuple(servers)

@@ -1,0 +1,188 @@
+"""Where the list of servers comes from, if it is not fixed: a file, the DNS, a function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import dropwhile
+from typing import final
+
+import anyio
+
+from ...errors import ConfigurationError
+from ...paths import validate
+from ..api.operations import checked_duration
+
+Answer = str | Sequence[tuple[str, int]]
+"""Servers as text, like a connect string without a chroot, or as hosts and ports."""
+
+PATIENCE = 10.0
+"""How long an answer may take, in seconds."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Servers whose list may change, for `connect(hosts=)`; made by one of the class methods.
+
+    It is asked before the first connection, then every `refresh` seconds, and when no server has
+    answered. A failure leaves the list as it was, and is logged; so does an empty answer. When the
+    list changes, the client may have to move: see `Client.update_hosts`.
+    """
+
+    _fetch: Callable[[], Awaitable[Answer]] = field(repr=False)
+    _name: str
+    _refresh: float
+    _chroot: str
+    _domain: str = ""
+    """Where the servers' names have to lie, so that their certificates may have them."""
+
+    @classmethod
+    def provider(
+        cls, provider: Callable[[], Awaitable[Answer]], *, refresh: float = 60.0, chroot: str = ""
+    ) -> Hosts:
+        """Asks a function.
+
+        Args:
+            provider: an `async` function that gives the servers as text, like a connect string, or
+                as a list of hosts and ports. It may raise whatever it likes, and is cancelled if
+                it takes longer than ten seconds.
+            refresh: how often to ask, in seconds.
+            chroot: the path under which the client lives.
+
+        Raises:
+            ConfigurationError: an argument makes no sense.
+        """
+        if not callable(provider):
+            raise ConfigurationError(f"provider: must be an async function, not {provider!r}")
+        return cls._checked(provider, "the provider", refresh, chroot)
+
+    @classmethod
+    def file(
+        cls, path: str | os.PathLike[str], *, refresh: float = 60.0, chroot: str = ""
+    ) -> Hosts:
+        """Reads a file: servers as in a connect string, on one line or on several; `#` comments.
+
+        Args:
+            path: the file.
+            refresh: how often to look, in seconds.
+            chroot: the path under which the client lives.
+
+        Raises:
+            ConfigurationError: an argument makes no sense.
+        """
+        if not isinstance(path, (str, os.PathLike)):
+            raise ConfigurationError(f"path: must be a path, not {path!r}")
+        file = anyio.Path(path)
+        return cls._checked(file.read_text, f"the file {file}", refresh, chroot)
+
+    @classmethod
+    def srv(
+        cls,
+        name: str,
+        *,
+        refresh: float = 60.0,
+        chroot: str = "",
+        resolver: object | None = None,
+        trust_targets: bool = False,
+    ) -> Hosts:
+        """Looks up SRV records, with dnspython: `aiolead[dns]`.
+
+        All targets are servers, whatever their priorities and weights: load has to be even.
+
+        The records are not authenticated: whoever can forge them chooses the targets. So with TLS,
+        a target below the domain in `name` must have a certificate for its own name, and any other
+        target one for that domain, as RFC 6125 has it. `TLS(server_hostname=)` sets one name for
+        all of them.
+
+        Args:
+            name: such as `_zookeeper._tcp.example.com`.
+            refresh: how often to look, in seconds.
+            chroot: the path under which the client lives.
+            resolver: a `dns.asyncresolver.Resolver`; by default one as the system configures it.
+            trust_targets: whether any target may have a certificate for its own name: then whoever
+                can forge DNS can pose as a server, with a certificate of any name. For resolvers
+                that check DNSSEC, and authorities that sign the servers alone.
+
+        Raises:
+            ConfigurationError: an argument makes no sense, or dnspython is not installed.
+        """
+        if not isinstance(name, str) or not name.strip("."):
+            raise ConfigurationError(f"name: must be a domain name, not {name!r}")
+        try:
+            from dns import asyncbackend, asyncresolver
+        except ImportError:
+            raise ConfigurationError("Hosts.srv: needs dnspython: install aiolead[dns]") from None
+
+        if resolver is not None and not isinstance(resolver, asyncresolver.Resolver):
+            raise ConfigurationError(f"resolver: must be a Resolver of dnspython, not {resolver!r}")
+
+        if not isinstance(trust_targets, bool):
+            raise ConfigurationError(f"trust_targets: must be a bool, not {trust_targets!r}")
+        domain = "" if trust_targets else _service_domain(name)
+
+        async def look_up() -> list[tuple[str, int]]:
+            asked = asyncresolver.Resolver() if resolver is None else resolver
+            # By default it is that of whoever was first in this process, maybe on another loop.
+            backend = asyncbackend.get_backend(asyncbackend.sniff())
+            answer = await asked.resolve(name, "SRV", lifetime=PATIENCE, backend=backend)
+            return [(record.target.to_text(omit_final_dot=True), record.port) for record in answer]
+
+        return cls._checked(look_up, f"the SRV records of {name}", refresh, chroot, domain)
+
+    @classmethod
+    def _checked(
+        cls,
+        fetch: Callable[[], Awaitable[Answer]],
+        name: str,
+        refresh: float,
+        chroot: str,
+        domain: str = "",
+    ) -> Hosts:
+        refresh = checked_duration("refresh", refresh, least=0.01, most=86400 * 7)
+        if chroot:
+            validate(chroot, name="chroot")
+        return cls(fetch, name, refresh, "" if chroot == "/" else chroot, domain)
+
+    @property
+    def chroot(self) -> str:
+        """The path under which the client lives; empty for the whole tree."""
+        return self._chroot
+
+    def __str__(self) -> str:
+        return self._name + self._chroot
+
+    @property
+    def name(self) -> str:
+        """What errors and logs call it."""
+        return self._name
+
+    @property
+    def refresh(self) -> float:
+        """How often it is asked, in seconds."""
+        return self._refresh
+
+    def certificate_name(self, host: str) -> str:
+        """The name that a server's certificate must have: its own, or that of the service.
+
+        Args:
+            host: the server, as `ask` or the ensemble's configuration names it.
+        """
+        is_ours = f".{host.removesuffix('.').lower()}".endswith(f".{self._domain}")
+        return host if is_ours or not self._domain else self._domain
+
+    async def ask(self) -> Answer:
+        """Asks once; whatever goes wrong is raised as it is. The caller bounds how long."""
+        return await self._fetch()
+
+
+def _service_domain(name: str) -> str:
+    """The domain in the name of a service: `example.com` in `_zookeeper._tcp.example.com`.
+
+    Where there is none, since the resolver is to complete the name, it is the name as it stands,
+    which no certificate has.
+    """
+    labels = name.strip(".").lower().split(".")
+    domain = list(dropwhile(lambda label: label.startswith("_"), labels))
+    return ".".join(domain or labels)

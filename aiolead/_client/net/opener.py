@@ -1,0 +1,194 @@
+"""Opening the byte stream to a server: TCP, or what the user dials with, and TLS over it."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NoReturn, final
+
+import anyio
+from anyio.abc import ByteStream
+from anyio.streams.tls import TLSStream
+
+from ..._tasks import trio_here
+from ...errors import TransportError
+from .carrier import Carrier, StreamCarrier
+from .tls import ContextSource
+from .trio_carrier import dial_trio
+
+Dial = Callable[[str, int], Awaitable[ByteStream]]
+"""Opens a byte stream to an address and port."""
+
+
+class ConnectionEnded(TransportError):
+    """Why a connection ended. Never leaves the client, except inside `ConnectFailed.attempts`."""
+
+
+async def dial_tcp(address: str, port: int) -> ByteStream:
+    """A TCP connection without Nagle's delay."""
+    return await anyio.connect_tcp(address, port)
+
+
+@final
+class Opener:
+    """Opens connections, those of the session and any others to the same servers.
+
+    Args:
+        dial: opens the byte stream below.
+        tls: the TLS contexts; None for plain text.
+    """
+
+    def __init__(self, dial: Dial = dial_tcp, tls: ContextSource | None = None) -> None:
+        self._dial = dial
+        self._tls = tls
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self._tls is not None
+
+    async def open_carrier(self, host: str, address: str, port: int) -> Carrier:
+        """The same for a session's connection, with less in between: without TLS, and unless the
+        user dials.
+        """
+        if self._tls is None and self._dial is dial_tcp:
+            if trio_here() is not None:
+                return await dial_trio(address, port)
+            from .asyncio_carrier import dial_loop  # needs asyncio, which trio does without
+
+            return await dial_loop(address, port)
+        return StreamCarrier(await self.open(host, address, port))
+
+    async def open(self, host: str, address: str, port: int) -> ByteStream:
+        """A stream that is ready for ZooKeeper's bytes: one task may send while one receives.
+
+        Args:
+            host: the server's name or address in the connect string: what its certificate must
+                have.
+            address: what that was resolved to.
+            port: where to connect.
+
+        Raises:
+            OSError, BrokenResourceError: no connection.
+            ConnectionEnded: there was one, but no TLS on it; says why.
+
+        Cancellation: what was opened so far is closed. The caller bounds how long this takes.
+        """
+        tls = self._tls
+        if tls is None:
+            return await self._dial(address, port)
+        context = await tls.current()
+        stream = await self._dial(address, port)
+        try:
+            return await _secure(stream, context, tls.server_hostname(host))
+        except BaseException:
+            await anyio.aclose_forcefully(stream)
+            raise
+
+
+CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""How OpenSSL says that the other end has hung up; which, depends on its version."""
+
+
+async def _secure(stream: ByteStream, context: ssl.SSLContext, hostname: str) -> ByteStream:
+    try:
+        wrapped = await TLSStream.wrap(
+            OneAtATime(stream),
+            server_side=False,
+            hostname=hostname,
+            ssl_context=context,
+            # The protocol has lengths and answers of its own: nobody can cut it short unnoticed,
+            # and servers hang up without the closing handshake.
+            standard_compatible=False,
+        )
+    except ssl.SSLCertVerificationError as error:
+        raise ConnectionEnded(
+            f"TLS: the server's certificate was refused: {error.verify_message}"
+        ) from error
+    except (anyio.EndOfStream, anyio.BrokenResourceError, *CLOSED) as error:
+        raise ConnectionEnded(
+            "TLS: the server closed the connection during the handshake: a plain-text port?"
+        ) from error
+    except (ssl.SSLError, ValueError) as error:
+        raise ConnectionEnded(f"TLS: no handshake: {_reason(error)}") from error
+    return SecureStream(wrapped)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason:
+        if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            return "the answer is not TLS: a plain-text port?"
+        return error.reason.lower().replace("_", " ")
+    return str(error)
+
+
+@final
+class SecureStream(ByteStream):
+    """A TLS stream whose failures are those of any stream.
+
+    anyio lets errors of the ssl module through, which come late in TLS 1.3: a server looks at the
+    client's certificate after the client has done its handshake.
+    """
+
+    def __init__(self, stream: TLSStream) -> None:
+        self._stream = stream
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        try:
+            return await self._stream.receive(max_bytes)
+        except ssl.SSLError as error:
+            _broken(error)
+
+    async def send(self, item: bytes) -> None:
+        try:
+            await self._stream.send(item)
+        except anyio.BusyResourceError as error:
+            # Renegotiation, before TLS 1.3, makes a sender wait for an answer that the receiver
+            # gets. Contexts of ours forbid it.
+            _broken(error)
+        except ssl.SSLError as error:
+            _broken(error)
+
+    async def send_eof(self) -> None:
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        return self._stream.extra_attributes
+
+
+def _broken(error: Exception) -> NoReturn:
+    raise anyio.BrokenResourceError from ConnectionEnded(f"TLS: {_reason(error)}")
+
+
+@final
+class OneAtATime(ByteStream):
+    """A stream whose senders wait for each other, in order: what TLS runs over.
+
+    TLS may have something to send while it receives, such as the answer to a change of keys. The
+    receiving task then sends it, perhaps while the sending task is at that, too, which streams
+    refuse. In the order in which TLS made them, the records are in order on the wire.
+    """
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._sending = anyio.Lock(fast_acquire=True)
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        return await self._stream.receive(max_bytes)
+
+    async def send(self, item: bytes) -> None:
+        async with self._sending:
+            await self._stream.send(item)
+
+    async def send_eof(self) -> None:
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        return self._stream.extra_attributes

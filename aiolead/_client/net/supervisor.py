@@ -1,0 +1,469 @@
+"""The client's tasks: one that connects, and for each connection one that carries its bytes; and
+one that keeps time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from math import inf
+
+import anyio
+from anyio.abc import ByteStream
+
+from ..._internal_errors import internal_error
+from ..._logging import get_logger
+from ..._session.backoff import Backoff
+from ..._session.states import SERVED
+from ...errors import AioleadError, AuthFailedError, InternalError
+from ...paths import format_host
+from ..auth.sasl import Login, Logins
+from ..core import Core
+from ..loop_affinity import kept_from_children
+from .carrier import Carrier
+from .host_list import HostList
+from .opener import ConnectionEnded, Opener
+from .peer import Peer
+from .quorum_search import find_full_server, says
+from .rebalance import Server
+
+logger = get_logger("aiolead.connection")
+
+LONGEST_SLEEP = 1.0
+"""How long the timekeeper sleeps at a time while anything is held, in seconds.
+
+The clock that event loops sleep by stops while the machine is suspended; the lease's does not.
+"""
+
+LASTING = 0.1
+"""How long a connection lasts that is replaced at once when it is lost, in seconds.
+
+So a server that serves everybody and then drops them is asked by each client ten times a second at
+most; one that does so sooner, or does not serve, less and less often.
+"""
+
+MOVING = 1 / 8
+"""How long a client that moves waits for answers, as a part of the session timeout.
+
+Nothing is sent meanwhile, renewals included: a lease that is renewed in time has 0.4 of it in hand.
+"""
+
+LEAST_PATIENCE = 1 / 32
+"""The least for one connection attempt of a holder, as a part of the session timeout."""
+
+
+REFUSALS = 3
+"""Rounds of refusals after which a session whose time is up is given up; one may be a bad link."""
+
+
+class ServerConnection:
+    """One connection, from the first byte to the last."""
+
+    __slots__ = ("carrier", "ended", "is_leaving", "opened", "peer", "scope")
+
+    def __init__(self, carrier: Carrier, peer: Peer) -> None:
+        self.carrier = carrier
+        self.peer = peer
+        self.scope = anyio.CancelScope()
+        self.opened = anyio.Event()
+        self.ended: Exception | None = None
+        self.is_leaving = False
+
+    def end(self, why: Exception) -> None:
+        if self.ended is None:
+            self.ended = why
+        self.scope.cancel()
+
+
+class Supervisor:
+    """Keeps a client connected.
+
+    Args:
+        core: the client.
+        hosts: where to connect.
+        backoff: when to try again.
+        opener: opens the byte streams.
+        logins: log in on each connection; None where the machine wants no SASL.
+        read_only: whether a server that is cut off from the quorum will do.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        hosts: HostList,
+        backoff: Backoff,
+        opener: Opener,
+        logins: Logins | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        self._core = core
+        self._machine = core.machine
+        self._hosts = hosts
+        self._backoff = backoff
+        self._opener = opener
+        self._logins = logins
+        self._read_only = read_only
+        self._link: ServerConnection | None = None
+        self.on_vain_round: Callable[[], object] = _ignore
+        """Called when no server of the list has served us."""
+        self._due = anyio.Event()
+        self._wakes_at = inf
+        """When the timekeeper looks next, if it sleeps until then and not for long; else `inf`."""
+        self._answered: anyio.Event | None = None
+        """Set when nothing is in flight any more, while a move waits for that."""
+        self._failures: dict[str, Exception] = {}
+        """The last error of each address, since the last success."""
+        self._doing = ("", "")
+        core.on_output = self._on_output
+        core.on_due = self._on_due
+        core.on_hosts = self.update_hosts
+
+    def attempts(self) -> list[tuple[str, Exception]]:
+        """Why there is no session yet: for each address the last error, or how far we are."""
+        attempts = dict(self._failures)
+        name, stage = self._doing
+        if name and not any(known == name or known.startswith(f"{name} (") for known in attempts):
+            attempts[name] = ConnectionEnded(stage)
+        for host in self._hosts:
+            if not any(name.split(" ")[0] == host for name in attempts):
+                attempts[host] = ConnectionEnded("not tried yet")
+        return list(attempts.items())
+
+    def _on_output(self) -> None:
+        link = self._link
+        if link is None:
+            return
+        # A request that comes alone does not wait for others; where some are under way, those that
+        # come in one turn of the event loop leave together.
+        is_alone = not (self._machine.awaits_answers or self._core.pipelined.is_entered)
+        if is_alone and link.opened.is_set():
+            link.carrier.push()
+        else:
+            link.carrier.wake()
+
+    def _on_due(self) -> None:
+        # Mostly it is a lock that will be held for a millisecond, one after the other: what that
+        # makes due comes after the next look, which is soon.
+        if self._wakes_at > self._machine.next_deadline():
+            self._due.set()
+
+    def end(self, error: InternalError) -> None:
+        """The client cannot go on: it is closed, with the error, and so is its connection."""
+        self._machine.failed(error)
+        self._cut(error)
+
+    def _cut(self, why: Exception) -> None:
+        """Gives up the connection, at once as far as the machine is concerned."""
+        if self._link is not None and self._link.ended is None:
+            self._link.end(why)
+            self._core.peer = None
+            self._machine.link_down(self._core.clock())
+
+    # --- moving --------------------------------------------------------------------------------
+
+    def update_hosts(self, hosts: Sequence[Server]) -> None:
+        """Replaces the list of servers; a client that is connected may have to move."""
+        must_move = self._hosts.update(hosts)
+        if must_move:
+            self.move("the list of servers has changed")
+        elif self._hosts.has_changed:
+            self._machine.can_move = len(self._hosts) > 1
+
+    def move(self, why: str) -> None:
+        """Leaves the server for another one, as soon as what was sent is answered."""
+        link = self._link
+        if link is None or link.is_leaving or link.ended is not None or not link.opened.is_set():
+            return
+        link.is_leaving = True
+        self._machine.hold_back()
+        self._core.start(partial(self._leave, link, why), partial(self._left, link, why))
+
+    async def _leave(self, link: ServerConnection, why: str) -> None:
+        with anyio.move_on_after(self._machine.timing.patience * MOVING):
+            while link.ended is None and self._machine.awaits_answers:
+                self._answered = anyio.Event()
+                await self._answered.wait()
+
+    def _left(self, link: ServerConnection, why: str, _error: AioleadError | None) -> None:
+        self._answered = None
+        if link is self._link:
+            self._cut(ConnectionEnded(why))
+
+    # --- time ----------------------------------------------------------------------------------
+
+    async def keep_time(self) -> None:
+        """Calls the machine's `tick` whenever something is due."""
+        machine, clock = self._machine, self._core.clock
+        was_woken = False
+        while True:
+            self._due = anyio.Event()
+            self._wakes_at = inf
+            why = machine.tick(clock())
+            if why is not None:
+                # Where the process has stood still, answers may wait to be read: they count.
+                await anyio.lowlevel.checkpoint()
+                why = machine.tick(clock())
+            if why is not None:
+                self._cut(ConnectionEnded(why))
+            self._on_output()
+            due = machine.next_deadline()
+            if due == inf:
+                await self._due.wait()
+            else:
+                now = clock()
+                longest = LONGEST_SLEEP if machine.leases.is_held else inf
+                if was_woken:
+                    # Whoever has held something for a moment will do so again, and settles no
+                    # sooner than this.
+                    longest = min(LONGEST_SLEEP, machine.timing.settle)
+                sleep = min(max(0.0, due - now), longest)
+                if sleep <= LONGEST_SLEEP:
+                    self._wakes_at = now + sleep
+                with anyio.move_on_after(sleep) as nap:
+                    await self._due.wait()
+                was_woken = not nap.cancelled_caught
+
+    # --- connecting ----------------------------------------------------------------------------
+
+    async def keep_connected(self) -> None:
+        """Connects, again and again, until the client is closed or its credentials are refused."""
+        refusals = 0  # rounds, in a row, in which every server hung up on our handshake
+        while not self._machine.state.is_final and not self._core.is_forked:
+            delay = self._backoff.delay(self._machine.timing.patience)
+            if delay:
+                await anyio.sleep(delay)
+            refused, outcome = True, ""
+            for server in self._hosts.round():
+                outcome = await self._try_host(server)
+                if outcome == "refused" and await self._should_read_only(server):
+                    logger.warning("only %s serves us: it is read-only", server[0])
+                    self._machine.give_up_session()
+                refused = refused and outcome == "refused" and not self._hosts.has_changed
+                if outcome == "served" or self._hosts.has_changed:
+                    break
+                if self._machine.state.is_final:
+                    return
+            if outcome != "served":
+                self.on_vain_round()
+            refusals = refusals + 1 if refused else 0
+            if refusals >= REFUSALS and self._session_is_hopeless():
+                session_id, zxid = self._session_id, self._machine.last_zxid
+                logger.warning("every server refuses session 0x%x at zxid 0x%x", session_id, zxid)
+                self._machine.give_up_session()
+
+    @property
+    def _session_id(self) -> int:
+        return self._machine.session_id
+
+    def _session_is_hopeless(self) -> bool:
+        # Without a session, too: servers refuse whoever has seen more than they.
+        if self._session_id == 0 and self._machine.last_zxid == 0:
+            return False
+        age = self._core.clock() - self._machine.last_contact
+        return age > self._machine.timing.session_timeout
+
+    async def _should_read_only(self, server: Server) -> bool:
+        """Whether to give up the session for a read-only server, to which it is not shown."""
+        may = self._read_only and not self._machine.is_resuming
+        return (
+            may
+            and self._session_is_hopeless()
+            and await says(server, b"ro", self._hosts, self._open_aside)
+        )
+
+    async def _search(self, _link: ServerConnection) -> None:
+        """Leaves a read-only server as soon as there is a better one."""
+        server = await find_full_server(self._hosts, self._open_aside)
+        self._hosts.prefer(server)
+        self.move("a full server was found")
+
+    async def _open_aside(self, server: Server, address: str) -> ByteStream:
+        """A connection beside that of the session."""
+        host, port = server
+        return await self._opener.open(host, address, port)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for one attempt: the session has to outlive a few dead servers.
+
+        So has the lease, while something is held: of what is left of it, a server that takes the
+        connection and says nothing, as one that is frozen, costs the same share.
+        """
+        timing, leases = self._machine.timing, self._machine.leases
+        share = 1 / (1 + len(self._hosts))
+        patience = timing.patience * share
+        if leases.is_held:
+            left = (leases.deadline - self._core.clock()) * share
+            patience = min(patience, max(left, timing.patience * LEAST_PATIENCE))
+        return patience
+
+    async def _try_host(self, server: Server) -> str:
+        """Tries the addresses of one server until one of them serves us."""
+        outcome = "failed"
+        host, port = server
+        name = format_host(host, port)
+        self._doing = (name, "its name is not resolved yet")
+        try:
+            with anyio.fail_after(self._patience):
+                addresses = await self._hosts.resolve(host, port)
+        except Exception as error:  # whatever a resolver raises
+            self._failed(name, _reason(error, "its name was not resolved in time"))
+            return outcome
+        self._machine.can_move = len(self._hosts) > 1 or len(addresses) > 1
+        for address in addresses:
+            label = name if address == host else f"{name} ({address})"
+            outcome = await self._try_address(server, address, label)
+            if outcome == "served" or self._machine.state.is_final:
+                break
+        return outcome
+
+    def _failed(self, name: str, error: Exception) -> None:
+        self._core.reporting.connection_failed(name, error)
+        self._failures[name] = error
+
+    async def _try_address(self, server: Server, address: str, name: str) -> str:
+        """One attempt; returns when its connection, if there was one, has ended.
+
+        Args:
+            server: which of the list it is.
+            address: where to connect.
+            name: what errors and logs call it.
+
+        Returns:
+            `served` after a connection with a session, `refused` where the server accepted the
+            connection and then closed it without a word, `failed` otherwise.
+        """
+        host, port = server
+        self._doing = (name, "no connection yet")
+        try:
+            with anyio.fail_after(self._patience):
+                carrier = await self._opener.open_carrier(host, address, port)
+        except Exception as error:  # whatever `dial` raises
+            self._failed(name, _reason(error, "no connection in time"))
+            return "failed"
+        self._doing = (name, "no answer to the handshake yet")
+        link = self._link = ServerConnection(
+            carrier, Peer(name, partial(self._opener.open, host, address, port))
+        )
+        clock = self._core.clock
+        opened_at = inf
+        login = None if self._logins is None else self._logins.begin(host)
+        try:
+            self._machine.link_up(clock())
+            with kept_from_children(carrier.raw_socket), link.scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._guard, link, self._carry)
+                    if login is not None:
+                        tasks.start_soon(self._guard, link, partial(self._log_in, login))
+                    with anyio.move_on_after(self._patience):
+                        await link.opened.wait()
+                        opened_at = clock()
+                        self._core.reporting.connection_opened(name)
+                        if not self._hosts.opened(server):
+                            self.move("the server is not in the list any more")
+                        if self._machine.is_read_only:
+                            tasks.start_soon(self._guard, link, self._search)
+                    if not link.opened.is_set():
+                        self._cut(ConnectionEnded("no answer to the handshake in time"))
+        finally:
+            self._core.peer = None
+            self._machine.link_down(clock())
+            self._link = None
+            await carrier.aclose()
+            if self._answered is not None:
+                self._answered.set()
+        why = link.ended or ConnectionEnded("the connection ended")
+        if not link.opened.is_set():
+            self._failed(name, why)
+            return "refused" if isinstance(why, ServerHungUp) else "failed"
+        self._core.reporting.connection_lost(name, why)
+        self._failures.clear()
+        if clock() - opened_at >= min(LASTING, self._machine.timing.patience / 20):
+            self._backoff.succeeded()
+        return "served"
+
+    async def _guard(
+        self, link: ServerConnection, job: Callable[[ServerConnection], Awaitable[None]]
+    ) -> None:
+        """Runs a job of a connection. What it raises unexpectedly ends that connection."""
+        try:
+            await job(link)
+        except Exception as error:
+            self._cut(internal_error(error, job))
+
+    async def _carry(self, link: ServerConnection) -> None:
+        try:
+            await link.carrier.carry(partial(self._feed, link), partial(self._take, link))
+        except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+            self._cut(_hang_up(error))
+
+    def _feed(self, link: ServerConnection, data: bytes) -> None:
+        machine = self._machine
+        try:
+            machine.receive(data, self._core.clock())
+        except AioleadError as error:
+            # Not the protocol, or the end of the session: the machine has drawn its conclusions.
+            # At once, before anybody sees what it has failed with and finds the client connected.
+            self._cut(error)
+            return
+        self._look_whether_opened(link)
+        if machine.has_output:
+            link.carrier.wake()
+        if self._answered is not None and not machine.awaits_answers:
+            self._answered.set()
+
+    def _take(self, link: ServerConnection) -> bytes:
+        if link.ended is not None or not self._machine.has_output:
+            return b""
+        return self._machine.data_to_send(self._core.clock())
+
+    def _look_whether_opened(self, link: ServerConnection) -> None:
+        if not link.opened.is_set() and self._machine.state in SERVED:
+            self._core.peer = link.peer
+            link.opened.set()
+            self._on_due()
+
+    async def _log_in(self, login: Login, link: ServerConnection) -> None:
+        machine, clock = self._machine, self._core.clock
+
+        def answer(token: bytes | None, is_last: bool) -> None:
+            if link.ended is None:
+                machine.login.answer(token, clock(), is_last=is_last)
+                self._look_whether_opened(link)
+
+        try:
+            await login.run(answer)
+        except AuthFailedError as error:
+            machine.refuse_login(error)
+            self._cut(error)
+        except ConnectionEnded as error:
+            self._cut(error)
+
+
+class ServerHungUp(ConnectionEnded):
+    """The other end closed the connection."""
+
+
+def _ignore() -> None:
+    pass
+
+
+def _hang_up(error: Exception) -> ConnectionEnded:
+    if isinstance(error, anyio.EndOfStream):
+        return ServerHungUp("the server closed the connection")
+    if isinstance(error.__cause__, ConnectionEnded):
+        return error.__cause__
+    return ServerHungUp(f"the connection broke: {error.__cause__ or type(error).__name__}")
+
+
+def _reason(error: Exception, timed_out: str) -> Exception:
+    if isinstance(error, TimeoutError):
+        return ConnectionEnded(timed_out)
+    if isinstance(error, ConnectionEnded):
+        return error
+    # anyio says only that all attempts failed; what they failed of is below.
+    below = error.__cause__
+    if isinstance(below, BaseExceptionGroup):
+        below = below.exceptions[0]
+    return below if isinstance(below, OSError) else error

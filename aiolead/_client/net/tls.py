@@ -1,0 +1,213 @@
+"""TLS: what users say about it, and the context for the next connection."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import final
+
+import anyio
+import anyio.to_thread
+
+from ..._logging import get_logger
+from ...errors import ConfigurationError
+
+__all__ = ["TLS"]
+
+logger = get_logger("aiolead.connection")
+
+FilePath = str | os.PathLike[str]
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TLS:
+    """TLS from PEM files: `connect(ssl_context=TLS(ca="ca.pem"))`.
+
+    The files are read at `connect`, and again before a connection when one of them has changed, so
+    that certificates are replaced without losing the session: what is connected stays connected,
+    and the next connection uses the new files. New files that cannot be used are logged, and the
+    old ones stay in use until they change again.
+
+    Attributes:
+        ca: certificates of the authorities that sign the servers'; those that the system trusts
+            unless given.
+        cert: the client's certificate, with the chain below its authority, for servers that ask
+            for one.
+        key: its private key; in the same file as the certificate unless given.
+        password: of the private key, if it is encrypted.
+        server_hostname: the name that the servers' certificates must have, where it is not the one
+            in the connect string.
+        check_hostname: whether the certificate must have that name. Without this check, whoever has
+            any certificate of the authority can pose as a server.
+
+    Raises:
+        ConfigurationError: the arguments do not go together.
+    """
+
+    ca: FilePath | None = None
+    cert: FilePath | None = None
+    key: FilePath | None = None
+    password: str | None = field(default=None, repr=False)
+    server_hostname: str | None = None
+    check_hostname: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("ca", "cert", "key"):
+            path = getattr(self, name)
+            if path is not None and not (isinstance(path, (str, os.PathLike)) and str(path)):
+                raise ConfigurationError(f"{name}: must be the path of a PEM file, not {path!r}")
+        if self.password is not None and not isinstance(self.password, str):
+            raise ConfigurationError("password: must be text")  # whatever it is, it is not shown
+        if self.cert is None and (self.key is not None or self.password is not None):
+            raise ConfigurationError("cert: missing, although there is a key or its password")
+        wanted = self.server_hostname
+        if wanted is not None and not (isinstance(wanted, str) and wanted):
+            raise ConfigurationError(f"server_hostname: must be a host name, not {wanted!r}")
+        if not isinstance(self.check_hostname, bool):
+            raise ConfigurationError(f"check_hostname: must be a bool, not {self.check_hostname!r}")
+
+    @property
+    def files(self) -> tuple[FilePath, ...]:
+        """The files that it is made from."""
+        return tuple(path for path in (self.ca, self.cert, self.key) if path is not None)
+
+    def load(self) -> ssl.SSLContext:
+        """Reads the files.
+
+        Raises:
+            ConfigurationError: they cannot be read, or are not what they should be.
+        """
+        from pathlib import Path
+
+        for name in ("ca", "cert", "key"):
+            if (path := getattr(self, name)) is not None:
+                try:
+                    Path(path).read_bytes()
+                except OSError as error:
+                    reason = error.strerror or type(error).__name__
+                    raise ConfigurationError(f"{name}: cannot read {path}: {reason}") from None
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+        except ssl.SSLError as error:
+            raise ConfigurationError(f"ca: no certificates in {self.ca}: {error.reason}") from None
+        # Python's own least version, unless it was built to follow that of the system.
+        context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
+        # Renegotiation, which only old servers ask for, would make the writer read.
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.check_hostname = self.check_hostname
+        if self.cert is not None:
+            self._load_own(context, self.cert)
+        return context
+
+    def _load_own(self, context: ssl.SSLContext, cert: FilePath) -> None:
+        asked = False
+
+        def password() -> str:
+            # Left alone, OpenSSL would ask for it on the terminal.
+            nonlocal asked
+            asked = True
+            return self.password or ""
+
+        where = f"cert: {cert}" if self.key is None else f"cert, key: {cert}, {self.key}"
+        try:
+            context.load_cert_chain(cert, self.key, password)
+        except ssl.SSLError as error:
+            if asked:
+                wrong = "wrong" if self.password else "missing"
+                raise ConfigurationError(
+                    f"password: {wrong}, the key in {self.key or cert} is encrypted"
+                ) from None
+            reason = (error.reason or "no certificate and private key").lower().replace("_", " ")
+            raise ConfigurationError(f"{where}: {reason}") from None
+
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+"""What tells that a file was changed or replaced: time, size and inode of each."""
+
+
+def _stamp(files: tuple[FilePath, ...]) -> Stamp:
+    stamp: list[tuple[int, int, int] | None] = []
+    for path in files:
+        try:
+            found = os.stat(path)  # noqa: PTH116 - pathlib is imported where it is used
+        except OSError:
+            stamp.append(None)
+        else:
+            stamp.append((found.st_mtime_ns, found.st_size, found.st_ino))
+    return tuple(stamp)
+
+
+@final
+class ContextSource:
+    """The TLS context for the next connection.
+
+    Args:
+        given: a context, which is used as it is, or files to make one from.
+        name_of: from a server's name to the name that its certificate must have, unless that is
+            said with the files.
+
+    Raises:
+        ConfigurationError: no client can use that.
+    """
+
+    def __init__(
+        self, given: ssl.SSLContext | TLS, name_of: Callable[[str], str] | None = None
+    ) -> None:
+        self._tls: TLS | None = None
+        self._name_of = name_of
+        self._seen: Stamp = ()
+        if isinstance(given, TLS):
+            self._tls = given
+            self._seen = _stamp(given.files)
+            self._context = given.load()
+        elif isinstance(given, ssl.SSLContext):
+            if given.protocol == ssl.PROTOCOL_TLS_SERVER:
+                raise ConfigurationError("ssl_context: is one for servers (PROTOCOL_TLS_SERVER)")
+            self._context = given
+        else:
+            raise ConfigurationError(
+                f"ssl_context: must be an ssl.SSLContext or a TLS, not {given!r}"
+            )
+
+    def server_hostname(self, host: str) -> str:
+        """The name to check the certificate of a server for, by its name in the list of servers."""
+        if self._tls is not None and self._tls.server_hostname is not None:
+            return self._tls.server_hostname
+        if self._name_of is not None:
+            host = self._name_of(host)
+        # Certificates have neither the zone of a link-local address nor a name's final dot.
+        return host.partition("%")[0].removesuffix(".")
+
+    async def current(self) -> ssl.SSLContext:
+        """The context, made anew if a file has changed.
+
+        Cancellation: at once; a thread that waits for a slow disk is left to itself.
+        """
+        if self._tls is not None:
+            # Files may lie on a network: the event loop does not wait for them.
+            refresh = partial(_refresh, self._tls, self._seen)
+            found = await anyio.to_thread.run_sync(refresh, abandon_on_cancel=True)
+            if found is not None:
+                self._seen, context = found
+                if context is not None:
+                    self._context = context
+        return self._context
+
+
+def _refresh(tls: TLS, seen: Stamp) -> tuple[Stamp, ssl.SSLContext | None] | None:
+    """None where nothing has changed; else the files' new stamp, and a context if they are good."""
+    # Before they are read: what changes meanwhile is found the next time.
+    stamp = _stamp(tls.files)
+    if stamp == seen:
+        return None
+    try:
+        context = tls.load()
+    except ConfigurationError as error:
+        logger.warning("TLS files have changed and are not used: %s", error)
+        return stamp, None
+    logger.info("TLS files have changed: the next connection uses them")
+    return stamp, context

@@ -1,0 +1,176 @@
+"""What a watchdog is asked to do, what it tells, and how it ends the process."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn, final
+
+from ..._escaping import described, escaped
+from ...errors import ConfigurationError, LossReason
+
+EXIT_CODE = 70
+"""`EX_SOFTWARE` of sysexits.h: none of those that Python or the command `aiolead` exit with."""
+
+LEAST_LIMIT = 0.05
+"""What a report gets if there is no time left, in seconds; most take a few milliseconds."""
+
+QUICK_SWITCHES = 1e-4
+"""How often threads take turns while the process is being ended, in seconds; usually 5 ms."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OverdueHold:
+    """A hold that should have ended by now.
+
+    Attributes:
+        path: its znode, with the chroot.
+        session_id: the session that owns the znode.
+        reason: why it was lost: then its body goes on although it was cancelled. None if that was
+            not even noticed: then the event loop does not run.
+        remaining: seconds until the servers may give it to somebody else; negative if they may have
+            done so.
+    """
+
+    path: str
+    session_id: int
+    reason: LossReason | None
+    remaining: float
+
+    def __str__(self) -> str:
+        if self.reason is None:
+            why = "the event loop does not run"
+        else:
+            why = f"its body goes on, although {self.reason}"
+        return f"{self.path} (session 0x{self.session_id & 0xFFFF_FFFF_FFFF_FFFF:x}): {why}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """What a watchdog tells its hook.
+
+    Attributes:
+        holds: what should have ended: all that is overdue at the same time.
+    """
+
+    holds: tuple[OverdueHold, ...]
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the servers may give the first of them away, as of the hook's call."""
+        return min(hold.remaining for hold in self.holds)
+
+    def __str__(self) -> str:
+        left = self.remaining
+        when = f"in {left:.3f} s" if left > 0 else f"for {-left:.3f} s already"
+        what = "; ".join(map(str, self.holds))
+        return f"held for too long: {what}; the servers may have given it away {when}"
+
+    def end_process(self, why: str = "") -> NoReturn:
+        """Does what a watchdog without a hook does: says so, and ends the process at once.
+
+        One line and the stacks of all threads go to the file descriptor of standard error; if that
+        does not take them in time, the process ends without. Nothing is cleaned up: no `finally`,
+        no `atexit`, no flushing of files. The exit code is 70.
+
+        Args:
+            why: what else to say in the line.
+        """
+        with suppress(BaseException):
+            # A busy thread would keep us waiting at each of the steps that follow.
+            sys.setswitchinterval(QUICK_SWITCHES)
+            limit = max(LEAST_LIMIT, self.remaining / 2)
+            within(limit, lambda: _report(f"{self}{why and f'; {why}'}"))
+        os._exit(EXIT_CODE)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watchdog:
+    """A hard stop for code that does not stop by itself: for `connect(watchdog=...)`.
+
+    While anything is held, a thread knows the time at which the servers may give it to somebody
+    else. Shortly before that, if it has not been released yet (its body has not ended), whether the
+    event loop is blocked or the body goes on although it was cancelled, the thread calls
+    `on_overrun`, or ends the process. So does it if a hold was lost otherwise, and its body has not
+    ended within the grace period.
+
+    Args:
+        on_overrun: called in a thread of its own, once for each hold; what it does must not need
+            the event loop. If it returns, the process goes on. If it raises, or has not returned
+            when the servers may give the hold away (or within `reserve`, if that is later), the
+            process is ended after all. By default, `Overrun.end_process` is called at once.
+        reserve: how long before that time the thread acts, in seconds: what it takes to end the
+            process, or what `on_overrun` takes. At most half of the grace period; by default that
+            half, or 0.25 if that is less. Bodies that take longer to stop than the grace period
+            less this are hit.
+
+    Raises:
+        ConfigurationError: an argument makes no sense.
+    """
+
+    on_overrun: Callable[[Overrun], object] | None = None
+    reserve: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.on_overrun is not None and not callable(self.on_overrun):
+            raise ConfigurationError(f"on_overrun: must be callable, not {self.on_overrun!r}")
+        number = isinstance(self.reserve, (int, float)) and not isinstance(self.reserve, bool)
+        if self.reserve is not None and not (number and self.reserve > 0):
+            raise ConfigurationError(
+                f"reserve: must be seconds above 0, not {described(self.reserve)}"
+            )
+
+
+def within(seconds: float, job: Callable[[], object]) -> str | None:
+    """Runs a job in a thread of its own, and waits for it only so long.
+
+    Returns:
+        What was wrong: it raised, or has not returned; None if it has.
+    """
+    problem: list[str] = [f"has not returned within {seconds:.3g} seconds"]
+
+    def run() -> None:
+        try:
+            job()
+        except BaseException as error:
+            problem[:] = [f"raised {error!r}"]
+        else:
+            problem.clear()
+
+    thread = threading.Thread(target=run, name="aiolead-watchdog-job", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return problem[0] if problem else None
+
+
+def _report(line: str) -> None:
+    """Writes a line and all stacks to standard error. May never return, if nobody reads that."""
+    text = f"aiolead: {escaped(line)}; this process ends with exit code {EXIT_CODE}\n".encode()
+    # `sys.stderr` may be locked, by the very thread that is stuck.
+    with os.fdopen(os.dup(2), "wb", buffering=0) as stderr:
+        stderr.write(text)
+        stderr.write(_stacks())
+
+
+def _stacks() -> bytes:
+    """The stacks of all threads, as `faulthandler` shows them.
+
+    It writes without letting any other thread run. So it must not write to what may be full: it
+    writes to a pipe of our own, and what does not fit (64 KiB) is left out.
+    """
+    source, sink = os.pipe()
+    try:
+        os.set_blocking(sink, False)
+        faulthandler.dump_traceback(sink)
+    finally:
+        os.close(sink)
+    with os.fdopen(source, "rb") as pipe:
+        return pipe.read()

@@ -1,0 +1,127 @@
+"""The watchdog's thread.
+
+It sleeps until something may be overdue, looks (`_session.lease.overdue`), and acts. Renewals cost
+it nothing: they move the time that it finds when it looks next. Only a hold that begins or is lost
+takes the lock, and wakes the thread only if that had not meant to look in time.
+
+It is a daemon: it does not keep a process from ending.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from math import inf
+from typing import final
+
+from ..._session.lease.overdue import Overdue
+from ..._session.machine import SessionMachine
+from .settings import OverdueHold, Overrun, Watchdog, within
+
+LONGEST_SLEEP = 0.25
+"""How long the thread sleeps at a time while anything is held, in seconds.
+
+The clock that threads sleep by stops while the machine is suspended; the lease's does not.
+"""
+
+ENDS_WITHIN = 1.0
+"""How long the end of a thread that has nothing more to do is waited for, in seconds."""
+
+
+@final
+class Guard:
+    """One client's watchdog.
+
+    Args:
+        machine: the client's session, not used yet.
+        clock: the lease's clock; called in this thread, too.
+        watchdog: what to do.
+        end_process: what to do without a hook, or if that fails; told why.
+    """
+
+    def __init__(
+        self,
+        machine: SessionMachine,
+        clock: Callable[[], float],
+        watchdog: Watchdog,
+        end_process: Callable[[Overrun, str], object] = Overrun.end_process,
+    ) -> None:
+        self._clock = clock
+        self._on_overrun = watchdog.on_overrun
+        self._end_process = end_process
+        self._overdue = Overdue(machine, clock, watchdog.reserve, self._nearer)
+        machine.leases.observer = self._overdue
+        self._news = threading.Condition()
+        self._looks_at = -inf  # guarded by `_news`; in the past while the thread does not sleep
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="aiolead-watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread.
+
+        Raises:
+            RuntimeError: the system has no thread for us.
+        """
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread, and waits for that, unless a body has not ended yet.
+
+        Then it stays until that has ended, or was dealt with.
+        """
+        with self._news:
+            self._closed = True
+            self._news.notify()
+        if self._overdue.is_idle and self._thread.is_alive():
+            self._thread.join(ENDS_WITHIN)
+
+    def _nearer(self, when: float) -> None:
+        with self._news:
+            if when < self._looks_at:
+                self._news.notify()
+
+    # --- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        rested = True  # whether the last sleep was not disturbed
+        while True:
+            with self._news:
+                # Whoever makes something overdue earlier than this look finds has stored that
+                # before it takes the lock: either we see it, or we already sleep, and are woken.
+                now = self._clock()
+                found, due = self._overdue.look(now)
+                if not found:
+                    if due == inf and self._closed:
+                        return
+                    if due == inf and not rested:
+                        # Whoever has held something for a moment will do so again: it need not
+                        # wake us each time.
+                        due = now + LONGEST_SLEEP
+                    self._looks_at = due
+                    rested = not self._sleep(due - now)
+                    self._looks_at = -inf
+            if found:
+                self._act(
+                    Overrun(
+                        tuple(
+                            OverdueHold(hold.path, hold.session_id, hold.reason, remaining)
+                            for hold, remaining in found
+                        )
+                    )
+                )
+
+    def _sleep(self, seconds: float) -> bool:
+        """Sleeps for so long at most; returns whether it was woken."""
+        return self._news.wait(None if seconds == inf else min(seconds, LONGEST_SLEEP))
+
+    def _act(self, overrun: Overrun) -> None:
+        hook = self._on_overrun
+        if hook is None:
+            self._end_process(overrun, "")
+            return
+        try:
+            problem = within(max(overrun.remaining, self._overdue.reserve), lambda: hook(overrun))
+        except RuntimeError as error:  # there is no thread for it
+            problem = f"could not be called: {error}"
+        if problem is not None:
+            self._end_process(overrun, f"on_overrun {problem}")

@@ -1,0 +1,144 @@
+"""Which znodes are those of this client's recipes: the proof that a znode of our session is ours.
+
+The session alone proves nothing. Several tasks of one client may want the same path, and an
+adapted session is shared with another library. What proves it is recorded here, synchronously, as
+the answer to a create comes in. One connection answers in order. So a znode of our session that is
+seen and is not recorded belongs to a create whose answer was lost, or to somebody else in a shared
+session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...abc import CoordinationClient
+from ...model import Created, Stat
+from ...paths import basename, sequence_of
+from .ownership import LostCreates, is_shared
+
+SEQUENCE_DIGITS = 10
+"""What servers append to the name of a sequential znode."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredNode:
+    """A znode of ours.
+
+    Attributes:
+        path: where it is.
+        sequence: its number; 0 if it is not sequential.
+        token: its czxid, the fencing token. The answer to a create in a transaction does not tell
+            it: until it is known, minus the newest transaction that was known before.
+        session_id: the session that owns it.
+    """
+
+    path: str
+    sequence: int
+    token: int
+    session_id: int
+
+    def is_shown_by(self, stat: Stat) -> bool:
+        """Whether what is at the path is this very znode."""
+        if self.token <= 0:
+            return stat.ephemeral_owner == self.session_id and stat.czxid > -self.token
+        return stat.czxid == self.token
+
+    @property
+    def name(self) -> str:
+        return basename(self.path)
+
+    @classmethod
+    def of(cls, created: Created, session_id: int) -> RegisteredNode:
+        """A sequential znode."""
+        sequence = sequence_of(created.path)
+        if sequence is None:
+            raise AssertionError(f"a sequential znode without a number: {created.path}")
+        return cls(created.path, sequence, created.stat.czxid, session_id)
+
+
+class NodeRegistry:
+    """The znodes of one client's recipes at a path, or below it.
+
+    Sequential ones are recorded by name: it begins with our session and a serial of the client, so
+    no other znode ever has it. Those at a fixed path are recorded by czxid.
+    """
+
+    def __init__(self) -> None:
+        self._expected: set[str] = set()
+        """How the names begin of creates that are wanted, and neither known to be done nor to have
+        failed: their znodes may be there."""
+        self._claimed: dict[str, int] = {}
+        """The numbers of sequential znodes that are wanted, by name."""
+        self._czxids: set[int] = set()
+        """Of znodes at fixed paths that are wanted, or being deleted."""
+        self._lost: dict[str, LostCreates] = {}
+        """Of fixed paths, where the session is shared."""
+
+    # --- by name -------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no sequential znode of ours is there, or on the way."""
+        return not self._claimed and not self._expected
+
+    def expect(self, prefix: str) -> None:
+        """Takes note that a znode is created whose name begins so, until `settle`."""
+        self._expected.add(prefix)
+
+    def settle(self, prefix: str) -> None:
+        """It is claimed by now, or was not created, or is not wanted any more."""
+        self._expected.discard(prefix)
+
+    def claim(self, name: str, sequence: int) -> None:
+        """Takes note that a znode is wanted by somebody here, and of its number."""
+        self._claimed[name] = sequence
+
+    def forget(self, name: str) -> None:
+        """It is gone."""
+        self._claimed.pop(name, None)
+
+    def is_claimed(self, name: str) -> bool:
+        return name in self._claimed
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether it is claimed, or may be of a create whose answer is still to be found out."""
+        return name in self._claimed or name[:-SEQUENCE_DIGITS] in self._expected
+
+    # --- by czxid ------------------------------------------------------------------------------
+
+    def claim_czxid(self, path: str, czxid: int) -> None:
+        """Takes note that a znode at a fixed path is wanted by somebody here."""
+        self._czxids.add(czxid)
+        lost = self._lost.get(path)
+        if lost is not None:
+            lost.found(czxid)
+            if lost.is_empty:
+                del self._lost[path]
+
+    def is_claimed_czxid(self, czxid: int) -> bool:
+        return czxid in self._czxids
+
+    def forget_czxid(self, czxid: int) -> None:
+        """It is gone."""
+        self._czxids.discard(czxid)
+
+    def note_lost(self, client: CoordinationClient, path: str, session_id: int, since: int) -> None:
+        """Takes note that the answer to a create at a fixed path was lost.
+
+        Args:
+            client: the session.
+            path: the path.
+            session_id: the session in which the create was sent.
+            since: what `ownership.now` was as it was sent.
+        """
+        if is_shared(client):
+            self._lost.setdefault(path, LostCreates()).add(client, session_id, since)
+
+    def is_unclaimed(self, client: CoordinationClient, path: str, stat: Stat) -> bool:
+        """Whether a znode at a fixed path is of a lost create of ours, as far as can be known."""
+        if stat.ephemeral_owner != client.session_id or stat.czxid in self._czxids:
+            return False
+        if not is_shared(client):
+            return True
+        lost = self._lost.get(path)
+        return lost is not None and lost.may_have_made(client, stat.czxid)

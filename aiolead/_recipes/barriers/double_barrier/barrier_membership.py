@@ -1,0 +1,312 @@
+"""Being a member of a double barrier: one znode, from entering to leaving.
+
+A *round* is from the creation of `ready` to its removal; its number is the czxid of that znode.
+
+    (nothing) ──znode made──> waiting ──ready is younger than we are──> inside ──> left
+                                 │                                                  │
+                                 │  ready is older than we are: the round has       │ wait until
+                                 │  begun. A member who is older than that is       │ the others
+                                 │  still inside: we join it. Nobody is: it is      │ have left,
+                                 └─ over, and `ready` has to go first.              └ or ready went
+
+Who is inside was there as `ready` was created, or has seen somebody inside who was. So nobody is
+let in by the `ready` of a round whose members have all died.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import anyio
+
+from ....abc import CoordinationClient, Hold, Watch
+from ....errors import AioleadError, LossReason, NodeExistsError, NoNodeError, ReleaseError
+from ....model import ACL, CreateMode, Stat
+from ....paths import join
+from ..._core.acquire_loop import AcquireLoop
+from ..._core.ephemeral import NodeGone, ZnodeState
+from ..._core.error_policy import Step, before_next_try, in_background
+from ..._core.fixed import FixedNode
+from ..._core.pending_delete import Departure
+from ..._core.znode_registry import NodeRegistry, RegisteredNode
+from .ready import READY, remove_ready, tidy
+
+PARENT_TRIES = 10
+"""How often the path is made anew for one try: servers reap empty containers."""
+
+
+class BarrierMembership(AcquireLoop):
+    """One member, once.
+
+    Args:
+        client: the session.
+        path: the barrier.
+        count: how many have to be there.
+        data: what our znode holds: our identity.
+        acl: of our znode, and of what has to be created.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        count: int,
+        data: bytes,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        super().__init__(client)
+        self._path = path
+        self._ready = join(path, READY)
+        self._count = count
+        self._data = data
+        self._acl = acl
+        self._own = self._new_znode()
+        self._watches: list[Watch] = []
+        self._round: int | None = None
+        self._departure: Departure | None = None
+        self._may_leave_ready = False
+        self.stays_to_the_end = False
+        """Whether `others_left` is going to be called, which looks after `ready`."""
+
+    def _new_znode(self) -> FixedNode:
+        # Of a name that nobody else has, so that a lost create is found again by that.
+        return FixedNode(
+            self._client,
+            self._client.shared(self._path, NodeRegistry),
+            join(self._path, str(uuid.uuid4())),
+            self._data,
+            acl=self._acl,
+            on_gone=self._rouse,
+        )
+
+    @property
+    def node(self) -> RegisteredNode:
+        return self._own.node
+
+    @property
+    def round(self) -> int:
+        """The number of the round. Only once we are inside."""
+        if self._round is None:
+            raise AssertionError("not inside")
+        return self._round
+
+    def _znodes(self) -> Sequence[FixedNode]:
+        return (self._own,)
+
+    # --- entering ------------------------------------------------------------------------------
+
+    async def _try(self, *, waits: bool) -> bool:
+        if self._round is not None:
+            return True
+        while True:
+            self._wake = anyio.Event()
+            self._leave_watches()
+            watch = self._watch()
+            members: set[str] | None = None
+            if self._own.state is ZnodeState.ABSENT:
+                stat, members = await self._join(watch)
+            else:
+                if not await self._own.resolve():
+                    raise NodeGone
+                stat = await self._client.exists(self._ready, watch=watch)
+            self._own.check()
+            if stat is not None and stat.czxid > self._own.node.token:
+                self._round = stat.czxid
+                return True
+            if members is None:
+                members = await self._members()
+            if self._own.node.name not in members:
+                raise NodeGone
+            if stat is not None:
+                if await self._is_under_way(stat.czxid, members, waits=waits):
+                    return True
+            elif len(members) >= self._count:
+                if await self._decide():
+                    return True
+                continue
+            if not waits and not self._wake.is_set():
+                return False
+            if self._own.state is not ZnodeState.ABSENT:
+                self._own.watch()  # so that nothing has to be asked of it when it is our turn
+            await self._sleep()
+
+    async def _join(self, watch: Watch) -> tuple[Stat | None, set[str]]:
+        """Makes our znode, and asks what there is: one round trip."""
+        client = self._client
+        self._own = self._new_znode()
+        for _ in range(PARENT_TRIES):
+            create = self._own.create()
+            exists = client.exists(self._ready, watch=watch)
+            names = client.get_children(self._path)
+            try:
+                await create
+                self._is_new = True
+                return await exists, set(await names) - {READY}
+            except NoNodeError:
+                await exists
+                await client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
+                if self._own.state is not ZnodeState.ABSENT:
+                    break  # it was created, and the path has gone with it since
+        raise NodeGone
+
+    async def _members(self) -> set[str]:
+        try:
+            return set(await self._client.get_children(self._path)) - {READY}
+        except NoNodeError:
+            raise NodeGone from None
+
+    async def _decide(self) -> bool:
+        """Enough are there: this lets all of them in. False if somebody else was quicker."""
+        self._may_leave_ready = True
+        try:
+            created = await self._client.create(self._ready, acl=self._acl)
+        except NodeExistsError:
+            return False
+        except NoNodeError:
+            raise NodeGone from None
+        self._round = created.stat.czxid
+        return True
+
+    async def _is_under_way(self, round_: int, members: set[str], *, waits: bool) -> bool:
+        """Whether we may join a round that began before we came; or wakes us when to look again.
+
+        If nobody is left of those who were there when it began, it is over. Then `ready` has to go,
+        which whoever is alone sees to. Of several that come then only the oldest stays, so that it
+        will be alone; the others come again when something has changed.
+        """
+        client = self._client
+        own = self._own.node
+        others = sorted(members - {own.name})
+        if not others:
+            await remove_ready(client, self._ready, round_)
+            self._wake.set()
+            return False
+        looks = [client.get(join(self._path, name), watch=self._watch()) for name in others]
+        tokens: list[int] = []
+        for look in looks:
+            try:
+                _, stat = await look
+            except NoNodeError:
+                self._wake.set()
+            else:
+                tokens.append(stat.czxid)
+        if any(token < round_ for token in tokens):
+            self._round = round_
+            return True
+        if waits and any(token < own.token for token in tokens):
+            self._own.withdraw()
+        return False
+
+    def _watch(self) -> Watch:
+        watch = self._client.make_watch(self._rouse)
+        self._watches.append(watch)
+        return watch
+
+    def _leave_watches(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        self._watches.clear()
+
+    def _start_again(self) -> None:
+        self._own.withdraw()
+        self._round = None
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+        return self._own.hold(lost, urgent=urgent, resigns=resigns)
+
+    # --- leaving -------------------------------------------------------------------------------
+
+    def discard(self) -> Departure | None:
+        self._leave_watches()
+        delete = self._own.discard()
+        if delete is not None:
+            self._departure = delete
+        inside = self._round is not None or self._may_leave_ready
+        if inside and not self.stays_to_the_end:
+            self.left_early()
+        return delete
+
+    def left_early(self) -> None:
+        """Has `ready` removed, once our znode is gone, if nobody else is left to do it."""
+        self._may_leave_ready = False
+        tidy_up = partial(tidy, self._client, self._path, self._ready)
+        job = partial(in_background, self._ready, tidy_up)
+        if self._departure is None:
+            self._client.spawn(job)
+        else:
+            self._departure.add_done_callback(lambda: self._client.spawn(job))
+
+    async def others_left(self, name: str) -> None:
+        """Waits until all others have left, too, or died.
+
+        Each watches the member that comes after it in a circle, and `ready`; so a departure wakes
+        few, and the end all.
+
+        Our own znode goes first. While it is there a newcomer that sees `ready` joins the round, so
+        nobody may take `ready` away, or leave. Once it is gone, a listing that shows nobody proves
+        that nobody is left who could let a newcomer join.
+
+        Args:
+            name: of our znode, which was deleted, or is going to be.
+
+        Raises:
+            ReleaseError: the servers refuse to delete our znode.
+        """
+        await self._own_left()
+        while True:
+            self._wake = anyio.Event()
+            self._leave_watches()
+            try:
+                if await self._is_over(name):
+                    return
+                await self._wake.wait()
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.FOLLOW)
+            finally:
+                self._leave_watches()
+
+    async def _own_left(self) -> None:
+        """Waits until our znode is known to be gone, over as many connections as that takes.
+
+        Raises:
+            ReleaseError: the servers refuse to delete it.
+        """
+        departure = self._departure
+        if departure is None:
+            return
+        if not departure.is_done:
+            gone = anyio.Event()
+            departure.add_done_callback(gone.set)
+            departure.await_report(True)
+            try:
+                await gone.wait()
+            finally:
+                departure.await_report(False)
+        error = departure.error()
+        if isinstance(error, ReleaseError):
+            raise error
+
+    async def _is_over(self, name: str) -> bool:
+        client = self._client
+        exists = client.exists(self._ready, watch=self._watch())
+        listing = client.get_children(self._path)
+        stat = await exists
+        try:
+            left = sorted(set(await listing) - {READY})
+        except NoNodeError:
+            return True
+        if stat is None or stat.czxid != self._round:
+            return True
+        if not left:
+            await remove_ready(client, self._ready, stat.czxid)
+            return True
+        after = next((other for other in left if other > name), left[0])
+        try:
+            await client.get(join(self._path, after), watch=self._watch())
+        except NoNodeError:
+            self._wake.set()
+        return False

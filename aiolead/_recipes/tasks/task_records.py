@@ -1,0 +1,99 @@
+"""What stands in the znodes of a task board. Pure.
+
+tasks/task-N     the task's data, as it was given
+claims/task-N    JSON: who works on it, and how far that is
+results/task-N   a line of JSON: whose result, and whether it failed; then its data
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ..._escaping import described
+from ..._parsing import MalformedError, json_object, real
+from ...errors import ConfigurationError
+from .task_states import TaskResult
+
+MAX_NOTE = 4096
+"""Longest note, in bytes of UTF-8: everybody who looks at a board reads them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a claim says."""
+
+    worker: str
+    progress: float | None = None
+    note: str = ""
+
+    def encode(self) -> bytes:
+        return _line({"worker": self.worker, "progress": self.progress, "note": self.note})
+
+    @classmethod
+    def decode(cls, body: bytes) -> Progress | None:
+        """None for what nobody has written who works like us."""
+        try:
+            fields = json_object(body)
+        except MalformedError:
+            return None
+        worker, note = fields.get("worker"), fields.get("note")
+        if not (isinstance(worker, str) and isinstance(note, str) and "progress" in fields):
+            return None
+        try:
+            progress = real(fields["progress"])
+        except MalformedError:
+            progress = -1.0
+        return cls(worker, progress if 0 <= progress <= 1 else None, note)
+
+
+def encode_result(result: TaskResult) -> bytes:
+    """The bytes of a result; its name is that of the znode."""
+    head = {"worker": result.worker, "failed": result.is_failed, "note": result.note}
+    return _line(head) + b"\n" + result.data
+
+
+def decode_result(task: str, body: bytes) -> TaskResult:
+    """The result of a task.
+
+    Raises:
+        ValueError: it is none; the text says why.
+    """
+    head, newline, data = body.partition(b"\n")
+    if not newline:
+        raise MalformedError("its first line does not end")
+    try:
+        fields = json_object(head)
+    except MalformedError as error:
+        raise MalformedError(f"its first line {error}") from None
+    worker, failed, note = (fields.get(name) for name in ("worker", "failed", "note"))
+    if not (isinstance(worker, str) and isinstance(failed, bool) and isinstance(note, str)):
+        raise MalformedError("its first line lacks worker, failed or note")
+    return TaskResult(task, data, worker, failed, note)
+
+
+def checked_note(note: str) -> str:
+    if not isinstance(note, str):
+        raise ConfigurationError(f"note: must be a str, not {note!r}")
+    try:
+        size = len(note.encode())
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"note: is not valid Unicode: {note!r}") from None
+    if size > MAX_NOTE:
+        raise ConfigurationError(f"note: has {size} bytes of UTF-8, at most {MAX_NOTE} are allowed")
+    return note
+
+
+def checked_progress(progress: float | None) -> float | None:
+    if progress is None:
+        return None
+    number = isinstance(progress, (int, float)) and not isinstance(progress, bool)
+    if not number or not 0 <= progress <= 1:
+        raise ConfigurationError(
+            f"progress: must be None or from 0.0 to 1.0, not {described(progress)}"
+        )
+    return float(progress)
+
+
+def _line(fields: dict[str, object]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,279 @@
+"""The tree cache: what tells that something has changed, and the life of the copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Self, final
+
+import anyio
+import anyio.lowlevel
+
+from ...abc import CoordinationClient, WatchStream
+from ...errors import (
+    AioleadError,
+    ConfigurationError,
+    ConnectionLossError,
+    InternalError,
+    NotReadOnlyError,
+    SessionExpiredError,
+    UnsupportedError,
+    UsageError,
+)
+from ...model import Missed, SessionState
+from ...paths import validate
+from .._core.arguments import checked_client, checked_count
+from .._core.error_policy import OVERLOADED, pause
+from .tree_copy import TreeCopy, TreeEvents, TreeNode
+from .tree_reading import TreeReader
+
+MAX_NODES = 100_000
+"""How many znodes a cache may have, unless told otherwise."""
+
+
+@final
+class TreeCache:
+    """A local copy of a tree, kept up to date. Curator's `CuratorCache`.
+
+        async with TreeCache(client, "/app/services") as cache:
+            cache.children("/app/services")
+            node = cache.get("/app/services/one")
+            async for event in cache.events(): ...
+
+    Each znode in it moves from one state that it was in to a later one, never back; when nothing
+    changes any more, the copy is the tree. Between, several znodes may be from different moments.
+
+    Servers from 3.6 on tell of all changes by one watch, but for those of znodes that this session
+    may not read. So each znode has one besides, on its list of children; with older servers it has
+    two.
+
+    A context manager, to be entered once. Entering waits for the first full copy, over as many
+    connections as it takes; leaving takes the watches back.
+
+    Args:
+        client: the session.
+        path: the top of the tree; it need not exist. `/` is allowed.
+        data: whether to keep the data of the znodes. Without, only what their `Stat` says is known.
+        select: which znodes to have: called with the path of each one below the top. What is below
+            a znode that is left out is left out, too. It must be quick. What it raises
+            ends the cache with an `InternalError`.
+        max_nodes: how many znodes there may be. With one more the cache ends, with an error.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+
+    Raises (on entering; later from `events`, `get` and `children`):
+        TreeTooLargeError: the tree has more than `max_nodes` znodes.
+        NoAuthError: the top of the tree may not be read. Znodes below it that may not be are in the
+            copy without data and children (`TreeNode.is_readable`); that one is created or deleted
+            is noticed, that it is changed may not be. Servers tell nobody that an ACL has changed:
+            a znode that was readable before stays in the copy as it was, until it is deleted, or
+            the connection is lost; one that was not, until it is changed.
+        ClientClosedError, AuthFailedError: the client has come to its end.
+
+    On connection loss, and in the next session after an expiry: what has changed meanwhile is
+    found by comparing transaction ids, and told as events.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        data: bool = True,
+        select: Callable[[str], bool] | None = None,
+        max_nodes: int = MAX_NODES,
+    ) -> None:
+        self._client = checked_client(client)
+        self._path = validate(path)
+        if select is not None and not callable(select):
+            raise ConfigurationError(f"select: must be a function, not {select!r}")
+        self._copy = TreeCopy()
+        self._reader = TreeReader(
+            self._client,
+            path,
+            self._copy,
+            keep_data=bool(data),
+            select=select,
+            most=checked_count("max_nodes", max_nodes, most=1 << 30),
+            on_todo=self._on_todo,
+        )
+        self._scope = anyio.CancelScope()
+        self._todo = anyio.Event()
+        self._is_full = anyio.Event()
+        self._ended = anyio.Event()
+        self._defect: InternalError | None = None
+        self._entered = False
+        self._has_gap = True
+        """Whether something may have happened that we were not told of, and did not look for."""
+
+    def __repr__(self) -> str:
+        kind = "live" if self.is_live else "not live"
+        return f"<TreeCache of {self._path}, {len(self)} znodes, {kind}>"
+
+    @property
+    def path(self) -> str:
+        """The top of the tree."""
+        return self._path
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the copy has all that the server has told, and the server would tell of more.
+
+        It speaks of the znodes that may be read, and of the names of the others: a server does not
+        tell of changes of ACLs, nor of changes of what may not be read.
+        """
+        return (
+            self._is_full.is_set()
+            and not (self._has_gap or self._ended.is_set())
+            and self._reader.is_done
+            and self._client.state is SessionState.CONNECTED
+            and self._reader.is_watching
+        )
+
+    def get(self, path: str) -> TreeNode | None:
+        """A znode of the copy; None if there is no such znode.
+
+        Raises:
+            UsageError: the cache was not opened yet.
+        """
+        self._check()
+        return self._copy.nodes.get(path)
+
+    def children(self, path: str) -> list[str] | None:
+        """The names of a znode's children, sorted; None if there is no such znode.
+
+        Raises:
+            UsageError: the cache was not opened yet.
+        """
+        self._check()
+        return self._copy.children(path) if path in self._copy.nodes else None
+
+    def __len__(self) -> int:
+        return len(self._copy.nodes)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._copy.nodes
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths that there are at this moment, sorted: a znode comes before what is below."""
+        return iter(sorted(self._copy.nodes))
+
+    def events(self, *, initial: bool = False) -> TreeEvents:
+        """What happens from now on: `async for event in cache.events()`.
+
+        Args:
+            initial: whether to begin with the creation of all that is there. (Without a checkpoint
+                between, `get` and this see the same copy.)
+
+        Raises:
+            UsageError: the cache was not opened yet.
+        """
+        self._check()
+        return self._copy.reader(initial=initial)
+
+    def _check(self) -> None:
+        if not self._is_full.is_set():
+            raise UsageError("TreeCache: was not opened: use `async with ... as cache`")
+        if self._copy.error is not None:
+            raise self._copy.error
+
+    # --- its life ------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        if self._entered:
+            raise UsageError("TreeCache: was entered already; make another one")
+        self._entered = True
+        if self._client.state.is_final:
+            await self._client.ready()  # raises what became of the client
+        self._client.spawn(self._job, self._end)
+        try:
+            await self._is_full.wait()
+            if self._copy.error is not None:
+                raise self._copy.error
+        except BaseException:
+            self._scope.cancel()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._scope.cancel()
+        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
+            await self._ended.wait()
+
+    async def _job(self) -> None:
+        unsubscribe = self._client.subscribe(self._on_state)
+        try:
+            with self._scope:
+                await self._run()
+        finally:
+            unsubscribe()
+            self._reader.close()
+
+    def _end(self, error: AioleadError | None) -> None:
+        self._copy.end(error or self._defect)
+        self._ended.set()
+        self._is_full.set()
+
+    async def _run(self) -> None:
+        while True:
+            stream = self._client.watch(self._path, recursive=True)
+            try:
+                async with stream:
+                    self._client.spawn(partial(self._listen, stream), self._not_listening)
+                    await self._keep_up()
+            except UnsupportedError:
+                self._reader.watched = True
+                await self._keep_up()
+            except (ConnectionLossError, SessionExpiredError):
+                await self._client.ready()
+            except OVERLOADED:
+                await anyio.sleep(pause(self._client))
+
+    async def _listen(self, stream: WatchStream) -> None:
+        """Takes note of what the stream says, until it is closed: no event waits for a read."""
+        async for item in stream:
+            if isinstance(item, Missed):
+                self._look_at_all()
+            else:
+                self._reader.note_event(item.path)
+
+    def _not_listening(self, error: AioleadError | None) -> None:
+        """The end of `_listen`: other errors than a defect end the stream, which `_run` meets."""
+        if isinstance(error, InternalError):
+            self._defect = error
+            self._scope.cancel()
+
+    def _look_at_all(self) -> None:
+        self._has_gap = False
+        self._reader.note_all()
+
+    async def _keep_up(self) -> None:
+        self._look_at_all()
+        while True:
+            self._todo = anyio.Event()
+            try:
+                await self._reader.catch_up()
+            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
+                await self._client.ready()
+                continue
+            except OVERLOADED:
+                await anyio.sleep(pause(self._client))
+                continue
+            self._is_full.set()
+            if self._reader.is_done:
+                await self._todo.wait()
+
+    def _on_todo(self) -> None:
+        self._todo.set()
+
+    def _on_state(self, state: SessionState, _session_id: int) -> None:
+        # One-shot watches are set again where they stood, and tell what has happened meanwhile.
+        if state is not SessionState.CONNECTED and not self._reader.watched:
+            self._has_gap = True

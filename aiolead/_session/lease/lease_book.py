@@ -1,0 +1,328 @@
+"""What is held under the lease, and when the lease is renewed.
+
+The lease is the lease_proof's proof, shortened by clock drift and grace period. Holds end when the
+clock passes its end: not when a task gets round to noticing.
+
+A hold is *fresh* at first: many a lock is held for a millisecond, and costs no renewal. It
+*settles* after a moment, or at once where it is urgent; settled holds are confirmed by the
+renewals. A hold that was lost *winds down* until its holder lets go of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from math import inf
+from typing import Protocol
+
+from ..._internal_errors import call_back, contained
+from ...errors import LossReason
+from .proof import LeaseProof
+from .timing import Timing
+
+MULTI_END = 9
+"""Bytes at the end of a transaction."""
+
+CHECK = 17
+"""Bytes of a check in a transaction, without its path."""
+
+
+class HoldObserver(Protocol):
+    """Who has to know of every hold until its holder has let go of it. Told synchronously."""
+
+    def began(self, held: HeldZnode) -> object: ...
+
+    def proof_moved(self) -> object:
+        """The session may be proven to live until another time than before."""
+        ...
+
+    def lost(self, held: HeldZnode, reason: LossReason) -> object: ...
+
+    def ended(self, held: HeldZnode) -> object: ...
+
+
+class HeldZnode:
+    """One znode that is held. Made by `LeaseBook.hold`."""
+
+    __slots__ = ("_book", "_lost", "_settled", "path", "resigns")
+
+    def __init__(
+        self,
+        book: LeaseBook,
+        path: str,
+        lost: Callable[[LossReason], object],
+        settled: Callable[[], object] | None,
+        resigns: bool,
+    ) -> None:
+        self._book = book
+        self.path: str = path
+        self._lost: Callable[[LossReason], object] | None = lost
+        self._settled = settled
+        self.resigns: bool = resigns
+
+    def release(self) -> None:
+        """Ends the hold: `lost` is no longer called."""
+        self._lost = self._settled = None
+        self._book.forget(self)
+        if self._book.observer is not None:
+            self._book.observer.ended(self)
+
+    def settle(self) -> None:
+        settled, self._settled = self._settled, None
+        if settled is not None:
+            # That sets the watch on the znode: nothing is held without it.
+            contained(settled, lambda _error: self.lose(LossReason.INTERNAL))()
+
+    def lose(self, reason: LossReason) -> None:
+        """Ends the hold without its holder's doing. It winds down until it is released."""
+        lost, self._lost, self._settled = self._lost, None, None
+        if lost is not None:
+            self._book.grace_period(self)
+            if self._book.observer is not None:
+                self._book.observer.lost(self, reason)
+            call_back(lost, reason)
+
+
+class LeaseBook:
+    """All holds of a session, under one lease.
+
+    Args:
+        lease_proof: what proves the lease.
+        timing: the session's intervals; see `retime`.
+        changed: called when something became due earlier than it was.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_changed",
+        "_closed",
+        "_fresh",
+        "_lease_proof",
+        "_next_beat",
+        "_settled",
+        "_timing",
+        "_took",
+        "_unanswered",
+        "_wait_until",
+        "_winding",
+        "observer",
+        "on_renewed",
+    )
+
+    def __init__(
+        self, lease_proof: LeaseProof, timing: Timing, changed: Callable[[], object]
+    ) -> None:
+        self._lease_proof = lease_proof
+        self._timing = timing
+        self._changed = changed
+        self._fresh: dict[HeldZnode, float] = {}  # when each settles, rising
+        self._settled: dict[HeldZnode, None] = {}  # in the order of their next confirmation
+        self._winding: dict[HeldZnode, float] = {}  # until when each was proven as it was lost
+        self._unanswered = False
+        self._wait_until = -inf
+        self._begun = -inf  # when the present renewal left
+        self._took = 0.0  # how long the one before took
+        self._next_beat = -inf
+        self._closed = False
+        self.observer: HoldObserver | None = None
+        self.on_renewed: Callable[[float, float], object] | None = None
+        """Called when a renewal was confirmed: how long that took, and what is left of the lease,
+        in seconds."""
+
+    def retime(self, timing: Timing) -> None:
+        """The session timeout was negotiated anew."""
+        self._timing = timing
+
+    @property
+    def deadline(self) -> float:
+        """When holders must have begun to stop."""
+        return self._lease_proof.proven_until - self._timing.margin
+
+    @property
+    def given_away_at(self) -> float:
+        """When the servers may give what is held to somebody else, at the earliest."""
+        return self.deadline + self._timing.grace_period
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self._settled or self._fresh)
+
+    @property
+    def held(self) -> int:
+        """How many znodes are held."""
+        return len(self._settled) + len(self._fresh)
+
+    @property
+    def is_winding(self) -> bool:
+        """Whether a holder that has lost its hold has not yet let go of it."""
+        return bool(self._winding)
+
+    @property
+    def confirmed_at(self) -> float:
+        """When the quorum has last confirmed what is held, and what was lost and not let go of.
+
+        Whatever is worst off counts; `inf` while there is nothing of the kind. What is proven after
+        a loss says nothing of what was lost.
+        """
+        proven = list(self._winding.values())
+        if self.is_held:
+            proven.append(self._lease_proof.proven_until)
+        return min(proven, default=inf) - self._timing.session_timeout
+
+    def hold(
+        self,
+        path: str,
+        lost: Callable[[LossReason], object],
+        *,
+        settled: Callable[[], object] | None,
+        urgent: bool,
+        resigns: bool,
+        now: float,
+    ) -> HeldZnode:
+        """A znode is held from now on; see `aiolead.abc.Lease.hold`."""
+        held = HeldZnode(self, path, lost, settled, resigns)
+        if self.observer is not None:
+            self.observer.began(held)
+        if urgent or self.deadline - now < self._timing.short_lease:
+            self._settled[held] = None
+            held.settle()
+        else:
+            self._fresh[held] = now + self._timing.settle
+        if self._closed:
+            held.lose(LossReason.CLOSED)
+        self._changed()
+        return held
+
+    def forget(self, held: HeldZnode) -> None:
+        self._fresh.pop(held, None)
+        self._settled.pop(held, None)
+        if self._winding.pop(held, None) is not None and not self._winding:
+            self._changed()
+
+    def grace_period(self, held: HeldZnode) -> None:
+        self.forget(held)
+        self._winding[held] = self._lease_proof.proven_until
+
+    def is_enough(self, now: float) -> bool:
+        """Whether a hold may begin: its first renewal will be answered before the lease runs out.
+
+        A renewal is two round trips, each of which takes what a write takes here. However long that
+        was last time, no more than an ample lease is asked for, which can always be had.
+        """
+        timing = self._timing
+        usual = max(timing.enough_lease, 3 * self._lease_proof.write_took)
+        return self.deadline - now >= min(usual, timing.ample_lease)
+
+    # --- renewing ------------------------------------------------------------------------------
+
+    def settle_due(self) -> float:
+        """When the next fresh hold settles."""
+        return next(iter(self._fresh.values()), inf)
+
+    def settle(self, now: float) -> None:
+        """Settles what has been held for long enough."""
+        for held in [held for held, due in self._fresh.items() if due <= now]:
+            if self._fresh.pop(held, None) is None:
+                continue  # released by what the one before it called
+            self._settled[held] = None
+            held.settle()
+
+    def renewal_due(self) -> float:
+        """When to renew next, while the link is up; never, while a renewal is unanswered."""
+        return self._next_beat if self._settled and not self._unanswered else inf
+
+    def renewal(self, most: int, room: int, now: float) -> list[HeldZnode]:
+        """What to confirm with the renewal that leaves now; holds take turns.
+
+        Args:
+            most: how many holds at most.
+            room: how many bytes the transaction may have.
+            now: when it leaves.
+        """
+        self._unanswered = True
+        self._begun = now
+        self._be_patient(now)
+        room -= MULTI_END
+        chosen: list[HeldZnode] = []
+        for held in islice(self._settled, most):
+            room -= CHECK + len(held.path.encode())
+            if chosen and room < 0:
+                break
+            chosen.append(held)
+        for held in chosen:
+            self._settled[held] = self._settled.pop(held)
+        return chosen
+
+    def committed(self, now: float) -> None:
+        """The renewal was answered, so our server is not cut off; what confirms it leaves now."""
+        self._be_patient(now)
+
+    def _be_patient(self, now: float) -> None:
+        """However short the lease is: an answer may take half of it, or what is usual here."""
+        usual = max(2 * self._took, 3 * self._lease_proof.write_took)
+        self._wait_until = now + max((self.deadline - now) / 2, usual)
+
+    def renewed(self, sent: float, answered: float, now: float) -> None:
+        """The renewal was answered, and so was the request that confirms it.
+
+        The next one leaves when it can prove something about this one: half a tick after its
+        answer. That may be late for a lease that began short; then as soon as it can prove anything
+        new.
+
+        Args:
+            sent: when the renewal was sent.
+            answered: when it was answered.
+            now: when it was confirmed.
+        """
+        self._unanswered = False
+        self._took = now - self._begun
+        self._next_beat = max(sent + self._timing.renew_every, answered + self._timing.half_tick)
+        if self.deadline - self._next_beat < self._timing.enough_lease:
+            # This one has just missed a request that would have made the lease longer.
+            self._next_beat = min(self._next_beat, max(now, self._lease_proof.provable_from))
+        self._changed()
+        if self.on_renewed is not None:
+            self.on_renewed(self._took, self.deadline - now)
+
+    def refused(self, now: float, *, at_once: bool) -> None:
+        """The renewal was refused: the next one leaves at once, or after a pause."""
+        self._unanswered = False
+        self._next_beat = -inf if at_once else now + self._timing.refused_pause
+        self._changed()
+
+    def short_at(self, *, can_move: bool) -> float:
+        """When an unanswered renewal means that our connection should be given up; maybe never.
+
+        Args:
+            can_move: whether there is another server. Where there is none, a new connection still
+                helps if the renewal was lost, and costs what is in flight: it is the last resort.
+        """
+        waits = self._unanswered and self.is_held
+        if not waits or any(held.resigns for held in self._settled):
+            # Who surrenders with the link gains nothing by giving it up.
+            return inf
+        left = self._timing.short_lease if can_move else self._timing.enough_lease
+        return max(self.deadline - left, self._wait_until)
+
+    # --- losing --------------------------------------------------------------------------------
+
+    def expire(self, now: float) -> None:
+        """Ends every hold whose lease has run out."""
+        if self.is_held and now >= self.deadline:
+            self.lose_all(LossReason.UNCONFIRMED)
+
+    def lose_all(self, reason: LossReason) -> None:
+        for held in [*self._settled, *self._fresh]:
+            held.lose(reason)
+
+    def close(self) -> None:
+        """The client is being closed: everything held is lost, and what comes to be held."""
+        self._closed = True
+        self.lose_all(LossReason.CLOSED)
+
+    def link_lost(self) -> None:
+        self._unanswered = False
+        self._took = 0.0
+        self._next_beat = -inf
+        for held in [held for held in (*self._settled, *self._fresh) if held.resigns]:
+            held.lose(LossReason.DISCONNECTED)

@@ -1,0 +1,102 @@
+"""How what is held is confirmed: a transaction, and then a `sync` that makes it count.
+
+Why it takes both, and what they prove, is said in `proof`; when they leave, in `lease_book`. What a
+refusal means:
+
+    what was refused, and why               which hold ends   the next renewal leaves
+    one check: NoNode                       its own: DELETED  at once, with the others
+    one check: any other error, as NoAuth   its own: REFUSED  at once, with the others
+    the transaction, or the sync            none              after a pause, while the lease lasts
+    either, with the connection             none              on the next connection
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..._wire.codes import OpCode
+from ..._wire.jute import Reader
+from ..._wire.packets import encode_body
+from ..._wire.replies import MultiResult
+from ..._wire.requests import Check, Multi, Sync
+from ...errors import LossReason, NoNodeError, TransactionError
+from ..requests.request_queue import Call, RequestQueue
+from ..requests.transaction_call import multi_call
+from .lease_book import HeldZnode, LeaseBook
+
+MOST_CHECKS = 256
+"""How many holds one renewal confirms; where there are more, they take turns."""
+
+
+class Renewals:
+    """Makes the requests that renew the lease, and tells it what has become of them.
+
+    They go before the users' requests, and are of no use on another connection.
+
+    Args:
+        leases: what is held.
+        requests: where requests are queued.
+        now: when the servers were last heard of: as answers are settled, the time.
+        on_output: called when there is something to send.
+    """
+
+    __slots__ = ("_leases", "_now", "_on_output", "_requests")
+
+    def __init__(
+        self,
+        leases: LeaseBook,
+        requests: RequestQueue,
+        now: Callable[[], float],
+        on_output: Callable[[], object],
+    ) -> None:
+        self._leases = leases
+        self._requests = requests
+        self._now = now
+        self._on_output = on_output
+
+    def renew(self, now: float, room: int) -> None:
+        """Asks the quorum whether the held znodes exist.
+
+        Args:
+            now: the time.
+            room: how long the request may be, in bytes.
+        """
+        holds = self._leases.renewal(MOST_CHECKS, room, now)
+        checks = Multi(tuple(Check(held.path, -1) for held in holds))
+        call = multi_call(checks, [held.path for held in holds], bound=True, is_counted=False)
+        call.add_done_callback(lambda: self._renewed(call, holds))
+        self._requests.enqueue_first(call, now)
+
+    def _renewed(self, call: Call[list[MultiResult]], holds: list[HeldZnode]) -> None:
+        now, error = self._now(), call.error()
+        if error is None:
+            self._leases.committed(now)
+            self._confirm(call.sent_at, now, holds[0].path)
+            return
+        if not isinstance(error, TransactionError):
+            self._leases.refused(now, at_once=False)
+            return
+        self._leases.refused(now, at_once=True)
+        is_gone = isinstance(error.cause, NoNodeError)
+        holds[error.index].lose(LossReason.DELETED if is_gone else LossReason.REFUSED)
+
+    def _confirm(self, sent: float, answered: float, path: str) -> None:
+        """The second step, whose answer makes the first one count."""
+        body = encode_body(Sync(path))
+        call: Call[None] = Call(
+            OpCode.SYNC, body, _nothing, is_led=True, bound=True, is_counted=False
+        )
+
+        def confirmed() -> None:
+            if call.error() is None:
+                self._leases.renewed(sent, answered, self._now())
+            else:
+                self._leases.refused(self._now(), at_once=False)
+
+        call.add_done_callback(confirmed)
+        self._requests.enqueue_first(call, answered)
+        self._on_output()
+
+
+def _nothing(_: Reader) -> None:
+    return None

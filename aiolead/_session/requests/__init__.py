@@ -1,0 +1,1 @@
+"""Requests: queued, in flight, answered, and overdue."""

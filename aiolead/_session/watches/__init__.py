@@ -1,0 +1,1 @@
+"""Watches: one-shot, persistent, and the events that streams buffer."""

@@ -1,0 +1,262 @@
+"""Keeps the child of `aiolead run` and `aiolead lock`; a process of its own.
+
+`aiolead` starts this file as a script (so it uses the standard library alone) before its turn
+comes, and tells it over a socket when to start the child and until when the lease runs. From then
+on the child's end does not depend on anybody else: an event loop can be blocked, and `aiolead`
+itself can be stopped or killed, and still the child is asked to end (SIGTERM) when the lease runs
+out, and killed (SIGKILL, with its whole process group) before any server could let somebody else
+begin.
+
+The child ends with its keeper, too, where the platform can arrange it (Linux).
+
+Messages are JSON, one per line. To here: `start`, `lease`, `signal`, `stop`; the end of the stream
+means that `aiolead` is gone. From here: `started`, `refused`, and last `failed` or `ended`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+GONE_WITHIN = 1.0
+"""How long what is left of a killed process group is waited for, in seconds."""
+
+LONGEST_SLEEP = 0.25
+"""How long is slept at a time while a lease runs, in seconds.
+
+The clock that processes sleep by stops while the machine is suspended; the lease's does not.
+"""
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def clock() -> float:
+    """Seconds, the same for all processes; goes on while the machine sleeps, where that exists."""
+    return time.clock_gettime(_CLOCK)
+
+
+class ProcessKeeper:
+    """Args: the socket to `aiolead`, the file descriptor that signals wake, and the command."""
+
+    def __init__(self, link: socket.socket, wake: int, command: list[str]) -> None:
+        self._link = link
+        self._wake = wake
+        self._command = command
+        self._pid = os.getpid()
+        self._unread = b""
+        self._orphaned = False
+        self._over = False
+        self._child: subprocess.Popen[bytes] | None = None
+        self._terminal = False
+        self._grace = 0.0
+        self._until = inf
+        self._kill_by = inf
+        self._kill_at = inf
+        self._stopping = False
+        # Prepared here, since little is allowed between fork and exec.
+        self._prctl: Callable[..., int] | None = None
+        if sys.platform == "linux":
+            self._prctl = ctypes.CDLL(None).prctl
+            # Orphans of the child become ours, so that their end can be waited for.
+            self._prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+    def run(self) -> None:
+        """Until the child is gone, or `aiolead` is and there is no child."""
+        poller = select.poll()
+        poller.register(self._link, select.POLLIN)
+        poller.register(self._wake, select.POLLIN)
+        while not self._over:
+            for ready, _ in poller.poll(self._patience()):
+                if ready == self._wake:
+                    os.read(ready, 4096)
+                elif not self._read():
+                    poller.unregister(self._link)
+            self._look_after_child()
+
+    def _patience(self) -> int | None:
+        due = self._kill_at if self._stopping else self._until
+        return None if due == inf else max(0, int(min(due - clock(), LONGEST_SLEEP) * 1000) + 1)
+
+    # --- aiolead -------------------------------------------------------------------------------
+
+    def _read(self) -> bool:
+        """Takes in what came over the socket; False if that was the end."""
+        try:
+            data = self._link.recv(65536)
+        except ConnectionError:
+            data = b""
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            getattr(self, "_on_" + message.pop("do"))(**message)
+        if not data:
+            self._orphaned = True
+            self._on_stop()
+        return bool(data)
+
+    def _tell(self, **message: Any) -> None:
+        # Nobody listens any more: then nobody needs to know.
+        with contextlib.suppress(OSError):
+            self._link.sendall(json.dumps(message).encode() + b"\n")
+
+    def _on_start(
+        self, env: dict[str, str], until: float, kill_by: float, grace: float, terminal: bool
+    ) -> None:
+        self._grace, self._terminal = grace, terminal
+        self._on_lease(until, kill_by)
+        try:
+            # A process group of its own. `preexec_fn` is safe: there are no threads here.
+            self._child = subprocess.Popen(  # noqa: S603 - to run it is what we are for
+                self._command,
+                env={**os.environ, **env},
+                process_group=0,
+                preexec_fn=self._before_exec,
+            )
+        except OSError as error:
+            self._tell(failed=error.errno or 0, why=error.strerror or str(error))
+            self._over = True
+        except subprocess.SubprocessError as error:
+            self._tell(failed=0, why=str(error))
+            self._over = True
+        else:
+            self._tell(started=self._child.pid)
+
+    def _before_exec(self) -> None:
+        """In the child, between fork and exec."""
+        if self._prctl is not None:
+            self._prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != self._pid:
+                os._exit(1)  # the keeper was gone before this could take effect
+        if self._terminal:
+            # Who is not in the foreground would be stopped by this, and by reading the terminal.
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+            os.tcsetpgrp(0, os.getpid())
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
+
+    def _on_lease(self, until: float, kill_by: float) -> None:
+        if not self._stopping:
+            self._until, self._kill_by = until, kill_by
+
+    def _on_signal(self, number: int) -> None:
+        self._send(number)
+
+    def _on_stop(self) -> None:
+        """Begins to stop the child: asks it to end, and says when it will be killed."""
+        if self._child is None:
+            self._over = self._orphaned
+        elif not self._stopping:
+            self._stopping = True
+            now = clock()
+            self._kill_at = max(now, min(now + self._grace, self._kill_by))
+            self._send(signal.SIGTERM)
+            self._send(signal.SIGCONT)  # one that is stopped could not obey
+
+    # --- the child -----------------------------------------------------------------------------
+
+    def _look_after_child(self) -> None:
+        child = self._child
+        if child is None or self._over:
+            return
+        self._reap_adopted(child.pid)
+        seen = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        if seen is not None and seen.si_code == os.CLD_STOPPED:
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOHANG)
+            if self._terminal and seen.si_status == signal.SIGTSTP:
+                # Ctrl-Z. The shell waits for `aiolead`, and would never know.
+                self._send(signal.SIGCONT, group=True)
+        elif seen is not None:
+            self._bury(child)
+            return
+        now = clock()
+        if not self._stopping and now >= self._until:
+            self._on_stop()
+        if self._stopping and now >= self._kill_at:
+            self._kill_at = inf
+            self._send(signal.SIGKILL, group=True)
+
+    def _reap_adopted(self, child: int) -> None:
+        """Reaps what the child has left behind, but not the child."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if seen is None or seen.si_pid == child:
+                    return
+                os.waitpid(seen.si_pid, 0)
+
+    def _bury(self, child: subprocess.Popen[bytes]) -> None:
+        """The child has ended: nothing of its process group may go on without it."""
+        # Until it is reaped its process group's number is not given to anybody else.
+        self._send(signal.SIGKILL, group=True)
+        code = child.wait()
+        deadline = clock() + GONE_WITHIN
+        with contextlib.suppress(ChildProcessError):
+            while clock() < deadline:
+                if self._stopping:
+                    self._kill_adopted()
+                if os.waitpid(-1 if self._stopping else -child.pid, os.WNOHANG) == (0, 0):
+                    time.sleep(0.002)
+        self._tell(ended=code, stopped=self._stopping)
+        self._over = True
+
+    def _kill_adopted(self) -> None:
+        """Kills what has left the process group: the child of an `aiolead` in our child, say.
+
+        A daemon that was started on purpose lives on if the child ends by itself. But when the
+        lease runs out, nothing of what it has started may. (Orphans have become ours; where the
+        system does not tell which those are, they are out of reach.)
+        """
+        try:
+            with open(f"/proc/self/task/{self._pid}/children") as file:  # noqa: PTH123 - no pathlib
+                adopted = [int(pid) for pid in file.read().split()]
+        except OSError:
+            return
+        for pid in adopted:
+            # Not reaped yet, so that it is nobody else; it may have changed its user.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _send(self, number: int, *, group: bool = False) -> None:
+        """Sends a signal to the child, which is not reaped, or to its process group."""
+        if self._child is None:
+            return
+        try:
+            (os.killpg if group else os.kill)(self._child.pid, number)
+        except ProcessLookupError:
+            pass
+        except PermissionError:
+            # It has changed its user, or (on macOS) a group has nothing but zombies.
+            self._tell(refused=number)
+
+
+def main(descriptor: int, command: list[str]) -> None:
+    """The script."""
+    wake, woken = os.pipe()
+    for end in (wake, woken):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    # Handled and ignored, rather than ignored: the child starts with the defaults. What was ignored
+    # before stays so.
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda _number, _frame: None)
+    with socket.socket(fileno=descriptor) as link:
+        link.set_inheritable(False)
+        ProcessKeeper(link, wake, command).run()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,398 @@
+"""The public face: what `aiolead` exports, that it is documented, and what importing it costs."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import itertools
+import subprocess
+import sys
+import textwrap
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import aiolead
+import aiolead.abc
+import aiolead.errors
+import aiolead.model
+import aiolead.paths
+import aiolead.testing
+from aiolead import _names
+
+# What these modules have beside what users hold, make or catch.
+NOT_EXPORTED = {
+    "_client.connect": {"DEFAULT_MAX_REPLY", "MAX_SESSION_TIMEOUT"},
+    "_client.api.server_features": {"Bound", "bound_read", "read_with", "require"},
+    "_client.api.reads": {"ReadResult"},
+    "_client.net.host_sources": {"Answer", "PATIENCE"},
+    "_client.api.transaction": {"TransactionResult"},
+    "_client.api.watch_stream": {"MAX_EVENTS"},
+    "_client.client_reporting": {"ClientReporting"},
+    "_client.view": {"OVERLOADED", "PAUSE"},
+    "_client.watchdog.settings": {"EXIT_CODE", "LEAST_LIMIT", "QUICK_SWITCHES", "within"},
+    "_recipes.election.campaign": {"TRANSITIONS"},
+    "_recipes.values.config.config": {"MAX_KEYS", "MAX_SIZE", "logger"},
+    "_recipes.values.config.config_snapshot": {
+        "HISTORY",
+        "KEYS",
+        "LAST",
+        "Snapshot",
+        "decode_entry",
+        "encode_entry",
+        "entry_name",
+        "number_of",
+        "read_snapshot",
+        "version_of",
+    },
+    "_recipes.values.codec": {"checked_codec", "decoded", "encoded"},
+    "_recipes.following": {"OVERLOADED", "PAUSE"},
+    "_recipes.barriers.double_barrier.double_barrier": {"MOST_MEMBERS"},
+    "_recipes.locks.exclusive": {"PARENT_TRIES"},
+    "_recipes.contention.layouts": {"LAYOUTS"},
+    "_recipes.locks.unique_names": {"MOST_NAMES", "TRIES"},
+    "_recipes.values.sequence": {"LAST", "STAMP"},
+    "_recipes.contention.sequence_range": {"LAST_SEQUENCE", "warn_of_the_end"},
+    "_recipes.tree.tree_cache": {"MAX_NODES"},
+    "_recipes.tree.tree_copy": {"TreeCopy", "aversion_of", "is_another"},
+    "_recipes.locks.semaphore.semaphore": {"MOST_AT_ONCE"},
+    "_recipes.membership.entries": {"AT_ONCE", "CHILDREN", "EXISTENCE", "ON_THE_PATH"},
+    "_recipes.membership.group": {"changes_between"},
+    "_recipes.membership.persistent_node": {"MODES"},
+    "_recipes.membership.partitioner": {"LONGEST_QUIET", "MAX_ITEMS", "Worker"},
+    "_recipes.discovery.instance": {"JSON"},
+    "_recipes.discovery.service_registry": {"logger"},
+}
+
+MADE_BY_USERS = {
+    "UniqueNames",
+    "SequenceAllocator",
+    "TreeCache",
+    "ACL",
+    "Auth",
+    "Barrier",
+    "Codec",
+    "Config",
+    "ConsistentHash",
+    "Counter",
+    "DoubleBarrier",
+    "Election",
+    "ExclusiveLock",
+    "DownPolicy",
+    "Group",
+    "Layout",
+    "LeastLoaded",
+    "Lock",
+    "Partitioner",
+    "PersistentNode",
+    "Picker",
+    "Quota",
+    "Semaphore",
+    "RoundRobin",
+    "ServiceInstance",
+    "ServiceRegistry",
+    "SharedValue",
+    "TLS",
+    "Watchdog",
+    "WeightedRandom",
+}
+"""The classes whose constructors are part of the public face; users are given all other objects."""
+
+PROTOCOLS = {
+    "ClientLease": aiolead.abc.Lease,
+    "ClientWatch": aiolead.abc.Watch,
+    "Fence": aiolead.abc.FencedClient,
+    "PendingReply": aiolead.abc.Reply,
+}
+"""Whose methods are documented where the seam is."""
+
+INTERNAL = {
+    # The recipes' own business.
+    "Layout": {"fits", "is_like_ours", "is_of", "misfit", "ours", "prefix", "require"},
+    # The client's tasks'.
+    "SASL": {"mechanism_for"},
+    # The adapters'.
+    "Connection": {"close_session", "core"},
+    # The session machine's.
+    "ClientWatch": {"slot_in"},
+    "PendingReply": {"fail", "read", "settle", "succeed"},
+}
+"""Methods that are not for users, although their names have no underscore."""
+
+
+def _imported_for_checkers() -> dict[str | None, set[str]]:
+    """Which names `aiolead/__init__.py` imports from which module; None for modules themselves."""
+    tree = ast.parse(Path(aiolead.__file__).read_text())
+    [checked] = [node for node in tree.body if isinstance(node, ast.If)]
+    assert ast.unparse(checked.test) == "TYPE_CHECKING"
+    found: dict[str | None, set[str]] = {}
+    for node in checked.body:
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 1
+            assert all(alias.asname in (None, alias.name) for alias in node.names)
+            found.setdefault(node.module, set()).update(alias.name for alias in node.names)
+    return found
+
+
+def _exported_from() -> dict[str, set[str]]:
+    """Which names users have from `aiolead`, by the modules that they are in."""
+    found = _imported_for_checkers()
+    return {module: names for module, names in found.items() if module is not None}
+
+
+def _public_modules() -> set[str]:
+    """What lies in the package. The command's modules are for nobody: they need an extra."""
+    files = Path(aiolead.__file__).parent.iterdir()
+    found = {path.stem for path in files if path.suffix == ".py" or (path / "__init__.py").exists()}
+    return {name for name in found if not name.startswith("_")} - {"cli"}
+
+
+def _public_names(module: ModuleType) -> set[str]:
+    """What a module says is public, or else what it defines without an underscore."""
+    if hasattr(module, "__all__"):
+        return set(module.__all__)
+    tree = ast.parse(inspect.getsource(module))
+    names: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name) | ast.FunctionDef(name) | ast.AsyncFunctionDef(name):
+                names.add(name)
+            case ast.Assign(targets):
+                names.update(target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(ast.Name(name)):
+                names.add(name)
+    return {
+        name
+        for name in names
+        if not name.startswith("_") and not isinstance(getattr(module, name), typing.TypeVar)
+    }
+
+
+def test_exports_are_sorted_and_exactly_what_is_imported() -> None:
+    exported = set().union(*_exported_from().values())
+    assert sorted(aiolead.__all__) == sorted(exported)
+    assert len(aiolead.__all__) == len(exported)
+
+
+def test_what_is_imported_at_first_use_is_what_checkers_see() -> None:
+    assert {module: set(names.split()) for module, names in _names.MODULES.items()} == (
+        _exported_from()
+    )
+
+
+def test_the_package_looks_as_if_all_had_been_imported() -> None:
+    found = _run(
+        """
+        import aiolead, pickle
+        assert set(aiolead.__all__) <= set(dir(aiolead))
+        assert aiolead.errors.NoNodeError is aiolead.NoNodeError
+        assert aiolead.Lock is aiolead.Lock is vars(aiolead)["Lock"]
+        value = aiolead.ACL.world()
+        assert pickle.loads(pickle.dumps(value)) == value
+        assert pickle.loads(pickle.dumps(aiolead.Lock)) is aiolead.Lock
+        assert not hasattr(aiolead, "Lok")
+        from aiolead import *
+        assert Election is aiolead.Election
+        try:
+            from aiolead import Lok
+        except ImportError as error:
+            print(error.name, error)
+        """
+    )
+    assert found.startswith("aiolead cannot import name 'Lok' from 'aiolead'")
+
+
+def test_public_modules_are_what_checkers_see() -> None:
+    assert _imported_for_checkers()[None] == _public_modules()
+
+
+@pytest.mark.parametrize("name", sorted(_public_modules()))
+def test_public_modules_need_no_import_of_their_own(name: str) -> None:
+    """As with most packages: after `import aiolead`, `aiolead.blocking.connect` is there."""
+    found = _run(
+        f"""
+        import sys, aiolead
+        assert {name!r} in dir(aiolead)
+        assert "aiolead.{name}" not in sys.modules
+        module = aiolead.{name}
+        assert module is sys.modules["aiolead.{name}"]
+        assert module is aiolead.{name} is vars(aiolead)[{name!r}]
+        assert "trio" not in sys.modules
+        print(module.__name__)
+        """
+    )
+    assert found == f"aiolead.{name}\n"
+
+
+@pytest.mark.parametrize("module", sorted(_exported_from()))
+def test_a_module_is_exported_as_a_whole(module: str) -> None:
+    """A new public name is either exported, or listed above as not exported."""
+    names = _public_names(importlib.import_module(f"aiolead.{module}"))
+    assert _exported_from()[module] == names - NOT_EXPORTED.get(module, set())
+
+
+# --- documentation -----------------------------------------------------------------------------
+
+
+def _documented_constants() -> set[str]:
+    """The names of `aiolead.model` that a docstring of their own follows."""
+    body = ast.parse(inspect.getsource(aiolead.model)).body
+    found = set()
+    for node, after in itertools.pairwise(body):
+        match node, after:
+            case ast.Assign([ast.Name(name)]), ast.Expr(ast.Constant(str())):
+                found.add(name)
+    return found
+
+
+def _own_docstring(thing: object) -> str | None:
+    return vars(thing).get("__doc__") if inspect.isclass(thing) else inspect.getdoc(thing)
+
+
+@pytest.mark.parametrize("name", aiolead.__all__)
+def test_every_name_is_documented(name: str) -> None:
+    thing = getattr(aiolead, name)
+    if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+        assert name in _documented_constants()
+        return
+    doc = _own_docstring(thing)
+    if doc is None and issubclass(thing, aiolead.ServerError):
+        # A plain error code says in its message what it means.
+        doc = thing.__dict__.get("summary")
+    assert doc
+    # What `dataclass` writes where nobody wrote anything.
+    assert not doc.startswith(f"{name}(")
+
+
+def _public_methods(name: str) -> Iterator[tuple[str, typing.Any]]:
+    """The methods and properties of an exported class that are ours and for users."""
+    cls = getattr(aiolead, name)
+    for base in cls.__mro__:
+        if base.__module__.startswith("aiolead"):
+            for method, attribute in vars(base).items():
+                attribute = getattr(attribute, "fget", None) or inspect.unwrap(
+                    getattr(attribute, "__func__", attribute)
+                )
+                is_ours = not method.startswith("_") and method not in INTERNAL.get(name, ())
+                if is_ours and inspect.isfunction(attribute):
+                    yield method, attribute
+
+
+CLASSES = [name for name in aiolead.__all__ if isinstance(getattr(aiolead, name), type)]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_method_is_documented(name: str) -> None:
+    where = [getattr(aiolead, name), PROTOCOLS.get(name)]
+    # `is_final` and the like say all there is to say.
+    methods = {m for m, _ in _public_methods(name) if not m.startswith(("is_", "has_"))}
+    documented = {m for m in methods for cls in where if inspect.getdoc(getattr(cls, m, None))}
+    assert methods - documented == set()
+
+
+# --- no private class in a public signature ----------------------------------------------------
+
+
+def _classes_in(annotation: object) -> Iterator[type]:
+    for part in typing.get_args(annotation):
+        yield from _classes_in(part)
+    origin = typing.get_origin(annotation) or annotation
+    if inspect.isclass(origin):
+        yield origin
+    elif isinstance(annotation, list):
+        for part in annotation:
+            yield from _classes_in(part)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in aiolead.__all__ if isinstance(getattr(aiolead, n), type)]
+)
+def test_signatures_name_public_classes_only(name: str) -> None:
+    cls = getattr(aiolead, name)
+    public = {getattr(aiolead, n) for n in aiolead.__all__}
+    public |= {getattr(aiolead.abc, n) for n in aiolead.abc.__all__}
+    functions = dict(_public_methods(name))
+    if name in MADE_BY_USERS:
+        functions["__init__"] = cls.__init__
+    private = {
+        f"{method}: {found.__qualname__}"
+        for method, function in functions.items()
+        for annotation in typing.get_type_hints(function).values()
+        for found in _classes_in(annotation)
+        if found.__module__.startswith("aiolead") and found not in public
+    }
+    assert private == set()
+
+
+# --- what importing it costs -------------------------------------------------------------------
+
+
+FACES = ("aiolead.adapters", "aiolead.blocking", "aiolead.cli", "aiolead.testing")
+
+
+def _run(script: str) -> str:
+    """What a script prints, in a process of its own, in which nothing is imported yet."""
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=Path(aiolead.__file__).parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def _imported_by(script: str) -> set[str]:
+    """What a script imports that anyio does not import by itself."""
+    return set(
+        _run(
+            f"import sys, anyio\nbefore = set(sys.modules)\n{script}\n"
+            "print(*sorted(set(sys.modules) - before))"
+        ).split()
+    )
+
+
+def _ours(modules: set[str]) -> set[str]:
+    return {module for module in modules if module.partition(".")[0] == "aiolead"}
+
+
+def test_importing_it_imports_next_to_nothing() -> None:
+    imported = _imported_by("import aiolead")
+    assert _ours(imported) == {"aiolead", "aiolead._names"}
+    # The package's own standard library: what any program has.
+    assert imported - _ours(imported) <= {"importlib", "typing"}
+
+
+def test_a_client_and_a_lock_import_what_they_use() -> None:
+    imported = _imported_by("import aiolead; aiolead.connect; aiolead.Lock")
+    assert "aiolead._client.api.client" in imported
+    others = {"tasks", "config", "discovery", "double_barrier", "membership", "queues", "tree"}
+    others |= {"campaign", "condition", "counter", "election", "multi", "read_write", "semaphore"}
+    recipes = {
+        name for m in imported if m.startswith("aiolead._recipes.") for name in m.split(".")[2:]
+    }
+    assert "lock" in recipes
+    assert recipes & others == set()
+    # Of the standard library, what is slow to import and has no part in taking a lock.
+    # asyncio is for those who run on it: they have it.
+    unused = {"asyncio", "hashlib", "hmac", "inspect", "json", "pathlib", "secrets", "uuid"}
+    assert imported & unused == set()
+
+
+def test_no_name_imports_an_extra_or_another_face() -> None:
+    imported = _imported_by("from aiolead import *")
+    extras = {"opentelemetry", "prometheus_client", "structlog"}
+    extras |= {"trio", "cyclopts", "rich", "attrs", "kazoo", "aiozk", "uvloop", "pytest", "gssapi"}
+    assert extras & {module.partition(".")[0] for module in imported} == set()
+    assert [m for m in imported if m.startswith(FACES)] == []
+
+
+def test_the_testing_kit_exports_what_it_says() -> None:
+    names = aiolead.testing.__all__
+    assert names == sorted(names)
+    for name in names:
+        assert _own_docstring(getattr(aiolead.testing, name)), name

@@ -1,0 +1,542 @@
+"""Barriers: who waits until when, and who is let in, and out, together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import PATIENCE, Served, connect, contenders_left, eventually, names
+from support.virtual_time import Link, on_virtual_time, passes, settled
+from support.virtual_time import connect as connect_virtually
+
+from aiolead import (
+    AcquireTimeout,
+    AlreadyHeldError,
+    Barrier,
+    BarrierLost,
+    BarrierMember,
+    Client,
+    ConfigurationError,
+    CreateMode,
+    DoubleBarrier,
+    LossReason,
+)
+from aiolead.paths import parse_connect_string
+from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
+from aiolead.testing.simulation import Backend
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/steps/barrier"
+READY = f"{PATH}/ready"
+
+backends = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
+
+
+# --- the barrier ---------------------------------------------------------------------------------
+
+
+class Waiter:
+    """Waits in a task of its own."""
+
+    def __init__(self, client: Client) -> None:
+        self.is_through = False
+        self._barrier = Barrier(client, PATH)
+
+    async def __call__(self) -> None:
+        await self._barrier.wait()
+        self.is_through = True
+
+
+async def test_closed_and_opened(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        ours, theirs = Barrier(a, PATH), Barrier(b, PATH)
+        assert await theirs.is_open()
+        await theirs.wait()
+        await ours.close()
+        await ours.close()
+        waiters = [Waiter(a), Waiter(b), Waiter(b)]
+        async with anyio.create_task_group() as tasks:
+            for waiter in waiters:
+                tasks.start_soon(waiter)
+            await anyio.sleep(0.05)
+            assert not any(waiter.is_through for waiter in waiters)
+            assert not await ours.is_open()
+            await theirs.open()
+        await theirs.open()
+        await ours.wait()
+        assert repr(ours) == f"<Barrier {PATH}>"
+        assert ours.path == PATH
+
+
+async def test_it_outlives_who_closed_it(server: ServerUnderTest) -> None:
+    async with connect(server) as b:
+        async with connect(server) as a:
+            await Barrier(a, PATH).close()
+        await b.sync(PATH)
+        assert not await Barrier(b, PATH).is_open()
+
+
+@on_embedded
+async def test_waiting_leaves_no_watch(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        barrier = Barrier(a, PATH)
+        await barrier.close()
+        for _ in range(3):
+            with anyio.move_on_after(0.01):
+                await barrier.wait()
+        await eventually(lambda: len(a._core.machine.watches) == 0, "no watch is known")
+        await barrier.open()
+
+
+@on_embedded
+async def test_it_cannot_be_at_the_root(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        for make in (Barrier, lambda client, path: DoubleBarrier(client, path, 2)):
+            with pytest.raises(ConfigurationError):
+                make(a, "/")
+        for count in (0, -1, True, 1.5):
+            with pytest.raises(ConfigurationError, match="count"):
+                DoubleBarrier(a, PATH, count)  # type: ignore[arg-type]
+
+
+@backends
+@pytest.mark.parametrize("again", [False, True], ids=["opened", "opened and closed again"])
+@pytest.mark.parametrize("what", ["the link is lost", "the session expires", "nothing"])
+def test_no_opening_is_missed(backend: Backend, again: bool, what: str) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as a, connect_virtually(server) as b:
+            barrier = Barrier(b, PATH)
+            await barrier.close()
+            waiter = Waiter(a)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(waiter)
+                await passes(1.0)
+                if what != "nothing":
+                    link.lose()
+                    await passes(1.0)
+                    assert not waiter.is_through
+                if what == "the session expires":
+                    server.expire_session(a.session_id)
+                await barrier.open()
+                if again:
+                    await barrier.close()
+                link.restore()
+                await passes(5.0)
+                assert waiter.is_through
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_what_happens_to_the_session_is_no_opening(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        link = Link(server)
+        async with link.connect() as a, connect_virtually(server) as b:
+            barrier = Barrier(b, PATH)
+            await barrier.close()
+            waiter = Waiter(a)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(waiter)
+                for _ in range(3):
+                    await passes(1.0)
+                    server.expire_session(a.session_id)
+                    await passes(1.0)
+                    link.lose()
+                    await passes(20.0)
+                    link.restore()
+                    await b.set(PATH, b"changed")
+                    await passes(5.0)
+                    assert not waiter.is_through
+                await barrier.open()
+
+    on_virtual_time(backend, play)
+
+
+# --- the double barrier --------------------------------------------------------------------------
+
+
+class Party:
+    """Members of a double barrier, and what they have seen."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.log: list[tuple[str, str]] = []
+        self.rounds: list[int] = []
+
+    async def join(self, client: Client, name: str, span: float = 0.0, *, rounds: int = 1) -> None:
+        for _ in range(rounds):
+            self.log.append(("comes", name))
+            async with DoubleBarrier(client, PATH, self.count, identity=name) as member:
+                self.log.append(("in", name))
+                self.rounds.append(member.round)
+                await anyio.sleep(span)
+                self.log.append(("out", name))
+            self.log.append(("gone", name))
+
+    def who(self, what: str) -> list[str]:
+        return sorted(name for said, name in self.log if said == what)
+
+    def order(self) -> list[str]:
+        return [said for said, _ in self.log]
+
+
+async def test_all_go_in_together_and_out_together(server: ServerUnderTest) -> None:
+    party = Party(3)
+    async with connect(server) as a, connect(server) as b:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, a, "one")
+            tasks.start_soon(party.join, b, "two")
+            await eventually(_members(a, 2), "two are there")
+            await anyio.sleep(0.05)
+            assert party.who("in") == []
+            members = await DoubleBarrier(a, PATH, 3).members()
+            assert sorted(member.identity for member in members) == ["one", "two"]
+            assert not any(member.is_holder for member in members)
+            tasks.start_soon(party.join, a, "three", 0.05)
+        assert party.order().index("gone") > max(
+            index for index, said in enumerate(party.order()) if said == "out"
+        )
+        assert len(set(party.rounds)) == 1
+        assert await names(a, PATH) == []
+
+
+def _members(client: Client, count: int):
+    async def are_there() -> bool:
+        return len(await DoubleBarrier(client, PATH, count).members()) == count
+
+    return are_there
+
+
+async def test_round_after_round(server: ServerUnderTest) -> None:
+    """Nobody waits for one who is in the next round already."""
+    party = Party(3)
+    async with connect(server) as a, connect(server) as b, anyio.create_task_group() as tasks:
+        for name, client in (("one", a), ("two", b), ("three", b)):
+            tasks.start_soon(lambda c=client, n=name: party.join(c, n, rounds=5))
+    assert len(set(party.rounds)) == 5
+    assert party.rounds == sorted(party.rounds)
+    for number in range(5):
+        said = [said for said in party.order() if said in ("in", "out")]
+        assert sorted(said[6 * number : 6 * number + 6]) == ["in"] * 3 + ["out"] * 3
+
+
+@pytest.mark.parametrize("wait", [0, 0.05])
+async def test_entering_ends_in_time(server: ServerUnderTest, wait: float) -> None:
+    async with connect(server) as a:
+        with anyio.fail_after(PATIENCE), pytest.raises(AcquireTimeout):
+            async with DoubleBarrier(a, PATH, 2).enter(timeout=wait):
+                pytest.fail("nobody else is there")
+        await eventually(_nothing(a), "it has left nothing")
+        async with DoubleBarrier(a, PATH, 1).enter(timeout=0) as member:
+            assert isinstance(member, BarrierMember)
+            await member.verify()
+            (seen,) = await DoubleBarrier(a, PATH, 1).members()
+            assert (seen.path, seen.token, seen.is_holder) == (member.path, member.token, True)
+
+
+@on_embedded
+async def test_one_task_cannot_be_two_members(server: ServerUnderTest) -> None:
+    async with connect(server) as a:
+        barrier = DoubleBarrier(a, PATH, 1)
+        async with barrier:
+            with pytest.raises(AlreadyHeldError):
+                async with barrier:
+                    pytest.fail("it would wait for itself on leaving")
+
+
+@on_embedded
+async def test_who_raises_leaves_at_once(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        party, raised = Party(2), anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, b, "other", 0.2)
+            with pytest.raises(KeyError):
+                async with DoubleBarrier(a, PATH, 2):
+                    raise KeyError
+            raised.set()
+            assert party.who("gone") == []
+        assert party.who("gone") == ["other"]
+        await eventually(_nothing(a), "ready is gone")
+
+
+def _nothing(client: Client):
+    async def is_there() -> bool:
+        return await names(client, PATH) == []
+
+    return is_there
+
+
+@asynccontextmanager
+async def scene(server: EmbeddedServer) -> AsyncIterator[tuple[Link, Client, Client, Client]]:
+    link = Link(server)
+    async with (
+        link.connect() as a,
+        connect_virtually(server) as b,
+        connect_virtually(server) as c,
+    ):
+        yield link, a, b, c
+
+
+@backends
+def test_who_died_before_is_not_counted(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(3)
+        async with scene(server) as (link, a, b, c), anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, a, "a")
+            await settled()
+            link.lose()
+            server.expire_session(a.session_id)
+            tasks.start_soon(party.join, b, "b", 1.0)
+            tasks.start_soon(party.join, c, "c", 1.0)
+            await passes(5.0)
+            assert party.who("in") == []
+            link.restore()  # it comes again, by itself
+            await passes(5.0)
+            assert party.who("gone") == ["a", "b", "c"]
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_a_member_that_dies_hangs_nobody(backend: Backend) -> None:
+    """The others leave when its session has ended; it is told that it is not inside any more."""
+
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(3)
+        async with scene(server) as (link, a, b, c), anyio.create_task_group() as tasks:
+            lost: list[BarrierLost] = []
+
+            async def die() -> None:
+                try:
+                    await party.join(a, "a", 100.0)
+                except BarrierLost as loss:
+                    lost.append(loss)
+
+            tasks.start_soon(die)
+            tasks.start_soon(party.join, b, "b", 1.0)
+            tasks.start_soon(party.join, c, "c", 2.0)
+            await passes(3.0)
+            assert party.who("out") == ["b", "c"]
+            assert party.who("gone") == []
+            link.lose()
+            await passes(3.0)
+            assert party.who("gone") == []
+            await passes(17.0)
+            assert party.who("gone") == ["b", "c"]
+            assert [loss.reason for loss in lost] == [LossReason.UNCONFIRMED]
+            link.restore()
+            await passes(5.0)
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_one_that_was_started_again_joins_the_round(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(2)
+        async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, a, "a", 10.0)
+
+            async def dies() -> None:
+                with pytest.raises(BarrierLost):
+                    await party.join(b, "b", 10.0)
+
+            tasks.start_soon(dies)
+            await passes(1.0)
+            server.expire_session(b.session_id)
+            await passes(1.0)
+            tasks.start_soon(party.join, c, "b again", 20.0)
+            await passes(1.0)
+            assert party.who("in") == ["a", "b", "b again"]
+            assert len(set(party.rounds)) == 1
+            await passes(12.0)
+            assert party.who("out") == ["a"]
+            assert party.who("gone") == []  # it waits for the one that came later
+            await passes(20.0)
+            assert party.who("gone") == ["a", "b again"]
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+@pytest.mark.parametrize("together", [True, False], ids=["both at once", "one after the other"])
+def test_what_the_dead_have_left_opens_nothing(backend: Backend, together: bool) -> None:
+    """All members of a round have died, and `ready` is there still."""
+
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(3)
+        async with scene(server) as (_, a, b, c):
+            await a.ensure_path(PATH)
+            await a.create(READY)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(party.join, a, "a", 1.0)
+                if not together:
+                    await passes(1.0)
+                tasks.start_soon(party.join, b, "b", 1.0)
+                await passes(3.0)
+                assert party.who("in") == []
+                assert READY not in server.znodes()
+                tasks.start_soon(party.join, c, "c", 1.0)
+            assert party.who("gone") == ["a", "b", "c"]
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_a_round_of_late_comers_ends_before_the_next_begins(backend: Backend) -> None:
+    """Nobody is inside any more who was there when the round began, but somebody who came later."""
+
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(2)
+        async with scene(server) as (_, a, b, c), anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, a, "a", 2.0)
+            tasks.start_soon(party.join, b, "b", 2.0)
+            await passes(1.0)
+            tasks.start_soon(party.join, c, "late", 10.0)
+            await passes(3.0)
+            assert party.who("out") == ["a", "b"]
+            tasks.start_soon(party.join, c, "next 1", 1.0)
+            await passes(1.0)
+            tasks.start_soon(party.join, b, "next 2", 1.0)
+            await passes(1.0)
+            assert party.who("in") == ["a", "b", "late"]
+            await passes(20.0)
+            assert party.who("gone") == ["a", "b", "late", "next 1", "next 2"]
+            assert len(set(party.rounds)) == 2
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+@pytest.mark.parametrize("op", [OpCode.CREATE2, OpCode.DELETE, OpCode.GET_CHILDREN])
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_answer_is_lost(backend: Backend, op: OpCode, applied: bool, number: int) -> None:
+    """Of anything that the last one to come, and to leave, asks for."""
+
+    async def play(server: EmbeddedServer) -> None:
+        party = Party(2)
+        async with scene(server) as (_, a, b, _), anyio.create_task_group() as tasks:
+            tasks.start_soon(party.join, b, "b", 0.5)
+            await settled()
+            await passes(1.0)
+            drop = server.drop_reply if applied else server.drop_request
+            drop(op, number)
+            tasks.start_soon(party.join, a, "a", 1.0)
+            await passes(20.0)
+            assert party.who("gone") == ["a", "b"]
+            await passes(20.0)
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)
+
+
+@backends
+def test_the_ready_of_another_round_is_left_alone(backend: Backend) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        from aiolead._recipes.barriers.double_barrier.ready import remove_ready
+
+        async with connect_virtually(server) as a:
+            await a.ensure_path(PATH, mode=CreateMode.CONTAINER)
+            created = await a.create(READY)
+            await remove_ready(a, READY, created.stat.czxid - 1)
+            assert READY in server.znodes()
+            await remove_ready(a, READY, created.stat.czxid)
+            assert READY not in server.znodes()
+            await remove_ready(a, READY, created.stat.czxid)
+
+    on_virtual_time(backend, play)
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A server behind a proxy."""
+
+    connect_string: str
+
+
+async def test_ready_stays_until_the_znode_of_who_leaves_is_gone(server: ServerUnderTest) -> None:
+    """The link is lost at the moment of leaving, for longer than the release waits.
+
+    A newcomer that sees `ready` and the znode of an old member joins that round, so nobody of the
+    round may leave from then on while the newcomer is inside.
+    """
+    rounds: dict[str, int] = {}
+    overlap: list[str] = []
+    may_leave, has_left, newcomer_is_in = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def leave(client: Client) -> None:
+        async with DoubleBarrier(client, PATH, 1) as member:
+            rounds["old"] = member.round
+            await may_leave.wait()
+        if rounds.get("new") == rounds["old"]:
+            overlap.append("the newcomer is inside the round that an old member has left")
+        has_left.set()
+
+    async def join(client: Client) -> None:
+        async with DoubleBarrier(client, PATH, 1) as member:
+            rounds["new"] = member.round
+            newcomer_is_in.set()
+            with anyio.move_on_after(1.0):
+                await has_left.wait()
+            del rounds["new"]
+
+    with FaultProxy(*parse_connect_string(server.hosts).hosts[0]) as proxy:
+        behind: Served = Behind(proxy.connect_string + server.chroot)
+        async with (
+            connect(behind) as a,
+            connect(server) as b,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(leave, a)
+            await eventually(lambda: "old" in rounds, "it is inside")
+            proxy.drop_request(OpCode.DELETE)
+            proxy.refuse()
+            may_leave.set()
+            await proxy.wait_for_request(OpCode.DELETE)
+            await anyio.sleep(a.session_timeout / 3 + 0.1)  # the outage
+            proxy.heal()
+            held = proxy.hold_reply(OpCode.GET_CHILDREN)
+            await held.wait(PATIENCE)
+            tasks.start_soon(join, b)
+            with anyio.fail_after(PATIENCE):
+                await newcomer_is_in.wait()
+            held.release()
+        await eventually(_nothing_at(server), "nothing is left")
+    assert overlap == []
+
+
+def _nothing_at(server: ServerUnderTest):
+    async def is_there() -> bool:
+        async with connect(server) as client:
+            return await names(client, PATH) == []
+
+    return is_there
+
+
+@backends
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
+def test_who_raises_leaves_no_ready_when_its_delete_is_lost(
+    backend: Backend, applied: bool
+) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with connect_virtually(server) as a:
+            with pytest.raises(KeyError):
+                async with DoubleBarrier(a, PATH, 1):
+                    (server.drop_reply if applied else server.drop_request)(OpCode.DELETE)
+                    raise KeyError
+            await passes(20.0)
+            assert contenders_left(server, PATH) == []
+
+    on_virtual_time(backend, play)

@@ -1,0 +1,338 @@
+"""Service discovery: registering, watching, draining, publishing the load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+from support.cancelling import Moment, cancel_everywhere, moments, native_only
+from support.hostile_data import DATA_CASES, JSON_FORMATS, JSON_VALUES, json_object
+from support.recipes import (
+    PATIENCE,
+    Served,
+    connect,
+    eventually,
+    in_memory,
+    nothing_left,
+    stopped_clock,
+)
+
+from aiolead import (
+    AcquireTimeout,
+    Client,
+    ConfigurationError,
+    Lock,
+    Picker,
+    Registration,
+    RoundRobin,
+    ServiceInstance,
+    ServiceRegistry,
+    ServiceType,
+    ServiceView,
+    UsageError,
+)
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/services"
+WEB = ServiceInstance(name="web", id="1", address="10.0.0.7", port=80)
+
+
+HOSTILE_INSTANCES = (
+    *(
+        json_object(JSON_FORMATS["instance"], {key: JSON_VALUES[value]})
+        for key in ("weight", "load", "registrationTimeUTC", "port")
+        for value in ("400 digits", "5000 digits", "float overflow", "NaN", "nested", "bidi")
+    ),
+    *(DATA_CASES[name] or b"" for name in DATA_CASES if name.startswith(("JSON", "no UTF-8"))),
+)
+
+
+async def sees(view: ServiceView, check: Callable[[ServiceInstance], bool]) -> None:
+    """Waits until the only instance is so."""
+    await eventually(
+        lambda: len(view.value) == 1 and check(view.value["1"]), f"not yet: {dict(view.value)}"
+    )
+
+
+async def test_an_instance_is_there_as_long_as_the_block(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        mine, theirs = ServiceRegistry(a, PATH), ServiceRegistry(b, PATH)
+        assert await theirs.services() == []
+        assert await theirs.instances("web") == []
+        async with theirs.watch("web") as view:
+            assert dict(view.value) == {}
+            async with mine.register(WEB) as registration:
+                await sees(view, lambda each: each == WEB)
+                await b.sync()
+                assert await theirs.services() == ["web"]
+                assert await theirs.instances("web") == [WEB]
+                other = replace(WEB, payload={"zone": "a"}, weight=2.0)
+                await registration.update(other)
+                await sees(view, lambda each: each == other)
+                assert registration.instance == other
+                with pytest.raises(ConfigurationError, match="its name and id stay"):
+                    await registration.update(replace(WEB, id="2"))
+            await eventually(lambda: not view.value, "it is gone")
+            await b.sync()
+            assert await theirs.instances("web") == []
+
+
+async def test_draining(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with (
+            ServiceRegistry(b, PATH).watch("web") as view,
+            ServiceRegistry(a, PATH).register(WEB) as registration,
+        ):
+            picker = Picker(view, RoundRobin())
+            await sees(view, lambda each: each.enabled)
+            assert picker.pick() == WEB
+            await registration.drain()
+            await sees(view, lambda each: not each.enabled)
+            assert picker.pick() is None
+            await registration.resume()
+            await sees(view, lambda each: each.enabled)
+            assert picker.pick() == WEB
+
+
+async def test_an_id_is_waited_for(server: Served) -> None:
+    async with connect(server) as a, connect(server) as b:
+        async with ServiceRegistry(a, PATH).register(WEB):
+            with pytest.raises(AcquireTimeout):
+                async with ServiceRegistry(b, PATH).register(WEB, timeout=0.05):
+                    pytest.fail("it is taken")
+            with pytest.raises(UsageError):
+                async with ServiceRegistry(a, PATH).register(WEB):
+                    pytest.fail("this client has it")
+        async with ServiceRegistry(b, PATH).register(WEB):
+            pass
+
+
+async def test_it_is_registered_anew_with_the_latest_that_is_wanted() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        async with (
+            ServiceRegistry(b, PATH).watch("web") as view,
+            ServiceRegistry(a, PATH).register(WEB) as registration,
+        ):
+            await sees(view, lambda each: each == WEB)
+            server.expire_session(a.session_id)
+            await registration.drain()
+            await sees(view, lambda each: not each.enabled)
+            await b.delete(registration.path)
+            await sees(view, lambda each: not each.enabled)
+            await eventually(lambda: registration.is_present, "it is there again")
+        await nothing_left(server, f"{PATH}/web")
+
+
+async def test_loads_are_published_now_and_then() -> None:
+    """The first at once, then the latest after the interval."""
+    async with (
+        EmbeddedServer(tick_time=3) as server,
+        in_memory(server, session_timeout=60, clock=stopped_clock) as a,
+        in_memory(server) as b,
+    ):
+        registry = ServiceRegistry(a, PATH)
+        async with (
+            ServiceRegistry(b, PATH).watch("web") as view,
+            registry.register(WEB, load_interval=0.2) as registration,
+        ):
+            before, began = server.requests["SET_DATA"], anyio.current_time()
+            await registration.report_load(0.5)
+            await sees(view, lambda each: each.load == 0.5)
+            for number in range(200):
+                await registration.report_load(number)
+            await sees(view, lambda each: each.load == 199)
+            most = 2 + (anyio.current_time() - began) / 0.2
+            assert 2 <= server.requests["SET_DATA"] - before <= most
+            await registration.report_load(199)
+            assert registration._announcing is None, "what is known already is not published again"
+            # What was about to be published is not, once it is over; and what was changed
+            # meanwhile is not undone.
+            await registration.report_load(7)
+            await registration.drain()
+            await sees(view, lambda each: each.load == 7 and not each.enabled)
+            await registration.report_load(8)
+        await eventually(lambda: registration._announcing is None, "nothing is left to do")
+        with pytest.raises(ConfigurationError, match=r"^load"):
+            await registration.report_load(-1)
+
+
+async def test_what_makes_no_sense_is_left_out() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        async with ServiceRegistry(b, PATH).watch("web") as view:
+            async with ServiceRegistry(a, PATH).register(WEB):
+                await a.create(f"{PATH}/web/odd", b"not JSON")
+                await a.create(f"{PATH}/web/old", b'{"name": "web", "id": "old"}')
+                await eventually(lambda: len(view.value) == 2, "two make sense")
+                assert list(view.invalid) == ["odd"]
+                assert view.value["old"].enabled
+                await b.sync()
+                assert len(await ServiceRegistry(b, PATH).instances("web")) == 2
+                await a.set(f"{PATH}/web/odd", WEB.to_json())
+                await eventually(lambda: len(view.value) == 3, "it makes sense now")
+                await a.set(f"{PATH}/web/odd", b"[]")
+                await eventually(lambda: len(view.value) == 2, "it does not any more")
+                assert "JSON object" in view.invalid["odd"]
+                await a.delete(f"{PATH}/web/odd")
+                await eventually(lambda: not view.invalid, "it is gone")
+
+
+async def test_a_hostile_instance_is_left_out_and_ends_nobody(server: Served) -> None:
+    """Anybody with CREATE may write one. Who follows the service goes on, and keeps its locks."""
+    async with connect(server) as a, connect(server) as b:
+        async with ServiceRegistry(a, PATH).register(WEB), Lock(b, "/app/lock").acquire() as held:
+            async with ServiceRegistry(b, PATH).watch("web") as view:
+                for number, data in enumerate(HOSTILE_INSTANCES):
+                    await a.create(f"{PATH}/web/odd{number}", data)
+                await eventually(
+                    lambda: len(view.invalid) == len(HOSTILE_INSTANCES), "all are reported"
+                )
+                assert list(view.value) == [WEB.id]
+                assert all(why.isprintable() and len(why) < 500 for why in view.invalid.values())
+                assert await ServiceRegistry(b, PATH).instances("web") == [WEB]
+                await a.set(f"{PATH}/web/odd0", WEB.to_json())
+                await eventually(lambda: len(view.value) == 2, "it is followed on")
+                assert held.is_held
+
+
+async def test_arguments_are_checked_before_anything_is_sent() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        before = server.packets_in
+        registry = ServiceRegistry(client, PATH)
+        checks: list[tuple[Callable[[], Any], str]] = [
+            (lambda: ServiceRegistry(client, "/"), "path"),
+            (lambda: registry.watch("a/b"), "service"),
+            (lambda: registry.register("web"), "instance"),  # type: ignore[arg-type]
+            (lambda: registry.register(replace(WEB, service_type=ServiceType.STATIC)), "instance"),
+            (lambda: registry.register(WEB, load_interval=-1), "load_interval"),
+            (lambda: registry.register(WEB, timeout=-1), "timeout"),
+            (lambda: registry.register(replace(WEB, payload={"a": object()})), "payload"),  # type: ignore[dict-item]
+            (lambda: registry.register(replace(WEB, payload={"a": float("nan")})), "payload"),
+        ]
+        for call, named in checks:
+            with pytest.raises(ConfigurationError, match=f"^{named}"):
+                call()
+        assert server.packets_in == before
+
+
+# --- JSON --------------------------------------------------------------------------------------
+
+# As Curator 5.4.0 has written them.
+WRITTEN = """
+{"name":"web","id":"i1","address":"10.0.0.1","port":80,"sslPort":443,"payload":null,
+"registrationTimeUTC":1325129459728,"serviceType":"DYNAMIC","uriSpec":{"parts":[
+{"value":"scheme","variable":true},{"value":"://","variable":false},
+{"value":"address","variable":true},{"value":":","variable":false},
+{"value":"port","variable":true},{"value":"/x","variable":false}]}}
+
+{"name":"web","id":"i1","address":"h","port":null,"sslPort":null,"payload":"text",
+"registrationTimeUTC":1,"serviceType":"DYNAMIC","uriSpec":null}
+
+{"name":"web","id":"i1","address":"h","port":null,"sslPort":null,
+"payload":["java.lang.Long",5],"registrationTimeUTC":1,"serviceType":"STATIC","uriSpec":null}
+
+{"name":"web","id":"i1","address":"h","port":null,"sslPort":null,
+"payload":{"@class":"java.util.HashMap","k":1},"registrationTimeUTC":1,
+"serviceType":"PERMANENT","uriSpec":null,"enabled":false}
+""".strip()
+BY_CURATOR = [text.replace("\n", "") for text in WRITTEN.split("\n\n")]
+
+
+@pytest.mark.parametrize("text", BY_CURATOR)
+def test_the_json_is_curators(text: str) -> None:
+    assert ServiceInstance.from_json(text.encode()).to_json().decode() == text
+
+
+def test_a_uri_is_made_of_its_parts() -> None:
+    instance = ServiceInstance.from_json(BY_CURATOR[0].encode())
+    assert instance.uri_spec == "{scheme}://{address}:{port}/x"
+    assert instance.uri() == "https://10.0.0.1:80/x"
+    assert instance.uri({"port": 81}) == "https://10.0.0.1:81/x"
+    assert replace(instance, uri_spec=None).uri() == ""
+    with pytest.raises(ConfigurationError, match="variable zone"):
+        replace(instance, uri_spec="{zone}").uri()
+
+
+def test_what_curator_does_not_know_is_beside_what_it_knows() -> None:
+    instance = replace(WEB, weight=0.5, load=3.0, enabled=False)
+    found = json.loads(instance.to_json())
+    assert (found["weight"], found["load"], found["enabled"]) == (0.5, 3.0, False)
+    assert ServiceInstance.from_json(instance.to_json()) == instance
+    assert not {"weight", "load", "enabled"} & json.loads(WEB.to_json()).keys()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        "[]",
+        "{}",
+        "\xff",
+        '{"name": 1, "id": "x"}',
+        '{"name": "a", "id": "x", "port": "80"}',
+        '{"name": "a", "id": "x", "weight": -1}',
+        '{"name": "a", "id": "x", "enabled": 1}',
+        '{"name": "a", "id": "x", "load": "much"}',
+        '{"name": "a", "id": "x", "serviceType": "ODD"}',
+        '{"name": "a", "id": "x", "uriSpec": {}}',
+        '{"name": "a", "id": "x", "uriSpec": {"parts": [1]}}',
+        '{"name": "a", "id": "x", "payload": [1, 2]}',
+        '{"name": "a", "id": "x", "registrationTimeUTC": null}',
+        "[" * 100_000,
+    ],
+)
+def test_json_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        ServiceInstance.from_json(text.encode("latin-1"))
+
+
+# --- cancellation ------------------------------------------------------------------------------
+
+
+async def register(client: Client) -> None:
+    async with ServiceRegistry(client, PATH).register(WEB, load_interval=0.0) as registration:
+        await registration.report_load(1)
+        await registration.drain()
+
+
+async def watch(client: Client) -> None:
+    registry = ServiceRegistry(client, PATH)
+    async with registry.watch("web") as view, registry.register(WEB) as registration:
+        assert isinstance(registration, Registration)
+        async for instances in view:
+            if instances:
+                break
+
+
+async def _cancel(way: str, moment: Moment, verb: Any) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client, in_memory(server) as b:
+
+        async def afterwards() -> None:
+            await nothing_left(server, f"{PATH}/web")
+            with anyio.fail_after(PATIENCE):
+                async with ServiceRegistry(b, PATH).register(WEB):
+                    pass
+
+        await cancel_everywhere(way, moment, client, lambda: verb(client), afterwards)
+
+
+VERBS = pytest.mark.parametrize("verb", [register, watch], ids=lambda verb: verb.__name__)
+
+
+@VERBS
+@moments
+async def test_cancelled_by_a_scope_anywhere_it_leaves_nothing(moment: Moment, verb: Any) -> None:
+    await _cancel("scope", moment, verb)
+
+
+@native_only
+@VERBS
+@pytest.mark.parametrize("way", ["native", "native twice"])
+async def test_cancelled_natively_anywhere_it_leaves_nothing(way: str, verb: Any) -> None:
+    await _cancel(way, moments.args[1][0], verb)
