@@ -34,7 +34,7 @@ async def main(*arguments: str) -> None:
         config = aiolead.Config(client, "/examples/configuration", parse=Settings.parse)
         match arguments:
             case []:
-                async with config.follow() as view:
+                async with config.observe() as view:
                     async for settings in view:
                         print(f"version {view.version}: {settings}", flush=True)
             case ["rollback", version]:

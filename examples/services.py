@@ -40,7 +40,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 async def ask() -> None:
     async with aiolead.connect() as client:
         registry = aiolead.ServiceRegistry(client, PATH)
-        async with registry.watch("echo") as view:
+        async with registry.observe("echo") as view:
             picker = aiolead.Picker(view, aiolead.RoundRobin())
             while True:
                 instance = picker.pick()

@@ -11,7 +11,7 @@ import aiolead
 async def main() -> None:
     async with aiolead.connect() as client:
         limit = aiolead.SharedValue(client, "/examples/limit", b"10")
-        async with limit.follow() as values:
+        async with limit.observe() as values:
             await limit.set(b"20")
             async for value in values:
                 print(f"at most {int(value)} at once", flush=True)

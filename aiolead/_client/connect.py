@@ -28,7 +28,7 @@ from ..model import Auth, SessionCredentials, SessionState
 from ..paths import parse_connect_string
 from .api.client import Client
 from .api.operations import Scope, checked_duration
-from .api.reconfig import follow_config as follow_ensemble
+from .api.reconfig import observe_config as follow_ensemble
 from .auth.sasl import SASL, Logins, checked_sasl
 from .clock import lease_clock
 from .core import MAX_SERIAL, Core
@@ -51,12 +51,12 @@ def connect(
     session_timeout: float = 10.0,
     connect_timeout: float | None = None,
     auth: Sequence[Auth] = (),
-    ssl_context: ssl.SSLContext | TLS | None = None,
+    tls: ssl.SSLContext | TLS | None = None,
     sasl: SASL | None = None,
     grace_period: float | None = None,
     tick_time: float | None = None,
     watchdog: Watchdog | bool | None = None,
-    follow_config: bool = False,
+    observe_config: bool = False,
     read_only: bool = False,
     resume: SessionCredentials | None = None,
     max_request: int = DEFAULT_MAX_FRAME,
@@ -89,7 +89,7 @@ def connect(
             for the operations to find out: each waits for the session timeout at most. So a service
             starts without ZooKeeper; and reads leave with the handshake, a round trip earlier.
         auth: credentials to present on every connection, such as `Auth.digest(user, password)`.
-        ssl_context: TLS, by a context of the standard library or by PEM files: a `TLS`. Without
+        tls: TLS, by a context of the standard library or by PEM files: a `TLS`. Without
             it, everything travels in the clear.
         sasl: how to log in by SASL on every connection, before `auth` is presented.
         grace_period: how long before its surely proven end a lease ends for its holders, so that
@@ -102,8 +102,8 @@ def connect(
             on until the servers may give its role away: a hard stop for event loops that are
             blocked and bodies that do not stop when they are cancelled. Without it there is no
             thread.
-        follow_config: whether the list of servers follows the ensemble's own configuration, that of
-            `Client.get_config`.
+        observe_config: whether the list of servers follows the ensemble's own configuration, as
+            `Client.get_config` reads it.
         read_only: whether a server that is cut off from the quorum will do, while there is no
             other: the state is `READ_ONLY` then, what it says is old, and writes raise
             `NotReadOnlyError`. A full server is looked for, and a session begun there.
@@ -168,7 +168,7 @@ def connect(
         raise ConfigurationError("resume: must be SessionCredentials, or None for a new session")
     _check_size("max_request", max_request)
     _check_size("max_reply", max_reply)
-    opener = Opener(dial, None if ssl_context is None else ContextSource(ssl_context, name_of))
+    opener = Opener(dial, None if tls is None else ContextSource(tls, name_of))
     _check_count("max_in_flight", max_in_flight)
     _check_count("max_queued", max_queued)
     sinks = _checked_sinks(on_event)
@@ -209,7 +209,7 @@ def connect(
     supervisor = Supervisor(core, servers, Backoff(rng), opener, logins, read_only=read_only)
     discovery = None
     if isinstance(hosts, Hosts):
-        discovery = Discovery(hosts, supervisor.update_hosts, once=follow_config)
+        discovery = Discovery(hosts, supervisor.update_hosts, once=observe_config)
     following = partial(follow_ensemble, core, supervisor.update_hosts, secure=opener.is_encrypted)
     return Connection(
         core,
@@ -217,7 +217,7 @@ def connect(
         Client(core, chroot),
         guard,
         discovery,
-        following if follow_config else None,
+        following if observe_config else None,
         target,
         connect_timeout,
         read_only=read_only,

@@ -101,7 +101,7 @@ def other_protocol(begin: bytes) -> str | None:
         begin: its first bytes, at least four.
     """
     if begin[0] in _TLS_RECORDS and begin[1] == 3:
-        return "it is TLS: a port for TLS, spoken to in plain text? Connect with ssl_context="
+        return "it is TLS: a port for TLS, spoken to in plain text? Connect with tls="
     if not all(0x20 <= byte < 0x7F for byte in begin[:4]):
         return None
     line = re.split(rb"[^\x20-\x7e]", begin, maxsplit=1)[0].decode("ascii")

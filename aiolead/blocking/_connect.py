@@ -24,12 +24,12 @@ class ConnectOptions(TypedDict, total=False):
     session_timeout: float
     connect_timeout: float | None
     auth: Sequence[Auth]
-    ssl_context: ssl.SSLContext | aiolead.TLS | None
+    tls: ssl.SSLContext | aiolead.TLS | None
     sasl: aiolead.SASL | None
     grace_period: float | None
     tick_time: float | None
     watchdog: aiolead.Watchdog | bool | None
-    follow_config: bool
+    observe_config: bool
     read_only: bool
     resume: SessionCredentials | None
     max_request: int

@@ -142,9 +142,9 @@ class Election:
         """
         return self._loop.call(self._recipe.leader)
 
-    def participants(self) -> list[Participant]:
+    def contenders(self) -> list[Participant]:
         """Who leads and who waits to, in order. A read, as `leader`."""
-        return self._loop.call(self._recipe.participants)
+        return self._loop.call(self._recipe.contenders)
 
     def revoke(self) -> list[Participant]:
         """Asks whoever leads now to resign; returns whom. See `aiolead.Election.revoke`."""

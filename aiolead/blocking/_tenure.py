@@ -88,7 +88,7 @@ class Tenure(Generic[T]):
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was given up: by `resign`, or as its body ended; or in a forked child.
+            UsageError: it was given up: by `release`, or as its body ended; or in a forked child.
         """
         self._loop.check_process()
         if self._tenure.remaining() <= 0.0:
@@ -99,7 +99,7 @@ class Tenure(Generic[T]):
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was given up: by `resign`, or as its body ended.
+            UsageError: it was given up: by `release`, or as its body ended.
             ConnectionLossError: the link was lost before the answer came; ask again.
         """
         self._loop.call(self._tenure.verify)
@@ -108,12 +108,12 @@ class Tenure(Generic[T]):
         """Writes that the ensemble itself refuses (`Fenced`) once our znode is gone."""
         return Fence(self._loop, self._tenure.fenced())
 
-    def resign(self) -> None:
+    def release(self) -> None:
         """Gives it up before the body has ended. The body goes on, but holds nothing any more.
 
         Returns when the servers have confirmed it, or after a third of the session timeout.
         """
-        self._loop.call(self._tenure.resign)
+        self._loop.call(self._tenure.release)
 
     def statistics(self) -> aiolead.TenureStatistics:
         """How it is doing; see `aiolead.Tenure.statistics`."""
@@ -143,6 +143,10 @@ def _call(on_lost: OnLost, tenure: aiolead.Tenure) -> None:
 class Term(Tenure[aiolead.Term]):
     """One unbroken time of leadership."""
 
+    def resign(self) -> None:
+        """Resign: the same as `release`, by its name for leadership."""
+        self.release()
+
 
 class Held(Tenure[aiolead.Tenure]):
     """One unbroken time of holding a lock, or permits."""
@@ -163,7 +167,7 @@ class WriteHeld(Tenure[aiolead.WriteHeld]):
 
         Raises:
             LockLost: it is lost.
-            UsageError: it was given up: by `resign`, or as its body ended.
+            UsageError: it was given up: by `release`, or as its body ended.
             ServerError: it was refused, by an ACL for instance; we still write.
         """
         self._loop.call(self._tenure.downgrade)

@@ -91,7 +91,7 @@ class _Story:
         while True:
             # A server that does not answer now is asked again; the story itself has its limits.
             with suppress(AioleadError):
-                line = await self._election.participants()
+                line = await self._election.contenders()
                 self._scene.line = [each.identity for each in line]
             self._screen.refresh()
             await anyio.sleep(LOOK_EVERY)

@@ -172,7 +172,7 @@ class Common(Basics):
             connect_timeout=self.connect_timeout,
             auth=self._credentials(),
             sasl=self._login(),
-            ssl_context=self.wanted_tls,
+            tls=self.wanted_tls,
             server_version=self.server_version,
             grace_period=grace_period,
         )

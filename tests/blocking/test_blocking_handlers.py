@@ -177,7 +177,7 @@ with connect() as client, connect() as other:
         interrupts(client.call, lambda: refused(lock.__enter__))
         interrupts(client.call, lambda: refused(second.__enter__))
         interrupts(client.call, lambda: refused(lambda: context.__exit__(None, None, None)))
-        interrupts(client.call, lambda: (held.verify(), held.check(), held.resign()))
+        interrupts(client.call, lambda: (held.verify(), held.check(), held.release()))
     assert len(answers) == 4
     with lock as held:
         # While it waits for a lock; and in a body, where it is as any other code.

@@ -46,7 +46,7 @@ async def test_in_a_thread_that_runs_an_event_loop(own: ThreadedServer) -> None:
             lambda: blocking.Lock(client, "/lock"),
             lock.__enter__,
             held.verify,
-            held.resign,
+            held.release,
         ):
             with pytest.raises(aiolead.UsageError, match="in a thread that runs an event loop"):
                 use()
@@ -102,7 +102,7 @@ def child(client, lock, held):
         lock.holders,
         held.check,
         held.verify,
-        held.resign,
+        held.release,
         lambda: held.fenced().set("/", b""),
         client.transaction().set("/", b"").commit,
     ):

@@ -154,7 +154,7 @@ async def reached(fleet: Fleet, *servers: str) -> None:
 
 async def test_following_it() -> None:
     async with an_ensemble() as fleet, fleet.connect("10.0.0.1", auth=[SUPER]) as operator:
-        async with fleet.connect("10.0.0.9", follow_config=True) as client:
+        async with fleet.connect("10.0.0.9", observe_config=True) as client:
             session = client.session_id
             await reached(fleet, "10.0.0.1", "10.0.0.2")  # the one that it knew is no member
             for joining in (THIRD, "server.4=10.0.0.4:1:2;2181"):
@@ -174,7 +174,7 @@ async def test_following_it() -> None:
 
 
 async def test_a_server_that_has_no_configuration_is_followed_in_vain() -> None:
-    async with a_fleet() as fleet, fleet.connect("10.0.0.1", follow_config=True) as client:
+    async with a_fleet() as fleet, fleet.connect("10.0.0.1", observe_config=True) as client:
         assert await client.get_config() == EnsembleConfig(())
         await client.sync()
         assert fleet.dialled == ["10.0.0.1"]

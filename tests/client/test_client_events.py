@@ -169,8 +169,8 @@ async def test_how_tenures_end(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         async with connect(server, told) as client:
             async with Lock(client, "/lock") as held:
-                await held.resign()
-            assert held.statistics().is_resigned
+                await held.release()
+            assert held.statistics().is_released
             with pytest.raises(aiolead.LockLost):
                 async with Lock(client, "/lock") as held:
                     await client.delete(held.path)

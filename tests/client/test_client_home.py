@@ -124,7 +124,7 @@ async def test_entering_a_recipe_elsewhere(server: ThreadedServer, chroot: str) 
                     async with client.watch("/a"):
                         pass
                 with pytest.raises(UsageError, match="another thread"):
-                    async with client.watch_data("/a"):
+                    async with client.observe_data("/a"):
                         pass
                 with pytest.raises(UsageError, match="another thread"):
                     async with lock:

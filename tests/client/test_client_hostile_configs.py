@@ -1,4 +1,4 @@
-"""What servers say of the ensemble, to a client that follows it (`follow_config=True`)."""
+"""What servers say of the ensemble, to a client that follows it (`observe_config=True`)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_any_configuration_of_the_ensemble(name: str) -> None:
             return encode_reply(ReplyHeader(header.xid, 1, 0), DataReply(config, STAT))
         return usual(header)
 
-    options: dict[str, Any] = {"follow_config": True, "session_timeout": SESSION}
+    options: dict[str, Any] = {"observe_config": True, "session_timeout": SESSION}
     async with FakeServer(say) as fake, fake.connect(**options) as client:
         await eventually(lambda: any(r.op == OpCode.GET_DATA for r in fake.requests), "followed")
         for _ in range(20):

@@ -180,7 +180,7 @@ async def test_with_the_ensembles_own_configuration_it_is_only_where_to_begin() 
     config = "server.1=10.0.0.1:2888:3888;2181\nserver.2=10.0.0.2:2888:3888;2181"
     async with a_fleet(config=config) as fleet:
         told = RecordedEvents("10.0.0.9")
-        async with fleet.connect(told.hosts(), follow_config=True):
+        async with fleet.connect(told.hosts(), observe_config=True):
             await eventually(lambda: fleet.dialled[-1] in ("10.0.0.1", "10.0.0.2"), "it moves")
             await anyio.sleep(0.1)
         assert told.asked == 1
@@ -313,9 +313,7 @@ async def test_a_target_elsewhere_has_the_certificate_of_the_domain_that_was_wri
         async with EmbeddedServer(ssl_context=context) as server:
             zone.records = [f"10 0 {server.port} localhost."]
             hosts = Hosts.srv(NAME, resolver=zone.resolver(), trust_targets=trust_targets)
-            connection = aiolead.connect(
-                hosts, session_timeout=SESSION, ssl_context=TLS(ca=authority.pem)
-            )
+            connection = aiolead.connect(hosts, session_timeout=SESSION, tls=TLS(ca=authority.pem))
             if is_served:
                 async with connection as client:
                     await client.exists("/")

@@ -47,7 +47,7 @@ async def observing(client: Client) -> None:
 
 
 async def following(client: Client) -> None:
-    async with SharedValue(client, "/a").follow() as view:
+    async with SharedValue(client, "/a").observe() as view:
         async for _ in view:
             pass
 

@@ -156,7 +156,7 @@ async def test_a_long_election_costs_no_session() -> None:
 async def test_an_observer_says_that_what_it_sees_may_be_old() -> None:
     async with a_fleet() as fleet:
         async with fleet.connect("10.0.0.1") as client:
-            await Election(client, "/election").participants()
+            await Election(client, "/election").contenders()
         fleet.server.set_read_only(True)
         async with fleet.connect("10.0.0.1", read_only=True) as client:
             async with Election(client, "/election").observe() as states:

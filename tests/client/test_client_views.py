@@ -65,7 +65,7 @@ class Reader:
 
 
 async def test_data_from_missing_to_missing(server: ServerUnderTest) -> None:
-    async with connect(server) as client, client.watch_data("/a") as view:
+    async with connect(server) as client, client.observe_data("/a") as view:
         reader = Reader(view)
         assert await reader.read() is None
         assert view.value is None
@@ -87,7 +87,7 @@ async def test_data_from_missing_to_missing(server: ServerUnderTest) -> None:
 
 
 async def test_children_from_missing_to_missing(server: ServerUnderTest) -> None:
-    async with connect(server) as client, client.watch_children("/a") as view:
+    async with connect(server) as client, client.observe_children("/a") as view:
         reader = Reader(view)
         assert await reader.read() is None
         with RawClient(server.connect_string) as other:
@@ -111,7 +111,7 @@ async def test_children_from_missing_to_missing(server: ServerUnderTest) -> None
 async def test_every_iteration_has_its_own_position() -> None:
     async with EmbeddedServer() as server, connect(server) as client:
         await client.create("/a", b"0")
-        async with client.watch_data("/a") as view:
+        async with client.observe_data("/a") as view:
             first, second = Reader(view), Reader(view)
             assert await first.read() == b"0"
             await client.set("/a", b"1")
@@ -125,7 +125,7 @@ async def test_every_iteration_has_its_own_position() -> None:
 async def test_who_is_slow_skips_what_was_overtaken_and_gets_the_last_word() -> None:
     async with EmbeddedServer() as server, connect(server) as client:
         await client.create("/a")
-        async with client.watch_data("/a") as view:
+        async with client.observe_data("/a") as view:
             reader = Reader(view)
             for n in range(100):
                 await client.set("/a", b"%d" % n)
@@ -136,7 +136,7 @@ async def test_who_is_slow_skips_what_was_overtaken_and_gets_the_last_word() -> 
 async def test_several_tasks_get_the_last_word(server: ServerUnderTest) -> None:
     async with connect(server) as client, connect(server) as writer:
         await client.create("/a")
-        async with client.watch_children("/a") as view, anyio.create_task_group() as tasks:
+        async with client.observe_children("/a") as view, anyio.create_task_group() as tasks:
             wanted = [f"{n:02}" for n in range(20)]
             for _ in range(3):
                 tasks.start_soon(Reader(view).until, wanted)
@@ -157,7 +157,7 @@ async def test_created_just_after_it_was_found_missing() -> None:
         return encode_reply(ReplyHeader(header.xid, 1, 0))
 
     async with FakeServer(answer) as fake, fake.connect() as client:
-        async with client.watch_children("/a") as view:
+        async with client.observe_children("/a") as view:
             assert view.value == ["a", "b"]
             assert view.is_live
 
@@ -166,7 +166,7 @@ async def test_a_chroot_is_where_it_looks() -> None:
     async with EmbeddedServer() as server, connect(server) as client:
         await client.ensure_path("/x/a")
         inner = client.chroot("/x")
-        async with inner.watch_children("/") as names, inner.watch_data("/a") as data:
+        async with inner.observe_children("/") as names, inner.observe_data("/a") as data:
             assert names.value == ["a"]
             await client.set("/x/a", b"1")
             assert (await Reader(data).until(b"1"))[-1] == b"1"
@@ -175,7 +175,7 @@ async def test_a_chroot_is_where_it_looks() -> None:
 async def test_beside_a_stream_on_the_same_path(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a", b"0")
-        async with client.watch_data("/a") as data, client.watch_children("/a") as names:
+        async with client.observe_data("/a") as data, client.observe_children("/a") as names:
             async with client.watch("/a", recursive=True), client.watch("/a"):
                 readers = Reader(data), Reader(names)
                 assert [await reader.read() for reader in readers] == [b"0", []]
@@ -195,10 +195,10 @@ async def test_what_changed_while_the_link_was_down_is_read_then(server: ServerU
         await client.create("/a", b"0")
         await client.create("/same", b"0")
         async with (
-            client.watch_data("/a") as data,
-            client.watch_children("/a") as names,
-            client.watch_data("/same") as same,
-            client.watch_data("/new") as new,
+            client.observe_data("/a") as data,
+            client.observe_children("/a") as names,
+            client.observe_data("/same") as same,
+            client.observe_data("/new") as new,
         ):
             readers = [Reader(view) for view in (data, names, same, new)]
             assert [await reader.read() for reader in readers] == [b"0", [], b"0", None]
@@ -223,7 +223,7 @@ async def test_what_changed_while_the_link_was_down_is_read_then(server: ServerU
 async def test_in_the_next_session_it_reads_again() -> None:
     async with EmbeddedServer() as server, connect(server) as client, connect(server) as other:
         await client.create("/a", b"0")
-        async with client.watch_data("/a") as data, client.watch_children("/") as names:
+        async with client.observe_data("/a") as data, client.observe_children("/") as names:
             readers = Reader(data), Reader(names)
             assert await readers[0].read() == b"0"
             await readers[1].read()
@@ -243,7 +243,7 @@ async def test_a_read_that_finds_no_server_in_time_is_not_the_end() -> None:
         async with (
             connect(server, session_timeout=1.5) as client,
             connect(server) as other,
-            client.watch_children("/") as view,
+            client.observe_children("/") as view,
         ):
             reader = Reader(view)
             await reader.read()
@@ -263,7 +263,7 @@ async def test_a_server_with_too_much_to_do_is_asked_again(
     monkeypatch.setattr(error_policy, "PAUSE", 0.0001)
     async with EmbeddedServer() as server, connect(server) as client:
         await client.create("/a", b"0")
-        async with client.watch_data("/a") as view:
+        async with client.observe_data("/a") as view:
             reads = 0
             original = view._read
 
@@ -284,7 +284,7 @@ async def test_a_server_with_too_much_to_do_is_asked_again(
 
 async def test_an_old_server_is_good_enough() -> None:
     async with EmbeddedServer(version="3.5.9") as server, connect(server) as client:
-        async with client.watch_data("/a") as data, client.watch_children("/a") as names:
+        async with client.observe_data("/a") as data, client.observe_children("/a") as names:
             await client.create("/a", b"0")
             assert (await Reader(data).until(b"0"))[-1] == b"0"
             assert (await Reader(names).until([]))[-1] == []
@@ -293,8 +293,8 @@ async def test_an_old_server_is_good_enough() -> None:
 # --- the end -----------------------------------------------------------------------------------
 
 VIEWS: list[Callable[[aiolead.Client, str], View[Any]]] = [
-    lambda client, path: client.watch_data(path),
-    lambda client, path: client.watch_children(path),
+    lambda client, path: client.observe_data(path),
+    lambda client, path: client.observe_children(path),
 ]
 each_view = pytest.mark.parametrize("make", VIEWS, ids=["data", "children"])
 
@@ -349,7 +349,7 @@ async def test_refused_credentials_end_the_iteration_with_their_error() -> None:
     async with FakeServer() as fake:
         fake.answer = refusing_auth(fake)
         async with fake.connect(auth=[Auth.digest("u", "p")]) as client:
-            async with client.watch_data("/a") as view:
+            async with client.observe_data("/a") as view:
                 reader = Reader(view)
                 await reader.read()
                 fake.streams[-1].close()
@@ -383,7 +383,7 @@ async def test_who_is_cancelled_while_entering_leaves_nothing_behind() -> None:
     async with EmbeddedServer() as server, connect(server) as client:
         server.pause()
         with anyio.move_on_after(0.05) as scope:
-            async with client.watch_data("/a"):
+            async with client.observe_data("/a"):
                 pass
         assert scope.cancelled_caught
         server.resume()
@@ -408,7 +408,7 @@ async def test_misuse_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.8.0", "3.9.3", "3.9.6"])
-@pytest.mark.parametrize("watch", ["watch_data", "watch_children"])
+@pytest.mark.parametrize("watch", ["observe_data", "observe_children"])
 async def test_the_permission_is_taken_away(version: str, watch: str) -> None:
     """Nobody is told of that; but after a lost connection the old value is not shown as live."""
     me = Auth.digest("me", "secret")

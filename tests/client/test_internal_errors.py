@@ -95,7 +95,7 @@ async def read_on(values: Any) -> None:
 
 async def watching_data(client: Client, helper: Client, plant: Callable[[], None]) -> None:
     await helper.create("/a", b"1")
-    async with client.watch_data("/a") as view:
+    async with client.observe_data("/a") as view:
         plant()
         await helper.set("/a", b"2")
         await read_on(view)
@@ -103,7 +103,7 @@ async def watching_data(client: Client, helper: Client, plant: Callable[[], None
 
 async def watching_children(client: Client, helper: Client, plant: Callable[[], None]) -> None:
     await helper.create("/a", b"1")
-    async with client.watch_children("/a") as view:
+    async with client.observe_children("/a") as view:
         plant()
         await helper.create("/a/b")
         await read_on(view)
@@ -112,7 +112,7 @@ async def watching_children(client: Client, helper: Client, plant: Callable[[], 
 async def following_a_value(client: Client, helper: Client, plant: Callable[[], None]) -> None:
     value = SharedValue(helper, "/a", 0, codec=Codec.int32())
     await value.set(1)
-    async with SharedValue(client, "/a", 0, codec=Codec.int32()).follow() as view:
+    async with SharedValue(client, "/a", 0, codec=Codec.int32()).observe() as view:
         plant()
         await value.set(2)
         await read_on(view)
@@ -121,21 +121,21 @@ async def following_a_value(client: Client, helper: Client, plant: Callable[[], 
 async def following_a_config(client: Client, helper: Client, plant: Callable[[], None]) -> None:
     config = Config(helper, "/a")
     await config.publish({"a": b"1"})
-    async with Config(client, "/a").follow() as view:
+    async with Config(client, "/a").observe() as view:
         plant()
         await config.publish({"a": b"2"})
         await read_on(view)
 
 
 async def following_a_group(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    async with Group(client, "/a").members() as view:
+    async with Group(client, "/a").observe() as view:
         plant()
         async with Group(helper, "/a").join():
             await read_on(view)
 
 
 async def following_a_service(client: Client, helper: Client, plant: Callable[[], None]) -> None:
-    async with ServiceRegistry(client, "/a").watch("web") as view:
+    async with ServiceRegistry(client, "/a").observe("web") as view:
         plant()
         instance = ServiceInstance(name="web", id="i", address="h", port=1)
         async with ServiceRegistry(helper, "/a").register(instance):
@@ -415,7 +415,7 @@ async def test_what_a_lost_callback_raises(internal_errors: Records) -> None:
 async def test_what_on_invalid_raises(internal_errors: Records) -> None:
     async with bystander(internal_errors) as (client, helper, _):
         value = SharedValue(client, "/a", 7, codec=Codec.int32(), on_invalid=defect)
-        async with value.follow() as view:
+        async with value.observe() as view:
             await helper.create("/a", b"nonsense")
             await eventually(lambda: len(internal_errors) == 1, "it was told")
             await helper.set("/a", bytes(4))
@@ -502,7 +502,7 @@ async def test_a_client_that_cannot_go_on(
     with anyio.fail_after(PATIENCE):
         async with EmbeddedServer() as server, connect(server) as client:
             with pytest.raises(LockLost) as lost:
-                async with Lock(client, "/a"), client.watch_data("/a") as view:
+                async with Lock(client, "/a"), client.observe_data("/a") as view:
                     monkeypatch.setattr(owner, name, raising)
                     server.disconnect(client.session_id)
                     with pytest.raises(ClientClosedError):

@@ -78,7 +78,7 @@ async def test_what_a_server_has_listed_can_be_read_and_deleted(
             await client.get_acl(path)
             await client.sync(path)
             await client.check(path)
-            async with client.watch_data(path) as view:
+            async with client.observe_data(path) as view:
                 assert view.value is not None
             with pytest.raises(InvalidPathError):
                 await client.create(path)
@@ -121,7 +121,7 @@ async def test_a_tree_with_such_names_is_cached(
 
 
 RECIPES: dict[str, Callable[[Client], Awaitable[object]]] = {
-    "Election": lambda c: aiolead.Election(c, "/a").participants(),
+    "Election": lambda c: aiolead.Election(c, "/a").contenders(),
     "Election.revoke": lambda c: aiolead.Election(c, "/a").revoke(),
     "Lock": lambda c: aiolead.Lock(c, "/a").contenders(),
     "Lock.revoke": lambda c: aiolead.Lock(c, "/a").revoke(),
@@ -130,10 +130,10 @@ RECIPES: dict[str, Callable[[Client], Awaitable[object]]] = {
     "ReadWriteLock": lambda c: aiolead.ReadWriteLock(c, "/a").contenders(),
     "Condition": lambda c: aiolead.Condition(c, "/a").waiters(),
     "DoubleBarrier": lambda c: aiolead.DoubleBarrier(c, "/a", 1).members(),
-    "Group": lambda c: aiolead.Group(c, "/a").list(),
+    "Group": lambda c: aiolead.Group(c, "/a").members(),
     "ServiceRegistry": lambda c: aiolead.ServiceRegistry(c, "/").instances("a"),
     "ServiceRegistry.services": lambda c: aiolead.ServiceRegistry(c, "/a").services(),
-    "UniqueNames": lambda c: aiolead.UniqueNames(c, "/a").claimed(),
+    "UniqueNames": lambda c: aiolead.UniqueNames(c, "/a").holders(),
     "Config": lambda c: aiolead.Config(c, "/a").get(),
     "Config.history": lambda c: aiolead.Config(c, "/a").history(),
 }

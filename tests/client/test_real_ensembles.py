@@ -97,7 +97,7 @@ async def test_clients_follow_the_ensemble(members: Ensemble) -> None:
         (gone,) = (spec for spec in before.servers if spec.client == ("127.0.0.1", left.port))
         async with (
             aiolead.connect(
-                left.connect_string, session_timeout=4, follow_config=True, rng=Homely()
+                left.connect_string, session_timeout=4, observe_config=True, rng=Homely()
             ) as client,
             Lock(client, "/followed").acquire() as held,
         ):

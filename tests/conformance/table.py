@@ -391,7 +391,7 @@ CASES: dict[str, list[Step]] = {
     ],
     "views": [
         views(
-            "watch_data",
+            "observe_data",
             "/a",
             do("create", "/a", b"one"),
             do("set", "/a", b"two"),
@@ -400,7 +400,7 @@ CASES: dict[str, list[Step]] = {
         ),
         do("create", "/a", gives=ANY),
         views(
-            "watch_children",
+            "observe_children",
             "/a",
             do("create", "/a/c"),
             do("create", "/a/b"),

@@ -63,7 +63,7 @@ async def look(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
     async with Group(client, PATH).join(identity="a"), Group(client, PATH).join(identity="b"):
         await bench.start()
-        async with Group(other, PATH).members():
+        async with Group(other, PATH).observe():
             await bench.stop()
 
 
@@ -74,7 +74,7 @@ async def _seen(bench: Bench, view: MembersView, count: int) -> None:
 
 async def member_joins(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
-    async with Group(other, PATH).join(identity="b"), Group(other, PATH).members() as view:
+    async with Group(other, PATH).join(identity="b"), Group(other, PATH).observe() as view:
         await bench.start()
         async with Group(client, PATH).join(identity="a"):
             await _seen(bench, view, 2)
@@ -82,7 +82,7 @@ async def member_joins(bench: Bench) -> None:
 
 async def member_updates(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
-    async with Group(other, PATH).members() as view:
+    async with Group(other, PATH).observe() as view:
         async with Group(client, PATH).join(identity="a") as membership:
             await until(lambda: bool(view.value))
             async with bench.measured():
@@ -92,7 +92,7 @@ async def member_updates(bench: Bench) -> None:
 
 async def member_leaves(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
-    async with Group(other, PATH).members() as view:
+    async with Group(other, PATH).observe() as view:
         async with Group(client, PATH).join(identity="a"):
             await until(lambda: bool(view.value))
             await bench.start()
@@ -116,7 +116,7 @@ async def register(bench: Bench) -> None:
 async def drain(bench: Bench) -> None:
     client, other = await bench.client(), await bench.client()
     async with (
-        ServiceRegistry(other, PATH).watch("web") as view,
+        ServiceRegistry(other, PATH).observe("web") as view,
         ServiceRegistry(client, PATH).register(WEB) as registration,
     ):
         await until(lambda: bool(view.value))

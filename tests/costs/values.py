@@ -34,7 +34,7 @@ async def follow(bench: Bench) -> None:
     value = SharedValue(await bench.client(), PATH)
     await value.set(b"one")
     await bench.start()
-    async with value.follow():
+    async with value.observe():
         await bench.stop()
 
 
@@ -42,7 +42,7 @@ async def change(bench: Bench) -> None:
     """From the write of one client to the value that another one follows."""
     value = SharedValue(await bench.client(), PATH)
     await value.set(b"one")
-    async with SharedValue(await bench.client(), PATH).follow() as view:
+    async with SharedValue(await bench.client(), PATH).observe() as view:
         values = aiter(view)
         await anext(values)
         await bench.start()
@@ -120,11 +120,11 @@ async def rollback(bench: Bench) -> None:
         await settings.rollback(1)
 
 
-async def follow_config(bench: Bench) -> None:
+async def observe_config(bench: Bench) -> None:
     settings = config(await bench.client())
     await settings.publish(dict(KEYS))
     await bench.start()
-    async with settings.follow():
+    async with settings.observe():
         await bench.stop()
 
 
@@ -132,7 +132,7 @@ async def config_changes(bench: Bench) -> None:
     """From the publishing by one client to the value that another one follows."""
     settings = config(await bench.client())
     await settings.publish(dict(KEYS))
-    async with config(await bench.client()).follow() as view:
+    async with config(await bench.client()).observe() as view:
         values = aiter(view)
         await anext(values)
         await bench.start()
@@ -178,7 +178,7 @@ ROWS = [
     Operation("UniqueNames", "give it up", give_up),
     Operation("Config", "publish one of 3 keys", publish),
     Operation("Config", "roll back one of 3 keys", rollback),
-    Operation("Config", "begin to follow 3 keys", follow_config),
+    Operation("Config", "begin to follow 3 keys", observe_config),
     Operation("Config", "publish one of 3 keys, seen by one who follows", config_changes),
     Operation("TreeCache", "copy 10 znodes", copy_tree),
     Operation("TreeCache", "one of them is set, and told", tree_changes),

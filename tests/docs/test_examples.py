@@ -32,7 +32,7 @@ def _wait_for_participants(hosts: str, path: str, count: int) -> None:
         async with aiolead.connect(hosts) as client:
             election = aiolead.Election(client, path)
             with anyio.fail_after(PATIENCE):
-                while len(await election.participants()) != count:  # noqa: ASYNC110
+                while len(await election.contenders()) != count:  # noqa: ASYNC110
                     await anyio.sleep(0.02)
 
     anyio.run(wait)
@@ -285,7 +285,7 @@ def test_a_service_follows_its_configuration() -> None:
 def _follow(server: ThreadedServer) -> None:
     hosts = server.connect_string
     other = RawClient(hosts, session_timeout=40)  # it pings nobody
-    with Program("examples/follow_config.py", hosts=hosts) as service, other:
+    with Program("examples/observe_config.py", hosts=hosts) as service, other:
         service.wait_for("config: none yet")
         service.wait_for(r"jobs: \[\]")
         other.create("/examples/config", b"red")

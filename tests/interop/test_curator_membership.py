@@ -35,7 +35,7 @@ async def test_we_and_curator_are_members_of_one_group(
 ) -> None:
     async with connect() as client, curator() as java:
         group = Group(client, PATH)
-        async with group.members() as view:
+        async with group.observe() as view:
 
             def members() -> dict[str, bytes]:
                 return {member.id: member.data for member in view.value.values()}
@@ -63,12 +63,12 @@ async def test_we_and_curator_are_members_of_one_group(
 async def test_a_member_of_curators_that_goes_has_left(
     connect: Connect, curator: NewCurator
 ) -> None:
-    async with connect() as client, Group(client, PATH).members() as view:
+    async with connect() as client, Group(client, PATH).observe() as view:
         async with curator() as java:
             await java("group.join", PATH, "java", b"")
             await eventually(lambda: set(view.value) == {"java"}, "it is there")
         await eventually(lambda: not view.value, "it is gone")
-        assert await Group(client, PATH).list() == {}
+        assert await Group(client, PATH).members() == {}
 
 
 # --- PersistentNode ------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ async def test_we_find_the_services_that_curator_registers(
         assert (instance.id, instance.address, instance.port) == ("java", "10.0.0.8", 80)
         assert (instance.payload, instance.enabled) == ("theirs", True)
         assert instance.uri() == "http://10.0.0.8:80"
-        async with registry.watch("web") as view:
+        async with registry.observe("web") as view:
             await eventually(lambda: set(view.value) == {"java"}, "it is listed")
             await java("discovery.unregister", PATH, "java")
             await eventually(lambda: not view.value, "it is gone")
@@ -187,7 +187,7 @@ async def test_both_pick_from_the_instances_of_both(connect: Connect, curator: N
     async with connect() as client, curator() as java:
         registry = ServiceRegistry(client, PATH)
         await java("discovery.register", PATH, "web", "java", "10.0.0.8", 80, "theirs")
-        async with registry.register(WEB), registry.watch("web") as view:
+        async with registry.register(WEB), registry.observe("web") as view:
             await eventually(lambda: set(view.value) == {"java", "python"}, "both are listed")
             picker = Picker(view, RoundRobin())
             picked = [instance.id for _ in range(4) if (instance := picker.pick()) is not None]

@@ -34,7 +34,7 @@ async def test_a_shared_value_is_curators(connect: Connect, curator: NewCurator)
         ours = SharedValue(client, PATH, b"default")
         assert await java("shared.start", PATH, b"seed") == b"seed".hex()
         assert (await ours.get()).value == b"seed"
-        async with ours.follow() as view:
+        async with ours.observe() as view:
             await ours.set(b"\x00\xff")
             assert await java("shared.await", PATH, b"\x00\xff", LONG) == "00ff"
             await java("shared.set", PATH, b"theirs")

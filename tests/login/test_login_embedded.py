@@ -43,7 +43,7 @@ async def test_tls_with_a_client_certificate(authority: Authority) -> None:
     mine = authority.issue("app@example.org", common_name="app")
     tls = TLS(ca=authority.pem, cert=mine.cert, key=mine.key)
     async with EmbeddedServer(ssl_context=context, require_auth=["x509"]) as server:
-        async with connect(server.connect_string, ssl_context=tls) as client:
+        async with connect(server.connect_string, tls=tls) as client:
             (identity,) = [who for who in await client.whoami() if who.scheme == "x509"]
             assert identity.id.startswith("CN=app,")
             await client.create("/mine", acl=CREATOR_ALL_ACL)
@@ -54,7 +54,7 @@ async def test_tls_with_a_client_certificate(authority: Authority) -> None:
         with pytest.raises(ConnectFailed, match=r"TLS: .*certificate required"):
             async with connect(
                 server.connect_string,
-                ssl_context=TLS(ca=authority.pem),
+                tls=TLS(ca=authority.pem),
                 session_timeout=2,
                 connect_timeout=0.5,
             ):
@@ -76,7 +76,7 @@ async def test_failures_of_tls_say_why_for_each_server(
         with pytest.raises(ConnectFailed) as caught:
             async with connect(
                 f"{wrong.connect_string},{plain.connect_string}",
-                ssl_context=tls,
+                tls=tls,
                 connect_timeout=0.5,
             ):
                 pass
@@ -85,7 +85,7 @@ async def test_failures_of_tls_say_why_for_each_server(
         assert "plain-text port?" in reasons[plain.connect_string]
         async with connect(
             f"{wrong.connect_string},{plain.connect_string},{right.connect_string}",
-            ssl_context=tls,
+            tls=tls,
         ) as client:
             assert client.state is SessionState.CONNECTED
 
@@ -108,7 +108,7 @@ async def test_certificates_are_replaced_without_losing_the_session(
     install("old")
     async with (
         EmbeddedServer(ssl_context=context) as server,
-        connect(server.connect_string, ssl_context=TLS(ca=ca, cert=cert, key=key)) as client,
+        connect(server.connect_string, tls=TLS(ca=ca, cert=cert, key=key)) as client,
     ):
         session = client.session_id
         assert (await who()).startswith("CN=old,")
@@ -132,7 +132,7 @@ async def test_a_server_that_accepts_and_says_nothing_costs_an_attempt_only(
         with pytest.raises(ConnectFailed) as caught:
             async with connect(
                 server.connect_string,
-                ssl_context=TLS(ca=authority.pem),
+                tls=TLS(ca=authority.pem),
                 session_timeout=2,
                 connect_timeout=0.9,
             ):
@@ -144,7 +144,7 @@ async def test_large_answers_and_requests(authority: Authority) -> None:
     context = authority.server_context(authority.issue())
     data = bytes(range(256)) * 3000
     async with EmbeddedServer(ssl_context=context) as server:
-        async with connect(server.connect_string, ssl_context=TLS(ca=authority.pem)) as client:
+        async with connect(server.connect_string, tls=TLS(ca=authority.pem)) as client:
             await client.create("/a", data)
             replies = [client.set("/a", data) for _ in range(5)]
             reads = [client.get("/a") for _ in range(5)]

@@ -65,7 +65,7 @@ async def why(host: str, port: int, tls: TLS) -> str:
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 async def test_tls(ports: Ports, authority: Authority, host: str, chroot: str) -> None:
     data = bytes(range(256)) * 2000
-    async with connect(f"{host}:{ports.secure}", ssl_context=TLS(ca=authority.pem)) as client:
+    async with connect(f"{host}:{ports.secure}", tls=TLS(ca=authority.pem)) as client:
         await client.create(chroot, data)
         assert (await client.get(chroot))[0] == data
         with pytest.raises(InvalidACLError):
@@ -77,7 +77,7 @@ async def test_mutual_tls(ports: Ports, authority: Authority, chroot: str) -> No
     """Whoever has a certificate is somebody, by the name that Java gives its subject."""
     mine = authority.issue("app@example.org", common_name="app", organization=ODD)
     tls = TLS(ca=authority.pem, cert=mine.cert, key=mine.key)
-    async with connect(f"localhost:{ports.secure}", ssl_context=tls) as client:
+    async with connect(f"localhost:{ports.secure}", tls=tls) as client:
         identities = {who.scheme: who.id for who in await client.whoami()}
         assert set(identities) == {"x509", "ip"}
         begin, _, end = SUBJECT.partition("*")
@@ -85,7 +85,7 @@ async def test_mutual_tls(ports: Ports, authority: Authority, chroot: str) -> No
         assert identities["x509"].endswith(end)
         await client.create(chroot, acl=CREATOR_ALL_ACL)
         assert (await client.get_acl(chroot))[0] == [ACL.x509(identities["x509"])]
-    async with connect(f"localhost:{ports.secure}", ssl_context=TLS(ca=authority.pem)) as client:
+    async with connect(f"localhost:{ports.secure}", tls=TLS(ca=authority.pem)) as client:
         with pytest.raises(NoAuthError):
             await client.get(chroot)
 
@@ -145,7 +145,7 @@ async def test_certificates_are_replaced_without_losing_the_session(
 
     install("old")
     tls = TLS(ca=authority.pem, cert=cert, key=key)
-    async with connect(f"localhost:{ports.secure}", ssl_context=tls, dial=dial) as client:
+    async with connect(f"localhost:{ports.secure}", tls=tls, dial=dial) as client:
         session = client.session_id
         assert await who() == "CN=old"
         install("new")

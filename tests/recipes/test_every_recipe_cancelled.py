@@ -36,7 +36,7 @@ async def have(name: str, scene: Held, client: Client) -> None:
 
 
 async def follow(name: str, what: Followed, client: Client) -> None:
-    async with what.follow(client, f"/{name}"):
+    async with what.observe(client, f"/{name}"):
         pass
 
 

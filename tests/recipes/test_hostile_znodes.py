@@ -247,21 +247,21 @@ USES: dict[str, Use] = {
         f"{name}, done": doing(lambda c, d=done: d.do(c, PATH), lambda c, d=done: d.count(c, PATH))  # type: ignore[misc]
         for name, done in DONE.items()
     },
-    "watch_data": following(lambda c: c.watch_data(PATH), made),
-    "watch_children": following(lambda c: c.watch_children(PATH), made),
+    "observe_data": following(lambda c: c.observe_data(PATH), made),
+    "observe_children": following(lambda c: c.observe_children(PATH), made),
     "TreeCache": following(lambda c: aiolead.TreeCache(c, PATH), made),
     "SharedValue, followed": following(
-        lambda c: a_value(c).follow(), lambda c: a_value(c).set({"a": 1})
+        lambda c: a_value(c).observe(), lambda c: a_value(c).set({"a": 1})
     ),
     "SharedValue of int32, followed": following(
-        lambda c: aiolead.SharedValue(c, PATH, 0, codec=Codec.int32()).follow(),
+        lambda c: aiolead.SharedValue(c, PATH, 0, codec=Codec.int32()).observe(),
         lambda c: aiolead.SharedValue(c, PATH, 0, codec=Codec.int32()).set(1),
     ),
     "Config, followed": following(
-        lambda c: a_config(c).follow(), lambda c: a_config(c).publish({"a": b"1"})
+        lambda c: a_config(c).observe(), lambda c: a_config(c).publish({"a": b"1"})
     ),
-    "Group, followed": following(lambda c: aiolead.Group(c, PATH).members(), joined),
-    "ServiceRegistry, followed": following(lambda c: a_registry(c).watch("web"), register),
+    "Group, followed": following(lambda c: aiolead.Group(c, PATH).observe(), joined),
+    "ServiceRegistry, followed": following(lambda c: a_registry(c).observe("web"), register),
     "TaskBoard, followed": following(
         lambda c: a_board(c).observe(), lambda c: a_board(c).submit(b"x")
     ),
@@ -308,18 +308,18 @@ USES: dict[str, Use] = {
         lambda c: a_tenure(aiolead.DoubleBarrier(c, PATH, 2)),
     ),
     "UniqueNames": doing(
-        lambda c: aiolead.UniqueNames(c, PATH).claimed(),
+        lambda c: aiolead.UniqueNames(c, PATH).holders(),
         lambda c: a_tenure(aiolead.UniqueNames(c, PATH).claim("worker")),
     ),
     "ServiceRegistry": doing(
         lambda c: a_registry(c).services(), lambda c: a_registry(c).instances("web")
     ),
-    "Group": doing(lambda c: aiolead.Group(c, PATH).list()),
+    "Group": doing(lambda c: aiolead.Group(c, PATH).members()),
     "revocation": doing(
         lambda c: aiolead.Lock(c, PATH).revoke(),
         lambda c: aiolead.Election(c, PATH).revoke(),
         lambda c: aiolead.Lock(c, PATH).contenders(),
-        lambda c: aiolead.Election(c, PATH).participants(),
+        lambda c: aiolead.Election(c, PATH).contenders(),
         lambda c: aiolead.ReadWriteLock(c, PATH).holders(),
     ),
 }

@@ -180,7 +180,7 @@ def test_left_while_another_task_resigns(backend: Backend) -> None:
 
             async with Lock(client, PATH) as held:
                 link.hold()
-                tasks.start_soon(held.resign)
+                tasks.start_soon(held.release)
                 tasks.start_soon(release)
                 await settled()
                 began = anyio.current_time()

@@ -160,7 +160,7 @@ def following(scene: Followed) -> Use:
     async def use(client: Client, helper: Client, path: str) -> None:
         async with scene.change(helper, path) as change:
             await change(1)
-            async with scene.follow(client, path) as seen:
+            async with scene.observe(client, path) as seen:
                 await eventually(lambda: seen() == 1, f"{path}: it sees the first value")
                 await change(2)
                 await eventually(lambda: seen() == 2, f"{path}: it sees the second value")

@@ -119,7 +119,7 @@ async def deletions(witness: aiolead.Client, *contenders: Contender) -> dict[str
             seen[name] = lease_clock()
 
     for contender in contenders:
-        for member in await aiolead.Election(witness, contender.line).participants():
+        for member in await aiolead.Election(witness, contender.line).contenders():
             if member.identity == contender.name:
                 watch = witness.make_watch(partial(saw, contender.name))
                 await witness.get(member.path, watch=watch)

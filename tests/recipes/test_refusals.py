@@ -177,7 +177,7 @@ def test_what_is_followed_goes_on_while_reads_are_throttled(backend: Backend, na
             connect(server) as a,
             connect(server) as b,
             scene.change(a, PATH) as change,
-            scene.follow(b, PATH) as seen,
+            scene.observe(b, PATH) as seen,
         ):
             for n in (1, 2):
                 await change(n)
@@ -351,7 +351,7 @@ def test_what_resigns_is_told(backend: Backend, caplog: pytest.LogCaptureFixture
             async with aiolead.Lock(client, PATH) as held:
                 await refuse_deletes(operator, [held.path])
                 with pytest.raises(ReleaseError):
-                    await held.resign()
+                    await held.release()
             assert refusals(caplog) == []
 
     on_virtual_time(backend, play)

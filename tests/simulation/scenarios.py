@@ -300,7 +300,7 @@ class _OneTurn:
                         leading = term
                         told(history, line, who, term, stubborn=True)
                         await self._act_as_leader(term)
-                        if term.is_held or term.is_resigned:
+                        if term.is_held or term.is_released:
                             self.held = True
                             break
             finally:
@@ -354,7 +354,7 @@ class _OneTurn:
                         await self._write(tenure)
                     case "resign":
                         self._history.stepped_down(self._line, self._who, tenure.token, RESIGNED)
-                        await tenure.resign()
+                        await tenure.release()
                         self.held = True
                         return
                     case _:

@@ -210,7 +210,7 @@ async def change_value(client: Client, path: str) -> AsyncIterator[Change]:
 
 @asynccontextmanager
 async def follow_value(client: Client, path: str) -> AsyncIterator[Seen]:
-    async with a_value(client, path).follow() as view:
+    async with a_value(client, path).observe() as view:
         yield lambda: view.value
 
 
@@ -221,8 +221,8 @@ async def change_config(client: Client, path: str) -> AsyncIterator[Change]:
 
 
 @asynccontextmanager
-async def follow_config(client: Client, path: str) -> AsyncIterator[Seen]:
-    async with aiolead.Config(client, path).follow() as view:
+async def observe_config(client: Client, path: str) -> AsyncIterator[Seen]:
+    async with aiolead.Config(client, path).observe() as view:
         yield lambda: int(view.value.get("n", b"0"))
 
 
@@ -251,7 +251,7 @@ async def change_group(client: Client, path: str) -> AsyncIterator[Change]:
 
 @asynccontextmanager
 async def follow_group(client: Client, path: str) -> AsyncIterator[Seen]:
-    async with aiolead.Group(client, path).members() as view:
+    async with aiolead.Group(client, path).observe() as view:
         yield lambda: int(view.value["m"].data) if "m" in view.value else None
 
 
@@ -264,7 +264,7 @@ async def change_service(client: Client, path: str) -> AsyncIterator[Change]:
 
 @asynccontextmanager
 async def follow_service(client: Client, path: str) -> AsyncIterator[Seen]:
-    async with aiolead.ServiceRegistry(client, path).watch("web") as view:
+    async with aiolead.ServiceRegistry(client, path).observe("web") as view:
         yield lambda: view.value["i"].port if "i" in view.value else None
 
 
@@ -315,7 +315,7 @@ async def follow_leader(client: Client, path: str) -> AsyncIterator[Seen]:
 
 FOLLOWED: dict[str, Followed] = {
     "SharedValue": Followed(change_value, follow_value),
-    "Config": Followed(change_config, follow_config),
+    "Config": Followed(change_config, observe_config),
     "TreeCache": Followed(change_tree, follow_tree),
     "Group": Followed(change_group, follow_group),
     "ServiceRegistry": Followed(change_service, follow_service),

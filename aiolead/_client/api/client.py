@@ -474,8 +474,8 @@ class Client(SessionSide):
         """
         return WatchStream(self._core, self._scope, path, recursive, max_events)
 
-    def watch_data(self, path: str) -> DataView:
-        """A znode's latest data: `async with client.watch_data(path) as view:`.
+    def observe_data(self, path: str) -> DataView:
+        """A znode's latest data: `async with client.observe_data(path) as view:`.
 
         `async for value in view:` gives `(data, Stat)`, or None while there is no such znode: the
         present one, then what it becomes. See `View`.
@@ -485,8 +485,8 @@ class Client(SessionSide):
         """
         return DataView(self, path)
 
-    def watch_children(self, path: str) -> ChildrenView:
-        """A znode's latest children: `async with client.watch_children(path) as view:`.
+    def observe_children(self, path: str) -> ChildrenView:
+        """A znode's latest children: `async with client.observe_children(path) as view:`.
 
         `async for names in view:` gives their names, sorted, or None while there is no such znode:
         the present ones, then what they become. See `View`.

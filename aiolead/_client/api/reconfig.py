@@ -95,7 +95,7 @@ def _checked_ids(leaving: Sequence[int]) -> str:
     return ",".join(map(str, ids))
 
 
-async def follow_config(
+async def observe_config(
     core: Core, update: Callable[[Sequence[Server]], None], *, secure: bool
 ) -> None:
     """Keeps the list of servers as the ensemble's own configuration says, until it cannot.

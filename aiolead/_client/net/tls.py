@@ -25,7 +25,7 @@ FilePath = str | os.PathLike[str]
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLS:
-    """TLS from PEM files: `connect(ssl_context=TLS(ca="ca.pem"))`.
+    """TLS from PEM files: `connect(tls=TLS(ca="ca.pem"))`.
 
     The files are read at `connect`, and again before a connection when one of them has changed, so
     that certificates are replaced without losing the session: what is connected stays connected,
@@ -166,12 +166,10 @@ class ContextSource:
             self._context = given.load()
         elif isinstance(given, ssl.SSLContext):
             if given.protocol == ssl.PROTOCOL_TLS_SERVER:
-                raise ConfigurationError("ssl_context: is one for servers (PROTOCOL_TLS_SERVER)")
+                raise ConfigurationError("tls: is one for servers (PROTOCOL_TLS_SERVER)")
             self._context = given
         else:
-            raise ConfigurationError(
-                f"ssl_context: must be an ssl.SSLContext or a TLS, not {given!r}"
-            )
+            raise ConfigurationError(f"tls: must be an ssl.SSLContext or a TLS, not {given!r}")
 
     def server_hostname(self, host: str) -> str:
         """The name to check the certificate of a server for, by its name in the list of servers."""

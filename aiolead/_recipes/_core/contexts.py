@@ -108,7 +108,7 @@ class _Context(Generic[T]):
             # What is left of a group once our own cancellation is taken out of it.
             left = rest
         try:
-            if tenure.is_resigned:
+            if tenure.is_released:
                 await tenure._confirmed()  # where another task has just resigned it
             else:
                 await tenure._release()
@@ -149,7 +149,7 @@ class _Context(Generic[T]):
             self._recipe._tasks.leave(task, self._recipe)
         wrong = left_by_another(self._recipe)
         try:
-            await tenure.resign()
+            await tenure.release()
         except AioleadError as error:
             raise wrong from error
         raise wrong

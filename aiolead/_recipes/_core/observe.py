@@ -1,6 +1,6 @@
 """The latest value of something: whether it is live, and iterators over what it becomes.
 
-    async with recipe.follow() as view:
+    async with recipe.observe() as view:
         view.value                  # the latest
         view.is_live                # whether a server would tell us of a change now
         async for value in view:    # the present value, then what it becomes

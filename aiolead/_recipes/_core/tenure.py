@@ -45,7 +45,7 @@ class TenureStatistics:
         remaining: for how long it is surely held, unless the lease is renewed before.
         lasted: how long it has lasted; or had, when it was over.
         loss: why it was lost; None while it is held, and if it was given up.
-        is_resigned: whether it was given up before its body had ended.
+        is_released: whether it was given up before its body had ended.
         is_revocation_requested: whether somebody asks for it.
     """
 
@@ -56,7 +56,7 @@ class TenureStatistics:
     remaining: float
     lasted: float
     loss: LossReason | None
-    is_resigned: bool
+    is_released: bool
     is_revocation_requested: bool
 
 
@@ -156,7 +156,7 @@ class Tenure:
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was given up: by `resign`, or as its body ended.
+            UsageError: it was given up: by `release`, or as its body ended.
         """
         if self._resigned:
             raise UsageError(f"the {self._lost_error.noun} of {self._what} was resigned")
@@ -172,7 +172,7 @@ class Tenure:
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was given up: by `resign`, or as its body ended.
+            UsageError: it was given up: by `release`, or as its body ended.
             ConnectionLossError: the link was lost before the answer came; ask again.
         """
         self.check()
@@ -200,7 +200,7 @@ class Tenure:
         given_up = self._resigned or self._released
         return given_up or not (self._loss is None or self._loss.znode_remains)
 
-    async def resign(self) -> None:
+    async def release(self) -> None:
         """Gives it up before the body has ended. The body goes on, but holds nothing any more.
 
         Returns when the servers have confirmed it, or after a third of the session timeout; the
@@ -260,7 +260,7 @@ class Tenure:
             remaining=remaining,
             lasted=self._reporting.now() - self._since if lasted is None else lasted,
             loss=self._loss,
-            is_resigned=self._resigned,
+            is_released=self._resigned,
             is_revocation_requested=self.is_revocation_requested,
         )
 
@@ -299,7 +299,7 @@ class Tenure:
         return self._loss
 
     @property
-    def is_resigned(self) -> bool:
+    def is_released(self) -> bool:
         return self._resigned
 
     def _lose(self, reason: LossReason) -> None:
@@ -369,6 +369,10 @@ class Term(Tenure):
     """One unbroken time of leadership."""
 
     _lost_error = LeadershipLost
+
+    async def resign(self) -> None:
+        """Resign: the same as `release`, by its name for leadership."""
+        await self.release()
 
 
 class Held(Tenure):

@@ -131,7 +131,7 @@ class Registration(KeptNode):
 
 @final
 class ServiceView(Entries[ServiceInstance]):
-    """The instances of a service, by id. Made by `ServiceRegistry.watch`; see there."""
+    """The instances of a service, by id. Made by `ServiceRegistry.observe`; see there."""
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
         super().__init__(client, path)
@@ -161,7 +161,7 @@ class ServiceRegistry:
             ...
             await registration.drain()
 
-        async with registry.watch("web") as view:
+        async with registry.observe("web") as view:
             picker = aiolead.Picker(view, aiolead.RoundRobin())
             instance = picker.pick()
 
@@ -239,7 +239,7 @@ class ServiceRegistry:
             acl=self._acl,
         )
 
-    def watch(self, service: str) -> ServiceView:
+    def observe(self, service: str) -> ServiceView:
         """The instances of a service, followed: the latest ones, and an iterator over what they
         become. All of them, also those that want no requests; a `Picker` leaves those out.
         """

@@ -129,20 +129,20 @@ class Campaign(Background[CampaignState]):
         finally:
             unsubscribe()
             try:
-                if term.is_resigned:
+                if term.is_released:
                     await term._confirmed()
                 else:
                     await term._release()
             finally:
                 term._has_ended()
             term._report_refusal(None)  # to whoever leaves the campaign
-        return not term.is_resigned
+        return not term.is_released
 
     async def _follow(self, term: Term) -> None:
         """Reports the states of a term until it ends."""
         session_id = term.session_id
         while True:
-            if term.is_resigned:
+            if term.is_released:
                 self._move(CampaignState(Phase.RESIGNED, session_id, term))
                 return
             if term.loss is not None:

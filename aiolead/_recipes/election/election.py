@@ -170,7 +170,7 @@ class Election(QueuedRecipe[Term]):
         line = await self._line()
         return line[0] if line else None
 
-    async def participants(self) -> list[Participant]:
+    async def contenders(self) -> list[Participant]:
         """Who leads and who waits to, in order. A read, as `leader`."""
         return await self._line()
 

@@ -159,11 +159,11 @@ class ConditionHeld(Held):
         if not self._waits:
             await super()._release()
 
-    async def resign(self) -> None:
-        """Gives the lock up before the body has ended; see `Tenure.resign`. Not while it waits."""
+    async def release(self) -> None:
+        """Gives the lock up before the body has ended; see `Tenure.release`. Not while it waits."""
         if self._waits:
             self.check()
-        await super().resign()
+        await super().release()
 
     def check(self) -> None:
         if self._waits and self._loss is None:

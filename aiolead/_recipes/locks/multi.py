@@ -84,10 +84,10 @@ class MultiHeld:
             await held.verify()
         self.check()
 
-    async def resign(self) -> None:
-        """Gives all of them up before the body has ended; see `Tenure.resign`."""
+    async def release(self) -> None:
+        """Gives all of them up before the body has ended; see `Tenure.release`."""
         for held in reversed(self.holds):
-            await held.resign()
+            await held.release()
 
 
 class _MultiContext:
@@ -174,7 +174,7 @@ class _MultiContext:
         wrong = left_by_another(self._lock)
         for held in reversed(self._holds):
             try:
-                await held.resign()
+                await held.release()
             except AioleadError as error:
                 wrong.__cause__ = error
         raise wrong

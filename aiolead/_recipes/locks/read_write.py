@@ -43,7 +43,7 @@ class WriteHeld(Held):
 
         Raises:
             LockLost: it is lost.
-            UsageError: it was given up: by `resign`, or as its body ended.
+            UsageError: it was given up: by `release`, or as its body ended.
             ServerError: it was refused, by an ACL for instance; we still write.
         """
         self.check()

@@ -115,7 +115,7 @@ class UniqueNames:
         """As `claim`, but gives None, at once, if no name is free."""
         return TryContext(self._kind(kind, most))
 
-    async def claimed(self) -> dict[str, Participant]:
+    async def holders(self) -> dict[str, Participant]:
         """Which names are taken, of all kinds, and by whom.
 
         A read of the connected server, which may be a moment behind; `client.sync()` before it

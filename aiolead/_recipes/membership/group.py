@@ -152,7 +152,7 @@ class Group:
         async with group.join(b"10.0.0.7:80", identity="web-1") as membership:
             await membership.update(b"10.0.0.7:81")
 
-        async with group.members() as view:
+        async with group.observe() as view:
             async for members in view: ...            # id -> Member, the latest
             async for change in view.changes(): ...   # joined, updated, left
 
@@ -217,13 +217,13 @@ class Group:
         path = join(self._path, checked_name("identity", identity))
         return Membership(self._client, path, checked_data(data), timeout=timeout, acl=self._acl)
 
-    def members(self) -> MembersView:
+    def observe(self) -> MembersView:
         """The members, followed: the latest ones, an iterator over what they become, and one over
         the changes. A member need not be one itself to look.
         """
         return MembersView(self._client, self._path)
 
-    async def list(self) -> dict[str, Member]:
+    async def members(self) -> dict[str, Member]:
         """The members as they are now, in two round trips.
 
         A read of the connected server, which may be a moment behind; `client.sync()` before it

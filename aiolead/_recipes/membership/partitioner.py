@@ -175,7 +175,7 @@ class Partitioner:
         try:
             group = Group(self._client, join(self._path, "party"), acl=self._acl)
             joining = group.join(identity=self._member_id)
-            async with joining as membership, group.members() as view:
+            async with joining as membership, group.observe() as view:
                 await self._share(view, membership.identity, worker)
         finally:
             self._is_running = False

@@ -78,7 +78,7 @@ class Consumption(_Context[C]):
         if tenure is None:
             return
         try:
-            if not tenure.is_resigned:
+            if not tenure.is_released:
                 await tenure._release()
         finally:
             tenure._has_ended()

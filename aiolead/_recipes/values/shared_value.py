@@ -55,7 +55,7 @@ class SharedValue(Generic[T]):
         await limit.set(20)
         if await limit.compare_and_set(now, now.value + 1) is None:
             ...  # somebody was quicker
-        async with limit.follow() as view:
+        async with limit.observe() as view:
             async for value in view: ...
 
     The znode is created by the first write; until then the value is the default. One object may be
@@ -187,8 +187,8 @@ class SharedValue(Generic[T]):
             failures += 1
             await anyio.sleep(pause(self._rng, failures))
 
-    def follow(self) -> SharedValueView[T]:
-        """The latest value, and what it becomes: `async with value.follow() as view`."""
+    def observe(self) -> SharedValueView[T]:
+        """The latest value, and what it becomes: `async with value.observe() as view`."""
         return SharedValueView(self._client, self)
 
     def _understood(self, data: bytes, stat: Stat | None) -> Versioned[T]:

@@ -98,7 +98,7 @@ class Contender:
             self._believe_no_more(lost="")
             # A holder that is beaten keeps the process from going on for as long as this takes.
             if self._role.recipe == "aiozk-election":
-                await recipe.resign()
+                await recipe.release()
             else:
                 await recipe.release()
 

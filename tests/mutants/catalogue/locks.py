@@ -121,7 +121,7 @@ MUTANTS = (
             Change(
                 "_recipes/locks/reentrant.py",
                 "outer.count -= 1",
-                "await outer.held.resign()",
+                "await outer.held.release()",
             ),
         ),
         tests=(REENTRANT, "-k", "trio and embedded"),
@@ -154,7 +154,7 @@ MUTANTS = (
         name="left-elsewhere-is-kept",
         wrong="What another task leaves than the one that entered is refused, and held on.",
         seen_in="aiolead",
-        changes=(Change("_recipes/_core/contexts.py", "await tenure.resign()", "pass"),),
+        changes=(Change("_recipes/_core/contexts.py", "await tenure.release()", "pass"),),
         tests=(ELSEWHERE, "-k", "abandoned_generator and trio-embedded-Lock"),
         simulated=False,
     ),

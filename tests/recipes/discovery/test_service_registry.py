@@ -65,7 +65,7 @@ async def test_an_instance_is_there_as_long_as_the_block(server: Served) -> None
         mine, theirs = ServiceRegistry(a, PATH), ServiceRegistry(b, PATH)
         assert await theirs.services() == []
         assert await theirs.instances("web") == []
-        async with theirs.watch("web") as view:
+        async with theirs.observe("web") as view:
             assert dict(view.value) == {}
             async with mine.register(WEB) as registration:
                 await sees(view, lambda each: each == WEB)
@@ -86,7 +86,7 @@ async def test_an_instance_is_there_as_long_as_the_block(server: Served) -> None
 async def test_draining(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         async with (
-            ServiceRegistry(b, PATH).watch("web") as view,
+            ServiceRegistry(b, PATH).observe("web") as view,
             ServiceRegistry(a, PATH).register(WEB) as registration,
         ):
             picker = Picker(view, RoundRobin())
@@ -116,7 +116,7 @@ async def test_an_id_is_waited_for(server: Served) -> None:
 async def test_it_is_registered_anew_with_the_latest_that_is_wanted() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         async with (
-            ServiceRegistry(b, PATH).watch("web") as view,
+            ServiceRegistry(b, PATH).observe("web") as view,
             ServiceRegistry(a, PATH).register(WEB) as registration,
         ):
             await sees(view, lambda each: each == WEB)
@@ -138,7 +138,7 @@ async def test_loads_are_published_now_and_then() -> None:
     ):
         registry = ServiceRegistry(a, PATH)
         async with (
-            ServiceRegistry(b, PATH).watch("web") as view,
+            ServiceRegistry(b, PATH).observe("web") as view,
             registry.register(WEB, load_interval=0.2) as registration,
         ):
             before, began = server.requests["SET_DATA"], anyio.current_time()
@@ -164,7 +164,7 @@ async def test_loads_are_published_now_and_then() -> None:
 
 async def test_what_makes_no_sense_is_left_out() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        async with ServiceRegistry(b, PATH).watch("web") as view:
+        async with ServiceRegistry(b, PATH).observe("web") as view:
             async with ServiceRegistry(a, PATH).register(WEB):
                 await a.create(f"{PATH}/web/odd", b"not JSON")
                 await a.create(f"{PATH}/web/old", b'{"name": "web", "id": "old"}')
@@ -186,7 +186,7 @@ async def test_a_hostile_instance_is_left_out_and_ends_nobody(server: Served) ->
     """Anybody with CREATE may write one. Who follows the service goes on, and keeps its locks."""
     async with connect(server) as a, connect(server) as b:
         async with ServiceRegistry(a, PATH).register(WEB), Lock(b, "/app/lock").acquire() as held:
-            async with ServiceRegistry(b, PATH).watch("web") as view:
+            async with ServiceRegistry(b, PATH).observe("web") as view:
                 for number, data in enumerate(HOSTILE_INSTANCES):
                     await a.create(f"{PATH}/web/odd{number}", data)
                 await eventually(
@@ -206,7 +206,7 @@ async def test_arguments_are_checked_before_anything_is_sent() -> None:
         registry = ServiceRegistry(client, PATH)
         checks: list[tuple[Callable[[], Any], str]] = [
             (lambda: ServiceRegistry(client, "/"), "path"),
-            (lambda: registry.watch("a/b"), "service"),
+            (lambda: registry.observe("a/b"), "service"),
             (lambda: registry.register("web"), "instance"),  # type: ignore[arg-type]
             (lambda: registry.register(replace(WEB, service_type=ServiceType.STATIC)), "instance"),
             (lambda: registry.register(WEB, load_interval=-1), "load_interval"),
@@ -303,7 +303,7 @@ async def register(client: Client) -> None:
 
 async def watch(client: Client) -> None:
     registry = ServiceRegistry(client, PATH)
-    async with registry.watch("web") as view, registry.register(WEB) as registration:
+    async with registry.observe("web") as view, registry.register(WEB) as registration:
         assert isinstance(registration, Registration)
         async for instances in view:
             if instances:

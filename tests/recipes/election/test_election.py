@@ -70,7 +70,7 @@ async def test_leadership_is_handed_over_in_order(server: ServerUnderTest) -> No
             for number, election in enumerate(elections[1:]):
                 tasks.start_soon(lead, election)
                 await joined(a, PATH, number + 2)
-            assert await elections[2].leader() == (await elections[0].participants())[0]
+            assert await elections[2].leader() == (await elections[0].contenders())[0]
     assert [name for name, _ in led] == ["a", "b", "c"]
     assert [token for _, token in led] == sorted(token for _, token in led)
 
@@ -83,15 +83,15 @@ async def test_who_leads_and_who_takes_part(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         election = Election(a, PATH, identity="a")
         assert await election.leader() is None
-        assert await election.participants() == []
+        assert await election.contenders() == []
         async with anyio.create_task_group() as tasks, election.leadership() as term:
             tasks.start_soon(lead, Election(b, PATH, identity="b"))
             await joined(a, PATH, 2)
             leader = await election.leader()
             assert leader is not None
             assert (leader.identity, leader.path, leader.token) == ("a", term.path, term.token)
-            assert [each.identity for each in await election.participants()] == ["a", "b"]
-            assert [each.is_holder for each in await election.participants()] == [True, False]
+            assert [each.identity for each in await election.contenders()] == ["a", "b"]
+            assert [each.is_holder for each in await election.contenders()] == [True, False]
 
 
 @on_embedded

@@ -60,7 +60,7 @@ async def test_the_first_lead_and_who_leaves_is_followed_by_the_next(
                 tasks.start_soon(crowds[number % 2].contend, number)
                 await joined(a, PATH, number + 1)
             await eventually(lambda: sorted(terms) == list(range(leaders)), "the first lead")
-            participants = await Election(b, PATH, leaders=leaders).participants()
+            participants = await Election(b, PATH, leaders=leaders).contenders()
             assert [each.is_holder for each in participants] == [n < leaders for n in range(6)]
             line = list(range(6))
             # A leader in the middle, the first one, one that waits, and then all in turn.

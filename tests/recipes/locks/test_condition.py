@@ -160,7 +160,7 @@ async def test_the_lock_is_free_while_one_waits(server: ServerUnderTest) -> None
             with pytest.raises(UsageError, match="waits"):
                 held.check()
             with pytest.raises(UsageError, match="waits"):
-                await held.resign()
+                await held.release()
             seen.append("not held")
 
         tasks.start_soon(wait)

@@ -560,7 +560,7 @@ async def test_resigning(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         lock = Lock(a, PATH)
         async with lock as held:
-            await held.resign()
+            await held.release()
             assert not held.is_held
             for _ in range(2):
                 with pytest.raises(UsageError, match="resigned"):
@@ -568,6 +568,6 @@ async def test_resigning(server: ServerUnderTest) -> None:
             # The body goes on, and others can have the lock.
             async with Lock(b, PATH).acquire(timeout=PATIENCE) as other:
                 await other.verify()
-            await held.resign()
+            await held.release()
         async with lock:
             pass

@@ -289,7 +289,7 @@ async def test_what_the_body_raises_leaves_bare(server: ServerUnderTest) -> None
 async def test_resigning(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         async with MultiLock(Lock(a, A), Lock(a, B)) as held:
-            await held.resign()
+            await held.release()
             async with MultiLock(Lock(b, B), Lock(b, A)).try_acquire() as theirs:
                 assert theirs is not None
             assert not held.is_held

@@ -34,18 +34,18 @@ async def test_the_lowest_free_name_is_had(server: Served) -> None:
                 await first.verify()
                 assert second.token > first.token
                 await a.sync()
-                taken = await ours.claimed()
+                taken = await ours.holders()
                 assert {name: who.identity for name, who in taken.items()} == {
                     "other-0": "they",
                     "worker-0": "we",
                     "worker-1": "they",
                 }
-                await first.resign()
+                await first.release()
                 await b.sync()
                 async with theirs.claim("worker") as again:
                     assert again.name == "worker-0"
         await a.sync()
-        assert await ours.claimed() == {}
+        assert await ours.holders() == {}
 
 
 async def test_many_want_one_at_once(server: Served) -> None:
@@ -87,7 +87,7 @@ async def test_who_finds_none_free_waits(server: Served) -> None:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(wait)
                 await anyio.sleep(0.01)
-                await held[1].resign()
+                await held[1].release()
             assert got == [1]
 
 

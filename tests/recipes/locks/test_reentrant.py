@@ -126,7 +126,7 @@ async def test_what_was_resigned_is_not_entered_again(server: ServerUnderTest) -
     async with connect(server) as a:
         lock = ReentrantLock(a, PATH)
         async with lock as held:
-            await held.resign()
+            await held.release()
             with pytest.raises(UsageError, match="resigned"):
                 async with lock:
                     pytest.fail("it is over")

@@ -67,8 +67,7 @@ async def test_the_holder_is_asked_and_lets_go(
             await eventually(lambda: log[1:] == ["a lets go", "b holds"], "b holds")
             # Everybody still says who he is.
             await c.sync(PATH)
-            is_election = isinstance(asker, Election)
-            line = await (asker.participants() if is_election else asker.contenders())
+            line = await asker.contenders()
             assert [who.identity for who in line] == ["you"]
             await asker.revoke()
         assert log[3:] == ["b lets go"]

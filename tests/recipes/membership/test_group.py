@@ -53,7 +53,7 @@ async def sees(view: MembersView, **members: bytes) -> None:
 async def test_members_come_change_and_go(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         mine, theirs = Group(a, PATH), Group(b, PATH)
-        async with theirs.members() as view:
+        async with theirs.observe() as view:
             assert dict(view.value) == {}
             async with mine.join(b"one", identity="a") as membership:
                 await sees(view, a=b"one")
@@ -72,17 +72,17 @@ async def test_members_come_change_and_go(server: Served) -> None:
                 async with theirs.join(identity="b"):
                     await sees(view, a=b"two", b=b"")
                     await b.sync()
-                    assert await theirs.list() == dict(view.value)
+                    assert await theirs.members() == dict(view.value)
                 await sees(view, a=b"two")
                 await eventually(lambda: view.is_live, "it is watched")
             await sees(view)
-        assert await theirs.list() == {}
+        assert await theirs.members() == {}
 
 
 async def test_a_group_that_is_not_there_is_empty(server: Served) -> None:
     """Its path is missing, is made, is deleted, and made anew."""
     async with connect(server) as a, connect(server) as b:
-        async with Group(b, PATH).members() as view:
+        async with Group(b, PATH).observe() as view:
             assert view.is_live
             for _ in range(2):
                 await a.ensure_path(PATH)  # not a container: the server might reap that first
@@ -95,7 +95,7 @@ async def test_a_group_that_is_not_there_is_empty(server: Served) -> None:
 
 async def test_the_changes(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
-        async with Group(b, PATH).members() as view:
+        async with Group(b, PATH).observe() as view:
             changes = view.changes()
             told: list[MemberChange] = []
             async with Group(a, PATH).join(b"1", identity="a") as membership:
@@ -113,7 +113,7 @@ async def test_the_changes(server: Served) -> None:
 async def test_changes_after_a_gap_are_the_differences(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         group = Group(a, PATH)
-        async with Group(b, PATH).members() as view:
+        async with Group(b, PATH).observe() as view:
             changes = view.changes()
             async with group.join(b"1", identity="stays") as stays:
                 assert (await anext(changes)).member.id == "stays"
@@ -157,7 +157,7 @@ async def test_a_name_is_waited_for(server: Served) -> None:
 
 async def test_who_is_thrown_out_joins_again(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
-        async with Group(b, PATH).members() as view:
+        async with Group(b, PATH).observe() as view:
             async with Group(a, PATH).join(b"1", identity="m") as membership:
                 await sees(view, m=b"1")
                 before = view.value["m"]
@@ -192,7 +192,7 @@ async def test_what_has_happened_without_a_link(what: str) -> None:
     async with EmbeddedServer() as server, in_memory(server) as a:
         await four_members(a)
         wire = Wire(server)
-        async with wire.connect() as b, Group(b, PATH).members() as view:
+        async with wire.connect() as b, Group(b, PATH).observe() as view:
             changes = view.changes()
             told = [await anext(changes) for _ in range(4)]
             assert {change.member.id for change in told} == {"deleted", "made-anew", "set", "same"}
@@ -222,7 +222,7 @@ async def test_what_has_happened_without_a_link(what: str) -> None:
 
 async def test_a_member_whose_session_expires_joins_again() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        async with Group(b, PATH).members() as view:
+        async with Group(b, PATH).observe() as view:
             changes = view.changes()
             async with Group(a, PATH).join(b"1", identity="m") as membership:
                 assert (await anext(changes)).kind is JOINED
@@ -240,7 +240,7 @@ async def test_a_member_whose_session_expires_joins_again() -> None:
 
 async def test_peers_that_die_are_gone_at_once_if_their_sessions_are() -> None:
     async with EmbeddedServer() as server, in_memory(server) as b:
-        async with Group(b, PATH).members() as view:
+        async with Group(b, PATH).observe() as view:
             with anyio.CancelScope() as scope:
                 async with in_memory(server) as a, Group(a, PATH).join(identity="m"):
                     await sees(view, m=b"")
@@ -254,9 +254,9 @@ async def test_peers_that_die_are_gone_at_once_if_their_sessions_are() -> None:
 async def test_views_end_with_their_client() -> None:
     async with EmbeddedServer() as server:
         async with in_memory(server) as client:
-            async with Group(client, PATH).members() as view:
+            async with Group(client, PATH).observe() as view:
                 changes = view.changes()
-                other = Group(client, PATH).members()
+                other = Group(client, PATH).observe()
                 await other.__aenter__()
             with pytest.raises(StopAsyncIteration):
                 await anext(changes)
@@ -280,7 +280,7 @@ async def test_each_change_costs_the_same_in_a_group_of_any_size() -> None:
             for number in range(100):
                 await a.create(f"{PATH}/m{number:03}", b"", mode=CreateMode.EPHEMERAL)
             before = server.requests.copy()
-            async with Group(b, PATH).members() as view:
+            async with Group(b, PATH).observe() as view:
                 assert len(view.value) == 100
                 assert server.requests - before == {"GET_CHILDREN": 1, "GET_DATA": 100}
                 assert sum(b.session_id in who for who in server.watches().values()) == 101
@@ -333,7 +333,7 @@ async def join(client: Client) -> None:
 
 
 async def look(client: Client) -> None:
-    async with Group(client, PATH).members() as view, Group(client, PATH).join(identity="m"):
+    async with Group(client, PATH).observe() as view, Group(client, PATH).join(identity="m"):
         await anext(view.changes())
 
 

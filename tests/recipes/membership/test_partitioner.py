@@ -204,7 +204,7 @@ async def test_a_change_while_the_last_lock_is_waited_for(server: Served) -> Non
                 await owners.split(a=7)
                 async with running(partitioner(b, "b"), owners.worker("b")):
                     await eventually(lambda: len(owners.share("b")) >= 3, "the rest is split")
-                    await stranger.resign()
+                    await stranger.release()
                     await owners.split(a=4, b=4)
                 await owners.split(a=8)
 

@@ -303,7 +303,7 @@ async def test_an_item_that_was_given_back_cannot_be_acknowledged(server: Server
         queue = Queue(client, PATH)
         await queue.put(b"x")
         async with queue.get() as item:
-            await item.resign()
+            await item.release()
             with pytest.raises(UsageError, match="resigned"):
                 await item.ack()
         async with queue.get() as item:

@@ -74,7 +74,7 @@ async def test_keys_are_published_and_read(server: Served) -> None:
 async def test_it_is_followed_as_one_value(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         mine = limits(a)
-        async with limits(b).follow() as view:
+        async with limits(b).observe() as view:
             assert (view.value, view.version, view.is_live) == (Limits(0, 10), 0, True)
             seen: list[Limits] = []
             async for value in view:
@@ -113,7 +113,7 @@ async def test_many_publish_at_once(server: Served) -> None:
         done = anyio.Event()
 
         async def look() -> None:
-            async with configs[1].follow() as view:
+            async with configs[1].observe() as view:
                 async for keys in view:
                     if keys.get("x") != keys.get("y"):
                         torn.append(keys)
@@ -188,12 +188,12 @@ async def test_what_others_publish_may_be_invalid() -> None:
         careless = Config(client, PATH)
         await careless.publish({"low": b"x"})
         with pytest.raises(InvalidDataError):
-            async with limits(client).follow():
+            async with limits(client).observe():
                 pass
         with pytest.raises(InvalidDataError):
             await limits(client).get()
         await careless.publish({"low": b"3"})
-        async with limits(client, on_invalid=told.append).follow() as view:
+        async with limits(client, on_invalid=told.append).observe() as view:
             assert view.invalid is None
             await careless.publish({"low": b"y"})
             await eventually(lambda: len(told) == 1, "it is told")

@@ -76,7 +76,7 @@ async def test_no_update_is_lost(server: Served) -> None:
 async def test_the_latest_value_is_followed(server: Served) -> None:
     async with connect(server) as a, connect(server) as b:
         mine = SharedValue(a, PATH, "none", codec=Codec.text())
-        async with SharedValue(b, PATH, "none", codec=Codec.text()).follow() as view:
+        async with SharedValue(b, PATH, "none", codec=Codec.text()).observe() as view:
             assert (view.value, view.is_live, view.versioned.version) == ("none", True, -1)
             seen: list[str] = []
             async for value in view:
@@ -103,7 +103,7 @@ async def test_a_znode_made_anew_is_not_taken_for_the_old_one() -> None:
         value = SharedValue(a, PATH, "", codec=Codec.text())
         await b.ensure_path("/app")
         await b.create(PATH, b"old")
-        async with value.follow() as view:
+        async with value.observe() as view:
             values = aiter(view)
             assert await anext(values) == "old"
             with anyio.fail_after(PATIENCE):
@@ -129,9 +129,9 @@ async def test_data_that_make_no_sense() -> None:
         with pytest.raises(InvalidDataError, match=r"/app/value .* 0 bytes rather than 4"):
             await strict.get()
         with pytest.raises(InvalidDataError):
-            async with strict.follow():
+            async with strict.observe():
                 pass
-        async with lenient.follow() as view:
+        async with lenient.observe() as view:
             assert view.value == 7
             assert len(told) == 1
             await lenient.set(8)
@@ -142,7 +142,7 @@ async def test_data_that_make_no_sense() -> None:
             assert told[1].version == 2
             await lenient.set(9)
             await eventually(lambda: view.value == 9, "it makes sense again")
-        async with strict.follow() as view:
+        async with strict.observe() as view:
             await client.set(PATH, b"?")
             with pytest.raises(InvalidDataError):
                 async for _ in view:
@@ -155,7 +155,7 @@ async def test_following_ends_with_the_client() -> None:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(in_memory(server))
             value = SharedValue(client, PATH)
-            view = value.follow()
+            view = value.observe()
             with pytest.raises(UsageError, match="not opened"):
                 assert view.value
             async with view:
@@ -169,7 +169,7 @@ async def test_following_ends_with_the_client() -> None:
                         await anext(readers[0])
                 assert (view.value, view.is_live) == (b"", False)
         with pytest.raises(ClientClosedError):
-            await value.follow().__aenter__()
+            await value.observe().__aenter__()
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ async def update(subjects: Subjects) -> None:
 
 
 async def follow(subjects: Subjects) -> None:
-    async with subjects.value.follow() as view:
+    async with subjects.value.observe() as view:
         await anext(aiter(view))
 
 
@@ -87,8 +87,8 @@ async def publish(subjects: Subjects) -> None:
     await subjects.config.publish({"a": b"1", "b": b"1"})
 
 
-async def follow_config(subjects: Subjects) -> None:
-    async with subjects.config.follow() as view:
+async def observe_config(subjects: Subjects) -> None:
+    async with subjects.config.observe() as view:
         await anext(aiter(view))
 
 
@@ -97,7 +97,7 @@ async def mirror(subjects: Subjects) -> None:
         await anext(cache.events(initial=True))
 
 
-VERBS = [update, follow, add, add_promoted, number, name, publish, follow_config, mirror]
+VERBS = [update, follow, add, add_promoted, number, name, publish, observe_config, mirror]
 Verb = Callable[[Subjects], Coroutine[Any, Any, None]]
 verbs = pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
 

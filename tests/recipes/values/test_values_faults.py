@@ -156,7 +156,7 @@ async def test_a_view_survives_what_happens() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         mine = SharedValue(a, PATH, 0, codec=Codec.int32())
         theirs = SharedValue(b, PATH, 0, codec=Codec.int32())
-        async with mine.follow() as view:
+        async with mine.observe() as view:
             for number in range(1, 9):
                 match number % 4:
                     case 0:
@@ -178,7 +178,7 @@ async def test_what_a_server_refuses_ends_it() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         await client.create(PATH, b"", acl=[ACL.world(Permission.WRITE | Permission.DELETE)])
         with pytest.raises(NoAuthError):
-            async with SharedValue(client, PATH).follow():
+            async with SharedValue(client, PATH).observe():
                 pass
         with pytest.raises(NoAuthError):
             await SharedValue(client, PATH).get()

@@ -140,13 +140,13 @@ async def observer(plan: Members, _process: Process, client: aiolead.Client) -> 
     world = plan.world
     members = aiolead.Group(client, GROUP)
     told: dict[str, aiolead.Member] = {}
-    async with members.members() as view, anyio.create_task_group() as tasks:
+    async with members.observe() as view, anyio.create_task_group() as tasks:
         tasks.start_soon(add_up, world, view, told)
         await world.healed()
         while True:
             with suppress(ConnectionLossError):
                 await client.sync(GROUP)
-                truth = await members.list()
+                truth = await members.members()
                 data = {name: each.data for name, each in truth.items()}
                 is_right = dict(view.value) == truth == told and view.is_live
                 if plan.are_settled and is_right and data == plan.settled:
@@ -210,7 +210,7 @@ async def service(plan: Services, process: Process, client: aiolead.Client) -> N
     registry = aiolead.ServiceRegistry(client, "/services")
     instance = aiolead.ServiceInstance(name="echo", id=name, registered_at=0.0)
     interval = client.session_timeout / 20
-    async with registry.watch("echo") as view:
+    async with registry.observe("echo") as view:
         picker = aiolead.Picker(view, aiolead.RoundRobin())
         while True:
             was_healed = world.is_healed

@@ -299,8 +299,8 @@ async def follower(plan: Plan, process: Process) -> None:
         value = SharedValue(client, VALUE, "", codec=Codec.text())
         async with (
             TreeCache(client, TREE) as cache,
-            config.follow() as settings,
-            value.follow() as words,
+            config.observe() as settings,
+            value.observe() as words,
             anyio.create_task_group() as tasks,
         ):
 

@@ -180,7 +180,7 @@ async def member(client: aiolead.Client) -> str:
 
 
 async def members(client: aiolead.Client) -> list[str]:
-    async with aiolead.Group(client, "/group").members() as view:
+    async with aiolead.Group(client, "/group").observe() as view:
         assert_type(view, aiolead.MembersView)
         async for now in view:
             assert_type(now, Mapping[str, aiolead.Member])
@@ -215,7 +215,7 @@ async def once(client: aiolead.Client) -> aiolead.EventType:
 
 
 async def following(client: aiolead.Client) -> bytes | None:
-    async with client.watch_data("/a") as view:
+    async with client.observe_data("/a") as view:
         async for value in view:
             return None if value is None else value[0]
     raise AssertionError

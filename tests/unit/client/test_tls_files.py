@@ -100,7 +100,7 @@ def test_bad_files_are_refused_at_the_call(
         (TLS(ca=authority.pem, cert=client.cert, key=other.key), "cert, key: .*mismatch"),
     ):
         with pytest.raises(ConfigurationError, match=message):
-            connect("127.0.0.1", ssl_context=tls)
+            connect("127.0.0.1", tls=tls)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_bad_files_are_refused_at_the_call(
     ids=["of a server", "a path", "a flag"],
 )
 def test_what_is_no_context_for_clients(context: Any) -> None:
-    with pytest.raises(ConfigurationError, match="ssl_context: "):
-        connect("127.0.0.1", ssl_context=context)
+    with pytest.raises(ConfigurationError, match="tls: "):
+        connect("127.0.0.1", tls=context)
 
 
 async def test_a_context_of_the_users_own_is_used_as_it_is() -> None:

@@ -72,7 +72,7 @@ class Config(Generic[T]):
 
         config = Config(client, "/app/config", parse=Settings.from_keys)
         await config.publish({"limit": b"10", "colour": b"red"})
-        async with config.follow() as view:
+        async with config.observe() as view:
             view.value                      # always the current settings
             async for settings in view: ...
         await config.rollback(3)
@@ -174,8 +174,8 @@ class Config(Generic[T]):
         snapshot = await read_snapshot(self._client, self._path)
         return Published(self._parsed(snapshot), snapshot.version)
 
-    def follow(self) -> ConfigView[T]:
-        """The current configuration, and what it becomes: `async with config.follow() as view`."""
+    def observe(self) -> ConfigView[T]:
+        """The current configuration, and what it becomes: `async with config.observe() as view`."""
         return ConfigView(self._client, self._path, self._parsed, self._on_invalid)
 
     async def publish(

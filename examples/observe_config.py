@@ -4,7 +4,7 @@ The view holds the latest configuration, whatever happens to the link and the se
 asked at any time, and is never a change behind for longer than the link is down. The stream tells
 every event, in order; after a gap, which it does not hide, one looks again.
 
-AIOLEAD_HOSTS=127.0.0.1:2181 python examples/follow_config.py
+AIOLEAD_HOSTS=127.0.0.1:2181 python examples/observe_config.py
 """
 
 import asyncio
@@ -14,8 +14,8 @@ import aiolead
 CONFIG, JOBS = "/examples/config", "/examples/jobs"
 
 
-async def follow_config(client: aiolead.Client) -> None:
-    async with client.watch_data(CONFIG) as view:
+async def observe_config(client: aiolead.Client) -> None:
+    async with client.observe_data(CONFIG) as view:
         async for value in view:
             if value is None:
                 print("config: none yet", flush=True)
@@ -41,7 +41,7 @@ async def main() -> None:
     async with aiolead.connect() as client:
         await client.ensure_path(JOBS)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(follow_config(client))
+            tasks.create_task(observe_config(client))
             tasks.create_task(follow_jobs(client))
 
 
