@@ -119,21 +119,21 @@ async def herd(bench: Bench) -> None:
 # --- barriers ------------------------------------------------------------------------------------
 
 
-async def close(bench: Bench) -> None:
+async def set_it(bench: Bench) -> None:
     barrier = Barrier(await bench.client(), PATH)
     async with bench.measured():
-        await barrier.close()
+        await barrier.set()
 
 
-async def wait_at_open(bench: Bench) -> None:
+async def wait_at_removed(bench: Bench) -> None:
     barrier = Barrier(await bench.client(), PATH)
     async with bench.measured():
         await barrier.wait()
 
 
-async def wait_at_closed(bench: Bench) -> None:
+async def wait_at_set(bench: Bench) -> None:
     barrier = Barrier(await bench.client(), PATH)
-    await barrier.close()
+    await barrier.set()
     async with anyio.create_task_group() as tasks:
         await bench.start()
         tasks.start_soon(barrier.wait)
@@ -142,18 +142,18 @@ async def wait_at_closed(bench: Bench) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def open_for_three(bench: Bench) -> None:
+async def remove_for_three(bench: Bench) -> None:
     """From the call until the last of them goes on."""
     barriers = [Barrier(await bench.client(), PATH) for _ in range(3)]
     opener = Barrier(await bench.client(), PATH)
-    await opener.close()
+    await opener.set()
     async with anyio.create_task_group() as operation:
         async with anyio.create_task_group() as tasks:
             for barrier in barriers:
                 tasks.start_soon(barrier.wait)
             await bench.settle()
             await bench.start()
-            operation.start_soon(opener.open)
+            operation.start_soon(opener.remove)
         await bench.stop()
 
 
@@ -272,10 +272,10 @@ ROWS = [
     Operation("ExclusiveLock", "begin to wait", wait_exclusively),
     Operation("ExclusiveLock", "try, held by another", exclusive_refused),
     Operation("ExclusiveLock", "hand-over, ten wait: the herd", herd),
-    Operation("Barrier", "close", close),
-    Operation("Barrier", "wait, it is open", wait_at_open),
-    Operation("Barrier", "begin to wait, it is closed", wait_at_closed),
-    Operation("Barrier", "open, three wait", open_for_three),
+    Operation("Barrier", "set", set_it),
+    Operation("Barrier", "wait, it is not set", wait_at_removed),
+    Operation("Barrier", "begin to wait, it is set", wait_at_set),
+    Operation("Barrier", "remove, three wait", remove_for_three),
     Operation("DoubleBarrier", "the third enters, until all three are inside", enter),
     Operation("DoubleBarrier", "three leave, until the last one is out", leave),
 ]

@@ -119,7 +119,7 @@ def test_three_processes_do_each_step_together(hosts: str) -> None:
     [
         ("nightly_report.py", ["written here", "a second one at the same time: None"]),
         ("transfer.py", ["2 locks held", "-5 on ours", "+5 on theirs"]),
-        ("maintenance.py", ["maintenance; the gate is open: False", "the work goes on"]),
+        ("maintenance.py", ["maintenance; the barrier is set: True", "the work goes on"]),
         ("priorities.py", ["at once", "can wait", "in a moment"]),
     ],
 )

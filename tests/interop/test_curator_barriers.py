@@ -133,15 +133,15 @@ async def test_a_barrier_is_curators(connect: Connect, curator: NewCurator) -> N
     async with connect() as client, curator() as java:
         barrier = Barrier(client, PATH)
         assert await java.is_so("barrier.wait", PATH, LONG)
-        await barrier.close()
+        await barrier.set()
         assert not await java.is_so("barrier.wait", PATH, SHORT)
         waiting = java.begin("barrier.wait", PATH, LONG)
-        assert not await barrier.is_open()
-        await barrier.open()
+        assert await barrier.is_set()
+        await barrier.remove()
         assert await waiting.wait() == "true"
 
         await java("barrier.set", PATH)
-        assert not await barrier.is_open()
+        assert await barrier.is_set()
         waited = anyio.Event()
 
         async def wait() -> None:
@@ -156,10 +156,10 @@ async def test_a_barrier_is_curators(connect: Connect, curator: NewCurator) -> N
         assert waited.is_set()
         # Done once more, it is as it was.
         await java("barrier.set", PATH)
-        await barrier.close()
-        await barrier.open()
+        await barrier.set()
+        await barrier.remove()
         await java("barrier.remove", PATH)
-        assert await barrier.is_open()
+        assert not await barrier.is_set()
 
 
 # --- DoubleBarrier -------------------------------------------------------------------------------

@@ -141,17 +141,17 @@ async def test_a_barrier_is_kazoos(connect: Connect, hosts: str) -> None:
         ours, theirs = Barrier(client, PATH), kazoo.client.Barrier(PATH)
         # Ours would make it as a container, and kazoo trips over what a server reaps meanwhile.
         await client.ensure_path(parent(PATH))
-        await ours.close()
+        await ours.set()
         assert not await kazoo.do(lambda: theirs.wait(0.1))
         waiting = kazoo.begin(lambda: theirs.wait(15))
-        await ours.open()
+        await ours.remove()
         assert await waiting.wait()
         await kazoo.do(theirs.create)
-        assert not await ours.is_open()
+        assert await ours.is_set()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ours.wait)
             assert await kazoo.do(theirs.remove)
-        assert await ours.is_open()
+        assert not await ours.is_set()
 
 
 @pytest.mark.parametrize("last", ["python", "kazoo"])

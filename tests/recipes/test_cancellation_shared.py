@@ -131,11 +131,11 @@ async def two_permits_out(server: EmbeddedServer, client: Client) -> AsyncIterat
 @asynccontextmanager
 async def it_is_closed(server: EmbeddedServer, client: Client) -> AsyncIterator[None]:
     barrier = Barrier(client, BELOW)
-    await barrier.close()
+    await barrier.set()
 
     async def open_it(is_over: Callable[[], bool]) -> None:
         await eventually(lambda: is_over() or bool(server.watches().get(BELOW)), "somebody waits")
-        await barrier.open()
+        await barrier.remove()
 
     async with in_a_task(open_it, None):
         yield

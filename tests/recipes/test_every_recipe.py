@@ -355,7 +355,7 @@ async def changes(server: ServerUnderTest) -> None:
             await change[name](1)
             seen[name] = await stack.enter_async_context(what.observe(a, f"/{name}"))
         gate = Barrier(b, "/gate")
-        await gate.close()
+        await gate.set()
         await a.sync()
         is_open = anyio.Event()
 
@@ -390,7 +390,7 @@ async def changes(server: ServerUnderTest) -> None:
             await make(4)
         await all_see(4)
         assert not is_open.is_set()
-        await gate.open()
+        await gate.remove()
         with anyio.fail_after(PATIENCE):
             await is_open.wait()
 

@@ -52,8 +52,8 @@ async def wait_for_a_condition(client: Client) -> None:
 
 async def pass_a_gate(client: Client) -> None:
     gate = Barrier(client, GATE)
-    await gate.close()
-    await gate.open()
+    await gate.set()
+    await gate.remove()
     await gate.wait()
 
 

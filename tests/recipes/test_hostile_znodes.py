@@ -286,9 +286,9 @@ USES: dict[str, Use] = {
         lambda c: a_config(c).rollback(1),
     ),
     "Barrier": doing(
-        lambda c: aiolead.Barrier(c, PATH).close(),
+        lambda c: aiolead.Barrier(c, PATH).set(),
         lambda c: aiolead.Barrier(c, PATH).wait(),
-        lambda c: aiolead.Barrier(c, PATH).open(),
+        lambda c: aiolead.Barrier(c, PATH).remove(),
     ),
     "Condition": doing(
         wait_for_a_condition, notify, lambda c: aiolead.Condition(c, PATH).waiters()

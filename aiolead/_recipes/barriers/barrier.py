@@ -16,21 +16,20 @@ from .._core.error_policy import Step, before_next_try
 
 @final
 class Barrier:
-    """A gate that somebody closes and opens, and that others wait at while it is closed.
+    """A barrier that any process sets and removes, and that others wait at while it is set.
 
         barrier = Barrier(client, "/maintenance")
-        await barrier.close()
+        await barrier.set()
         ...
-        await barrier.open()        # somebody else: await barrier.wait()
+        await barrier.remove()      # other processes: await barrier.wait()
 
-    Closed is a state of the servers, not of whoever closed it: it stays closed until somebody opens
-    it, whatever becomes of that process.
+    It stays set until a process removes it, whatever becomes of the process that set it.
 
     Args:
         client: the session.
-        path: the znode that is there while it is closed; what is missing above it is created, as
+        path: the znode that exists while the barrier is set; missing parents are created as
             containers.
-        acl: of the znode, and of what has to be created above it; everybody everything by default.
+        acl: of the znode and of the parents; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -51,13 +50,13 @@ class Barrier:
         """The znode."""
         return self._path
 
-    async def close(self) -> None:
-        """Closes it, unless it is closed.
+    async def set(self) -> None:
+        """Set the barrier. No effect if it is set.
 
-        On connection loss: raises `ConnectionLossError`, which says whether it may have happened.
-        Closing what is closed does no harm: do it again.
+        On connection loss: raises `ConnectionLossError`, which says whether it may be set. It is
+        safe to retry.
 
-        Cancellation: it may be closed all the same.
+        Cancellation: it may be set all the same.
         """
         while True:
             try:
@@ -71,43 +70,44 @@ class Barrier:
                 continue
             return
 
-    async def open(self) -> None:
-        """Opens it, unless it is open. Everybody who waits goes on.
+    async def remove(self) -> None:
+        """Remove the barrier: every waiter goes on. No effect if it is not set.
 
-        On connection loss, cancellation: as for `close`.
+        On connection loss, cancellation: as for `set`.
         """
         with suppress(NoNodeError):
             await self._client.delete(self._path)
 
-    async def is_open(self) -> bool:
-        """Whether it is open.
+    async def is_set(self) -> bool:
+        """Whether the barrier is set.
 
-        A read of the connected server, which may be a moment behind; `client.sync()` before it
-        where that matters.
+        Reads from the connected server, which may lag; call `client.sync()` first where that
+        matters.
         """
-        return await self._client.exists(self._path) is None
+        return await self._client.exists(self._path) is not None
 
     async def wait(self) -> None:
-        """Waits until it is open; returns at once if it is.
+        """Wait until the barrier is removed; return at once if it is not set.
 
-        Whoever was told that it is closed does not find it open because of a server that is behind:
-        the quorum is asked first, by a write that changes nothing. An opening counts even if it was
-        closed again at once. One that happens while there is no link, or no session, is found out
-        about afterwards.
+        A server that lags does not let a client through: the quorum is asked first, by a write that
+        changes nothing. A removal counts even if the barrier is set again at once. A removal during
+        a lost connection, or between two sessions, is noticed afterwards.
 
         Raises:
             SessionError: the client was closed, or its credentials were refused.
+
+        Cancellation: stops waiting.
         """
         client = self._client
-        seen: int | None = None  # the czxid of what we wait for to go
+        seen: int | None = None  # the czxid of the znode that has to go
         while True:
             watch = client.make_watch()
             try:
-                # As `catch_up`, but that a barrier that is open takes one request: this one.
+                # As `catch_up`, but a barrier that is not set takes one request: this one.
                 await client.check(self._path)
                 _, stat = await client.get(self._path, watch=watch)
                 if seen is not None and stat.czxid != seen:
-                    return  # it was opened meanwhile, and closed again
+                    return  # removed meanwhile, and set again
                 seen = stat.czxid
                 event = await watch.wait()
                 if event.type is EventType.DELETED:

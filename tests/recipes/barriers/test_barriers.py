@@ -56,19 +56,19 @@ class Waiter:
 async def test_closed_and_opened(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
         ours, theirs = Barrier(a, PATH), Barrier(b, PATH)
-        assert await theirs.is_open()
+        assert not await theirs.is_set()
         await theirs.wait()
-        await ours.close()
-        await ours.close()
+        await ours.set()
+        await ours.set()
         waiters = [Waiter(a), Waiter(b), Waiter(b)]
         async with anyio.create_task_group() as tasks:
             for waiter in waiters:
                 tasks.start_soon(waiter)
             await anyio.sleep(0.05)
             assert not any(waiter.is_through for waiter in waiters)
-            assert not await ours.is_open()
-            await theirs.open()
-        await theirs.open()
+            assert await ours.is_set()
+            await theirs.remove()
+        await theirs.remove()
         await ours.wait()
         assert repr(ours) == f"<Barrier {PATH}>"
         assert ours.path == PATH
@@ -77,21 +77,21 @@ async def test_closed_and_opened(server: ServerUnderTest) -> None:
 async def test_it_outlives_who_closed_it(server: ServerUnderTest) -> None:
     async with connect(server) as b:
         async with connect(server) as a:
-            await Barrier(a, PATH).close()
+            await Barrier(a, PATH).set()
         await b.sync(PATH)
-        assert not await Barrier(b, PATH).is_open()
+        assert await Barrier(b, PATH).is_set()
 
 
 @on_embedded
 async def test_waiting_leaves_no_watch(server: ServerUnderTest) -> None:
     async with connect(server) as a:
         barrier = Barrier(a, PATH)
-        await barrier.close()
+        await barrier.set()
         for _ in range(3):
             with anyio.move_on_after(0.01):
                 await barrier.wait()
         await eventually(lambda: len(a._core.machine.watches) == 0, "no watch is known")
-        await barrier.open()
+        await barrier.remove()
 
 
 @on_embedded
@@ -113,7 +113,7 @@ def test_no_opening_is_missed(backend: Backend, again: bool, what: str) -> None:
         link = Link(server)
         async with link.connect() as a, connect_virtually(server) as b:
             barrier = Barrier(b, PATH)
-            await barrier.close()
+            await barrier.set()
             waiter = Waiter(a)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(waiter)
@@ -124,9 +124,9 @@ def test_no_opening_is_missed(backend: Backend, again: bool, what: str) -> None:
                     assert not waiter.is_through
                 if what == "the session expires":
                     server.expire_session(a.session_id)
-                await barrier.open()
+                await barrier.remove()
                 if again:
-                    await barrier.close()
+                    await barrier.set()
                 link.restore()
                 await passes(5.0)
                 assert waiter.is_through
@@ -140,7 +140,7 @@ def test_what_happens_to_the_session_is_no_opening(backend: Backend) -> None:
         link = Link(server)
         async with link.connect() as a, connect_virtually(server) as b:
             barrier = Barrier(b, PATH)
-            await barrier.close()
+            await barrier.set()
             waiter = Waiter(a)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(waiter)
@@ -154,7 +154,7 @@ def test_what_happens_to_the_session_is_no_opening(backend: Backend) -> None:
                     await b.set(PATH, b"changed")
                     await passes(5.0)
                     assert not waiter.is_through
-                await barrier.open()
+                await barrier.remove()
 
     on_virtual_time(backend, play)
 

@@ -55,7 +55,7 @@ async def gate(world: World) -> None:
 
 
 async def keeper(shared: Gate, process: Process) -> None:
-    """Closes and opens until all has healed; then it is open for good."""
+    """Sets and removes it until all has healed; then it is removed for good."""
     world, rng = shared.world, process.rng
     while True:
         was_healed = world.is_healed
@@ -63,10 +63,10 @@ async def keeper(shared: Gate, process: Process) -> None:
             async with world.client(process) as client:
                 barrier = aiolead.Barrier(client, GATE)
                 if was_healed:
-                    await barrier.open()
+                    await barrier.remove()
                     shared.is_open_for_good.set()
                     return
-                await rng.choice((barrier.close, barrier.close, barrier.open))()
+                await rng.choice((barrier.set, barrier.set, barrier.remove))()
         await anyio.sleep(rng.uniform(0.0, 0.5) * world.schedule.session_timeout)
 
 
