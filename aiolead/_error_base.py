@@ -1,4 +1,4 @@
-"""What every error has: the root of the tree of `aiolead.errors`."""
+"""The root of the error tree of `aiolead.errors`, and the enumerations of what errors answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Blame(enum.Enum):
     CALLER = "caller"
     """The program passed or did something wrong; the same call fails again."""
     NETWORK = "network"
-    """A link, or the other end of it, failed; the same call may succeed later."""
+    """A connection or its other end failed; the same call may succeed later."""
     SERVER = "server"
-    """The ensemble said no, or said something that makes no sense."""
+    """The ensemble refused, or its answer makes no sense."""
     RIVAL = "rival"
-    """Nobody's fault: somebody else was first, or took over."""
+    """Nobody's fault: another process was first, or took over."""
 
 
 class Outcome(enum.Enum):
@@ -28,11 +28,47 @@ class Outcome(enum.Enum):
     APPLIED = "applied"
 
 
+class LossReason(enum.Enum):
+    """Why a hold ended before its holder released it."""
+
+    EXPIRED = "the session expired"
+    UNCONFIRMED = "the lease ran out before the quorum confirmed it"
+    DISCONNECTED = "the connection was lost, and the hold does not outlast it"
+    REFUSED = "the servers refused to confirm the znode"
+    DELETED = "the znode was deleted by somebody else"
+    CLOSED = "the client was closed"
+    INTERNAL = "an unexpected error inside aiolead, which is in its log"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def blame(self) -> Blame:
+        """Whose fault the loss is."""
+        return _BLAME[self]
+
+    @property
+    def znode_remains(self) -> bool:
+        """Whether the znode still exists as far as is known, so nobody else holds the path yet."""
+        return self not in (LossReason.EXPIRED, LossReason.DELETED, LossReason.CLOSED)
+
+
+_BLAME = {
+    LossReason.EXPIRED: Blame.NETWORK,
+    LossReason.UNCONFIRMED: Blame.NETWORK,
+    LossReason.DISCONNECTED: Blame.NETWORK,
+    LossReason.REFUSED: Blame.SERVER,
+    LossReason.DELETED: Blame.RIVAL,
+    LossReason.CLOSED: Blame.CALLER,
+    LossReason.INTERNAL: Blame.CALLER,
+}
+
+
 class AioleadError(Exception):
-    """The root of the tree.
+    """The root of the error tree.
 
     `str(error)` is one printable line: it may quote names that other processes wrote, and ends up
-    in logs and on terminals. Attributes such as `path` have them as they are.
+    in logs and on terminals. Attributes such as `path` keep them unescaped.
 
     Attributes:
         blame: whose fault it is.
@@ -44,11 +80,21 @@ class AioleadError(Exception):
     outcome: Outcome = Outcome.NOT_APPLIED
     session_over: bool = False
 
+    def __init_subclass__(
+        cls, *, blame: Blame | None = None, outcome: Outcome | None = None
+    ) -> None:
+        """Sets what the class answers, where that differs from its base."""
+        super().__init_subclass__()
+        if blame is not None:
+            cls.blame = blame
+        if outcome is not None:
+            cls.outcome = outcome
+
     def __str__(self) -> str:
         return escaped(super().__str__())
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The default passes the finished message to `__init__`, which wants what it is made from.
+        # The default passes the finished message to `__init__`, which takes its parts.
         return _rebuild, (type(self), self.args), self.__dict__
 
 

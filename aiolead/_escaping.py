@@ -1,27 +1,21 @@
-"""Text from elsewhere, made safe to print: in the log, in errors, on a terminal. Pure."""
+"""Escaping text of other processes for the log, for errors and for terminals. Pure."""
 
 from __future__ import annotations
 
-__all__ = ["described", "escaped"]
-
 
 def escaped(text: str, *, keep: str = "") -> str:
-    r"""Text with everything escaped that is not to be seen as it is.
+    r"""The text with characters escaped that are not printable, as `\x1b`, `\u2028`, `\u202e`.
 
-    Control characters move the cursor, or make a terminal run commands. Line separators forge lines
-    of a log. Characters that change the direction of writing make one name look like another. They
-    are shown as `\x1b`, `\u2028`, `\u202e`.
+    Control characters move the cursor or make a terminal run commands, line separators forge log
+    lines, and changes of direction make one name look like another.
 
     Args:
-        text: whatever somebody has written somewhere.
-        keep: what is left as it is, such as newlines.
+        text: any text.
+        keep: characters to leave as they are, such as newlines.
     """
     if text.isprintable():
         return text
-    return "".join(
-        character if character.isprintable() or character in keep else _escape(character)
-        for character in text
-    )
+    return "".join(each if each.isprintable() or each in keep else _escape(each) for each in text)
 
 
 def _escape(character: str) -> str:
@@ -29,10 +23,7 @@ def _escape(character: str) -> str:
 
 
 def described(value: object) -> str:
-    """An argument for an error's message: its `repr`, if it has one.
-
-    A number may have too many digits for that, and a list too many levels.
-    """
+    """An argument's `repr` for an error message, even if `repr` fails (on a huge number, say)."""
     try:
         return repr(value)
     except Exception:

@@ -1,7 +1,7 @@
-"""Containing what must not be raised: by a job of the client, or by a function that it calls back.
+"""Containing unexpected exceptions of the client's background jobs and of callbacks.
 
-One error of this kind is logged once, with its traceback, and becomes an `InternalError`. It ends
-what the job or the function belongs to, and nothing else of the client.
+Each is logged once, with its traceback, and becomes an `InternalError`. It ends what the job or
+the callback belongs to, and nothing else of the client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def internal_error(error: Exception, what: object) -> InternalError:
         error: what was raised.
         what: the function that raised it, or a description of the place.
     """
-    # Not its text: that may be anything, such as data of a hostile znode.
+    # Without its text, which may be data of a hostile znode.
     failure = InternalError(f"{_name(what)} raised {type(error).__name__}")
     failure.__cause__ = error
     logger.error("an unexpected error in the background: %s", failure, exc_info=error)
@@ -31,12 +31,12 @@ def internal_error(error: Exception, what: object) -> InternalError:
 
 
 def as_aiolead_error(error: Exception, what: object) -> AioleadError:
-    """The error itself if it is of the documented ones; else see `internal_error`."""
+    """The error itself if it is a documented one; else see `internal_error`."""
     return error if isinstance(error, AioleadError) else internal_error(error, what)
 
 
 def call_back(function: Callable[..., object], *args: Any) -> None:
-    """Calls a function whose exceptions must not reach the caller: they are logged."""
+    """Calls a function, and logs its exceptions instead of raising them."""
     try:
         function(*args)
     except Exception as error:
@@ -46,12 +46,7 @@ def call_back(function: Callable[..., object], *args: Any) -> None:
 def contained(
     function: Callable[..., object], on_failure: Callable[[InternalError], object]
 ) -> Callable[..., None]:
-    """The function, with its exceptions passed to `on_failure` instead of raised.
-
-    Args:
-        function: called with whatever the result is called with.
-        on_failure: gets the `InternalError`, which has been logged.
-    """
+    """The function, with its exceptions logged and passed to `on_failure` instead of raised."""
 
     def call(*args: Any) -> None:
         try:

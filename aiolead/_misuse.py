@@ -1,14 +1,12 @@
-"""What is raised for an attribute that other libraries have, and that is no attribute here."""
+"""The error for attributes that objects of other libraries have, and ours do not."""
 
 from __future__ import annotations
 
 from .errors import UsageError
 
-__all__ = ["MissingAttribute"]
-
 
 class MissingAttribute(UsageError, AttributeError):
-    """An object has no such attribute. The message shows the line that does what was meant.
+    """An object has no such attribute; the message shows what to write instead.
 
-    Caught as `UsageError`. An `AttributeError` as well, which is what `hasattr` asks for.
+    Also an `AttributeError`, which `hasattr` expects.
     """

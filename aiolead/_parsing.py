@@ -1,12 +1,10 @@
-"""Parsing what other processes wrote: a znode, a server's answer, a file. One error for all of it.
+"""Parsing untrusted data: znodes, servers' answers, files. All raise one error.
 
-Every function takes data that nobody has checked, and returns a value within documented bounds or
-raises `MalformedError`: never `OverflowError`, `RecursionError`, `UnicodeError` or a plain
-`ValueError`. A caller turns it into its own documented error: `InvalidDataError` for a znode,
-`RemoteWireError` for the protocol. `int`, `float`, `bytes.decode` and `json.loads` are not called
-on such data anywhere else (tests/unit/test_parsers.py).
-
-All of it takes time proportional to the size of the data.
+Every function returns a value within documented bounds or raises `MalformedError`: never
+`OverflowError`, `RecursionError`, `UnicodeError` or a plain `ValueError`. Callers turn it into
+their own documented error: `InvalidDataError` for a znode, `RemoteWireError` for the protocol.
+`int`, `float`, `bytes.decode` and `json.loads` are not called on such data anywhere else
+(tests/unit/test_parsers.py). All functions take time proportional to the size of the data.
 """
 
 from __future__ import annotations
@@ -20,22 +18,16 @@ if TYPE_CHECKING:
     import json
 
 MAX_DEPTH = 64
-"""How deeply JSON may be nested. Far below Python's limit on recursion, so that whoever shows,
-compares or copies the value stays below it as well."""
+"""How deeply JSON may be nested: far below Python's recursion limit, so that showing, comparing and
+copying the value stay below it, too."""
 
 MAX_DIGITS = 300
-"""How many digits a whole number in JSON may have: each such number is finite as a `float`."""
+"""How many digits an integer in JSON may have: each such number is finite as a `float`."""
 
-_SHOWN = 80
-"""How many characters of the data an error shows."""
-
-_LONGEST_DATE = 100
-"""How many characters a date has at most: HTTP's have 29, or a few more where they are old."""
-
+_SHOWN = 80  # characters of the data in an error
+_LONGEST_DATE = 100  # characters: HTTP's dates have 29, old ones a few more
 _INT64 = 1 << 63
-
-_TOO_LONG = 10**MAX_DIGITS
-"""The first number with one digit more."""
+_TOO_LONG = 10**MAX_DIGITS  # the first number with one digit too many
 
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,300}", re.ASCII)
 _HEXADECIMAL = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})", re.ASCII)
@@ -43,11 +35,11 @@ _FRACTION = re.compile(r"[+-]?[0-9]{1,300}(?:\.[0-9]{0,300})?(?:[eE][+-]?[0-9]{1
 
 
 class MalformedError(ValueError):
-    """Data are not what was expected. The message says what is wrong, on one short line."""
+    """The data are not what was expected. The message is one short line."""
 
 
 def text(data: bytes) -> str:
-    """The text that some bytes are in UTF-8."""
+    """Decodes UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -55,17 +47,17 @@ def text(data: bytes) -> str:
 
 
 def lossy_text(data: bytes) -> str:
-    """The text that some bytes are in UTF-8, with U+FFFD for what is none: for showing it."""
+    """Decodes UTF-8 for display, with U+FFFD for invalid bytes."""
     return data.decode(errors="replace")
 
 
 def whole(said: str | bytes, *, least: int = -_INT64, most: int = _INT64 - 1) -> int:
-    """A whole number in decimal digits, with or without a sign.
+    """An integer in decimal digits, with or without a sign.
 
     Args:
         said: the digits; white space around them is skipped.
-        least: the least number that is allowed.
-        most: the greatest number that is allowed. Neither has more than `MAX_DIGITS` digits.
+        least: the smallest number allowed.
+        most: the largest number allowed. Neither has more than `MAX_DIGITS` digits.
     """
     digits = _ascii(said)
     if _DECIMAL.fullmatch(digits) is None:
@@ -77,7 +69,7 @@ def whole(said: str | bytes, *, least: int = -_INT64, most: int = _INT64 - 1) ->
 
 
 def hexadecimal(said: str | bytes) -> int:
-    """A number of 64 bits without a sign, in hexadecimal digits, with or without `0x`."""
+    """An unsigned 64-bit integer in hexadecimal digits, with or without `0x`."""
     match = _HEXADECIMAL.fullmatch(_ascii(said))
     if match is None:
         raise MalformedError(f"must be a hexadecimal number, not {shown(said)}")
@@ -85,7 +77,7 @@ def hexadecimal(said: str | bytes) -> int:
 
 
 def fraction(said: str) -> float:
-    """A finite number in decimal digits, with a point or an exponent perhaps."""
+    """A finite number in decimal digits, optionally with a point and an exponent."""
     digits = _ascii(said)
     number = float(digits) if _FRACTION.fullmatch(digits) else math.nan
     if not math.isfinite(number):
@@ -94,7 +86,7 @@ def fraction(said: str) -> float:
 
 
 def real(value: object) -> float:
-    """A finite number that JSON has, as a `float`. A bool is none."""
+    """A finite number from JSON as a `float`. A bool is not a number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -106,7 +98,7 @@ def real(value: object) -> float:
 
 
 def json_value(data: bytes) -> Any:
-    """A value in JSON: UTF-8, finite numbers, text without lone surrogates, `MAX_DEPTH` deep."""
+    """Decodes JSON: UTF-8, finite numbers, no lone surrogates, at most `MAX_DEPTH` deep."""
     try:
         value = _decoder().decode(text(data))
     except MalformedError:
@@ -120,7 +112,7 @@ def json_value(data: bytes) -> Any:
 
 
 def json_object(data: bytes) -> dict[str, Any]:
-    """An object in JSON: see `json_value`."""
+    """Decodes a JSON object: see `json_value`."""
     value = json_value(data)
     if not isinstance(value, dict):
         raise MalformedError(f"must be a JSON object, not {type(value).__name__}")
@@ -128,11 +120,11 @@ def json_object(data: bytes) -> dict[str, Any]:
 
 
 def check_json(value: object) -> None:
-    """Refuses what `json_value` would refuse of a value that is made of JSON's types.
+    """Refuses values of JSON's types that `json_value` would refuse.
 
     Raises:
-        MalformedError: it is nested too deeply, has text that UTF-8 cannot write, a number that is
-            not finite, or one of more than `MAX_DIGITS` digits.
+        MalformedError: it is nested too deeply, has text that UTF-8 cannot encode, or a number
+            that is not finite or has more than `MAX_DIGITS` digits.
     """
     level, depth = [value], 0
     while level:
@@ -156,7 +148,7 @@ def check_json(value: object) -> None:
 
 
 def base64_data(said: object) -> bytes:
-    """The bytes that a text in base64 stands for: the usual alphabet, and nothing between."""
+    """Decodes base64: the usual alphabet, without white space."""
     import binascii
 
     if not isinstance(said, str):
@@ -168,7 +160,7 @@ def base64_data(said: object) -> bytes:
 
 
 def http_date(said: str) -> float:
-    """A moment as HTTP has it, in seconds since 1970."""
+    """A date of HTTP, in seconds since 1970."""
     from email.utils import parsedate_to_datetime
 
     try:
@@ -180,7 +172,7 @@ def http_date(said: str) -> float:
 
 
 def shown(value: object) -> str:
-    """The beginning of some data for an error's message: printable, on one line."""
+    """The beginning of the data for an error message: printable, on one line."""
     if isinstance(value, (str, bytes, bytearray)):
         rest = "..." if len(value) > _SHOWN else ""
         return repr(value[:_SHOWN]) + rest
@@ -192,7 +184,7 @@ def shown(value: object) -> str:
 
 
 def _ascii(said: str | bytes) -> str:
-    """Text without the white space around it; bytes beyond ASCII become what matches nothing."""
+    """Stripped text; non-ASCII bytes become characters that no pattern matches."""
     return (said.decode("latin-1") if isinstance(said, bytes) else said).strip(" \t\r\n")
 
 
@@ -209,7 +201,6 @@ def _check_unicode(said: str) -> None:
 
 @functools.cache
 def _decoder() -> json.JSONDecoder:
-    # Imported here: most of those who parse something have no JSON.
     from json import JSONDecoder
 
     return JSONDecoder(parse_int=_json_int, parse_float=_json_float, parse_constant=_json_constant)

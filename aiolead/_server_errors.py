@@ -1,4 +1,4 @@
-"""The answers of servers that are error codes: a branch of the tree of `aiolead.errors`."""
+"""Error codes of servers as classes: the `ServerError` branch of the tree of `aiolead.errors`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,30 @@ from ._error_base import AioleadError, Blame, Outcome
 
 
 class ServerError(AioleadError):
-    """The server answered with an error code. Nothing was applied.
+    """The server answered with an error code. Nothing was applied, unless `outcome` is `UNKNOWN`.
 
     Attributes:
         code: the number on the wire (`KeeperException.Code` in ZooKeeper's Java source).
-        path: what the request was about, as the caller gave it, if it was about a path.
+        path: the path of the request as the caller gave it; None if it has none.
     """
 
     code: int = 0
     summary: ClassVar[str] = "the server refused the request"
+
+    def __init_subclass__(
+        cls,
+        *,
+        code: int | None = None,
+        summary: str | None = None,
+        blame: Blame | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
+        """Sets the code on the wire and the beginning of the message."""
+        super().__init_subclass__(blame=blame, outcome=outcome)
+        if code is not None:
+            cls.code = code
+        if summary is not None:
+            cls.summary = summary
 
     def __init__(self, path: str | None = None, *, message: str | None = None) -> None:
         text = message or self.summary
@@ -25,49 +40,45 @@ class ServerError(AioleadError):
         self.path = path
 
 
-class SystemFaultError(ServerError):
-    code: int = -1
-    summary: ClassVar[str] = "the server had an internal error"
-    outcome = Outcome.UNKNOWN
+class SystemFaultError(
+    ServerError, code=-1, summary="the server had an internal error", outcome=Outcome.UNKNOWN
+):
+    """The server failed while it handled the request."""
 
 
-class RuntimeInconsistencyError(ServerError):
-    """In a transaction: an operation that was not tried, since another one failed."""
-
-    code: int = -2
-    summary: ClassVar[str] = "not tried, since another operation of the transaction failed"
-
-
-class DataInconsistencyError(ServerError):
-    code: int = -3
-    summary: ClassVar[str] = "the server found its data to be inconsistent"
-    outcome = Outcome.UNKNOWN
+class RuntimeInconsistencyError(
+    ServerError, code=-2, summary="not tried, since another operation of the transaction failed"
+):
+    """In a transaction: the operation was not tried, since another one failed."""
 
 
-class MarshallingError(ServerError):
-    """The server could not read the request: most often it is older than the operation."""
+class DataInconsistencyError(
+    ServerError,
+    code=-3,
+    summary="the server found its data to be inconsistent",
+    outcome=Outcome.UNKNOWN,
+):
+    """The server found its own data to be inconsistent."""
 
-    code: int = -5
-    summary: ClassVar[str] = "the server could not read the request"
+
+class MarshallingError(ServerError, code=-5, summary="the server could not read the request"):
+    """The server could not read the request; usually it is older than the operation."""
 
 
-class UnimplementedError(ServerError):
+class UnimplementedError(ServerError, code=-6, summary="the server does not support the operation"):
     """The server does not know the operation, or has it switched off."""
-
-    code: int = -6
-    summary: ClassVar[str] = "the server does not support the operation"
 
 
 class UnsupportedError(UnimplementedError):
-    """The server is too old for the operation, or does not tell how old it is; nothing was sent.
+    """The server is too old for the operation, or does not say how old it is; nothing was sent.
 
-    Asked nevertheless, a server answers with an error and closes the connection, with all that was
-    in flight on it.
+    If the request were sent nevertheless, the server would answer with an error and close the
+    connection, with every other request that is in flight on it.
 
     Attributes:
-        feature: what the server would have to know.
-        needs: the first version of ZooKeeper that knows it.
-        server: the version that the server says it is; None if it does not tell.
+        feature: what the server would have to support.
+        needs: the first version of ZooKeeper that does.
+        server: the version that the server reports; None if it reports none.
     """
 
     def __init__(self, feature: str, needs: str, server: str | None, why: str) -> None:
@@ -77,123 +88,118 @@ class UnsupportedError(UnimplementedError):
         self.server = server
 
 
-class OperationTimeoutError(ServerError):
-    code: int = -7
-    summary: ClassVar[str] = "the server gave up on the operation"
-    outcome = Outcome.UNKNOWN
+class OperationTimeoutError(
+    ServerError, code=-7, summary="the server gave up on the operation", outcome=Outcome.UNKNOWN
+):
+    """The server gave up on the operation."""
 
 
-class BadArgumentsError(ServerError):
-    blame = Blame.CALLER
-    code: int = -8
-    summary: ClassVar[str] = "the server found the arguments invalid"
+class BadArgumentsError(
+    ServerError, code=-8, summary="the server found the arguments invalid", blame=Blame.CALLER
+):
+    """The server found the arguments invalid."""
 
 
-class NewConfigNoQuorumError(ServerError):
-    code: int = -13
-    summary: ClassVar[str] = "no quorum of the new configuration is up to date with the leader"
+class NewConfigNoQuorumError(
+    ServerError,
+    code=-13,
+    summary="no quorum of the new configuration is up to date with the leader",
+):
+    """A reconfiguration names too few servers that are up to date with the leader."""
 
 
-class ReconfigInProgressError(ServerError):
-    code: int = -14
-    summary: ClassVar[str] = "another reconfiguration is in progress"
+class ReconfigInProgressError(
+    ServerError, code=-14, summary="another reconfiguration is in progress"
+):
+    """Another reconfiguration is in progress."""
 
 
-class APIError(ServerError):
-    code: int = -100
-    summary: ClassVar[str] = "the server reported an API error"
+class APIError(ServerError, code=-100, summary="the server reported an API error"):
+    """The server reported an API error without a code of its own."""
 
 
-class NoNodeError(ServerError):
-    code: int = -101
-    summary: ClassVar[str] = "no such znode"
+class NoNodeError(ServerError, code=-101, summary="no such znode"):
+    """The znode, or the parent of a znode to create, does not exist."""
 
 
-class NoAuthError(ServerError):
-    blame = Blame.CALLER
-    code: int = -102
-    summary: ClassVar[str] = "not allowed by the znode's ACL"
+class NoAuthError(
+    ServerError, code=-102, summary="not allowed by the znode's ACL", blame=Blame.CALLER
+):
+    """The ACL does not allow it: the znode's own, or its parent's for a create or a delete."""
 
 
-class BadVersionError(ServerError):
-    blame = Blame.RIVAL
-    code: int = -103
-    summary: ClassVar[str] = "the znode has another version"
+class BadVersionError(
+    ServerError, code=-103, summary="the znode has another version", blame=Blame.RIVAL
+):
+    """The znode has another version than the one that was required: somebody else changed it."""
 
 
-class NoChildrenForEphemeralsError(ServerError):
-    blame = Blame.CALLER
-    code: int = -108
-    summary: ClassVar[str] = "ephemeral znodes cannot have children"
+class NoChildrenForEphemeralsError(
+    ServerError, code=-108, summary="ephemeral znodes cannot have children", blame=Blame.CALLER
+):
+    """The parent of the znode to create is ephemeral."""
 
 
-class NodeExistsError(ServerError):
-    blame = Blame.RIVAL
-    code: int = -110
-    summary: ClassVar[str] = "the znode exists already"
+class NodeExistsError(
+    ServerError, code=-110, summary="the znode exists already", blame=Blame.RIVAL
+):
+    """The znode exists already."""
 
 
-class NotEmptyError(ServerError):
-    code: int = -111
-    summary: ClassVar[str] = "the znode has children"
+class NotEmptyError(ServerError, code=-111, summary="the znode has children"):
+    """The znode has children, so it cannot be deleted."""
 
 
-class InvalidACLError(ServerError):
-    blame = Blame.CALLER
-    code: int = -114
-    summary: ClassVar[str] = "the server found the ACL invalid"
+class InvalidACLError(
+    ServerError, code=-114, summary="the server found the ACL invalid", blame=Blame.CALLER
+):
+    """The ACL is empty or malformed, or needs credentials that the session has not presented."""
 
 
-class NotReadOnlyError(ServerError):
-    code: int = -119
-    summary: ClassVar[str] = "the server is read-only"
+class NotReadOnlyError(ServerError, code=-119, summary="the server is read-only"):
+    """A write was sent to a server that is isolated from the quorum and serves reads only."""
 
 
-class EphemeralOnLocalSessionError(ServerError):
-    code: int = -120
-    summary: ClassVar[str] = "a local session cannot have ephemeral znodes"
+class EphemeralOnLocalSessionError(
+    ServerError, code=-120, summary="a local session cannot have ephemeral znodes"
+):
+    """The session is local to its server, and such sessions cannot own ephemeral znodes."""
 
 
-class NoWatcherError(ServerError):
-    code: int = -121
-    summary: ClassVar[str] = "no such watch"
+class NoWatcherError(ServerError, code=-121, summary="no such watch"):
+    """The watch to remove does not exist on the server."""
 
 
-class RequestTimeoutError(ServerError):
-    code: int = -122
-    summary: ClassVar[str] = "the server gave up on the request"
-    outcome = Outcome.UNKNOWN
+class RequestTimeoutError(
+    ServerError, code=-122, summary="the server gave up on the request", outcome=Outcome.UNKNOWN
+):
+    """The server gave up on the request."""
 
 
-class ReconfigDisabledError(ServerError):
-    code: int = -123
-    summary: ClassVar[str] = "reconfiguration is switched off"
+class ReconfigDisabledError(ServerError, code=-123, summary="reconfiguration is switched off"):
+    """Dynamic reconfiguration is switched off on the ensemble."""
 
 
-class QuotaExceededError(ServerError):
-    blame = Blame.CALLER
-    code: int = -125
-    summary: ClassVar[str] = "a quota would be exceeded"
+class QuotaExceededError(
+    ServerError, code=-125, summary="a quota would be exceeded", blame=Blame.CALLER
+):
+    """A hard quota of the tree would be exceeded."""
 
 
-class ThrottledOpError(ServerError):
-    """The server had too much to do, and did not apply the request: ask again, after a while."""
-
-    code: int = -127
-    summary: ClassVar[str] = "the server is overloaded and dropped the request"
-
-
-class RolledBackError(ServerError):
-    """In a transaction: an operation that was undone, since a later one failed."""
-
-    code: int = 0
-    summary: ClassVar[str] = "undone, since another operation of the transaction failed"
+class ThrottledOpError(
+    ServerError, code=-127, summary="the server is overloaded and dropped the request"
+):
+    """The server is overloaded and did not apply the request: retry after a while."""
 
 
-class UnknownServerError(ServerError):
+class RolledBackError(
+    ServerError, summary="undone, since another operation of the transaction failed"
+):
+    """In a transaction: the operation was undone, since a later one failed."""
+
+
+class UnknownServerError(ServerError, outcome=Outcome.UNKNOWN):
     """An error code that this version of aiolead does not know."""
-
-    outcome = Outcome.UNKNOWN
 
     def __init__(self, code: int, path: str | None = None) -> None:
         super().__init__(path, message=f"the server answered with the unknown error code {code}")
@@ -206,8 +212,8 @@ class TransactionError(ServerError):
     Attributes:
         index: which operation, counted from 0.
         cause: its error.
-        results: one error per operation, in order: `RolledBackError` for those that had worked,
-            `RuntimeInconsistencyError` for those that were not tried any more.
+        results: one error per operation, in order: `RolledBackError` for those before it,
+            `RuntimeInconsistencyError` for those after it.
     """
 
     def __init__(self, index: int, results: Sequence[ServerError]) -> None:

@@ -259,20 +259,17 @@ class FencedClient(Protocol):
 
 @runtime_checkable
 class EventHook(Protocol):
-    """Whom recipes tell what happens: see `aiolead.events`, and `docs/observability.md`."""
+    """Where recipes emit events: see `aiolead.events`, and `docs/observability.md`."""
 
-    def hears(self, level: int) -> bool:
-        """Whether anybody wants to hear of what matters so much, as `logging` counts.
-
-        Cheap: it is asked before an event is made.
-        """
+    def wants(self, level: int) -> bool:
+        """Whether anyone wants events of that level of `logging`. Cheap: called before each."""
         ...
 
     def now(self) -> float:
         """Seconds on a monotonic clock, for how long things take."""
         ...
 
-    def tell(
+    def emit(
         self,
         name: EventName,
         level: int,
@@ -281,14 +278,14 @@ class EventHook(Protocol):
         path: str,
         fields: Mapping[str, str | int | float],
     ) -> None:
-        """Tells of an event. Never raises.
+        """Emits an event. Never raises.
 
         Args:
             name: what has happened.
-            level: how much it matters.
-            session_id: the session that it speaks of.
-            path: as the client has it, below its chroot.
-            fields: what else there is to say.
+            level: its level, as in `logging`.
+            session_id: the session concerned.
+            path: the path below the client's chroot.
+            fields: more about it, by name.
         """
         ...
 

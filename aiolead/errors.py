@@ -1,58 +1,57 @@
 """Every error that aiolead raises.
 
     AioleadError
-    ├─ UsageError(RuntimeError)           an object was misused or raced: our caller's mistake
-    │   └─ AlreadyHeldError               this task already holds, or waits for, this very object
-    │       └─ UpgradeError               ... it reads, and asks to write: refused
-    ├─ TooManyRequestsError               so many requests wait to be sent that this one was refused
+    ├─ UsageError(RuntimeError)           an object was misused: the caller's mistake
+    │   └─ AlreadyHeldError               this task already holds, or waits for, this object
+    │       └─ UpgradeError               ... for reading, and asks to write
+    ├─ TooManyRequestsError               too many requests wait to be sent already
     ├─ ConfigurationError(ValueError)     an argument was refused before any I/O
     │   ├─ InvalidPathError
     │   └─ InvalidConnectStringError
     ├─ WireError                          bytes that are not ZooKeeper's protocol
-    │   ├─ LocalWireError(ValueError)     ... that we were asked to send
+    │   ├─ LocalWireError(ValueError)     ... that the caller asked to send
     │   └─ RemoteWireError                ... that the peer sent
     ├─ InternalError                      a defect: a job or a callback raised something unexpected
     ├─ TransportError
-    │   ├─ ConnectFailed(OSError)         no server could be reached in time: `attempts` says why
-    │   └─ ConnectionLossError            the link died with the request unanswered
-    ├─ SessionError                       the session is over: ephemerals are gone or going
+    │   ├─ ConnectFailed(OSError)         no server could be reached in time: see `attempts`
+    │   └─ ConnectionLossError            the connection was lost before the answer
+    ├─ SessionError                       the session is over, and its ephemerals with it
     │   ├─ SessionExpiredError
     │   ├─ SessionMovedError
     │   ├─ AuthFailedError
     │   └─ ClientClosedError(RuntimeError)
-    ├─ ServerError                        the server's answer is an error code
+    ├─ ServerError                        the server answered with an error code
     │   ├─ NoNodeError, NodeExistsError, BadVersionError, NoAuthError, ...
     │   ├─ UnimplementedError             the server does not know the operation
-    │   │   └─ UnsupportedError           ... which we knew before, so nothing was sent
-    │   ├─ TransactionError               one operation of a transaction failed, so none was applied
+    │   │   └─ UnsupportedError           ... known in advance, so nothing was sent
+    │   ├─ TransactionError               one operation of a transaction failed; none was applied
     │   └─ UnknownServerError             a code that this version does not know
     └─ CoordinationError
-        ├─ AcquireTimeout(TimeoutError)   our turn did not come within `timeout`
-        ├─ TenureLost                     what was held is held no longer: `reason` says why
+        ├─ AcquireTimeout(TimeoutError)   nothing was acquired within `timeout`
+        ├─ TenureLost                     a hold ended before its holder released it: see `reason`
         │   ├─ LeadershipLost
         │   ├─ LockLost
         │   ├─ BarrierLost
         │   └─ ClaimLost
-        ├─ ReleaseError                   the servers refused to delete our znode: it stays
-        ├─ Fenced                         the server refused a fenced write: we are not the holder
-        ├─ MixedLayoutError               a neighbour on the path would not exclude us, or we it
-        ├─ QueueFullError                 a queue has as many items as it may have
+        ├─ ReleaseError                   the servers refused to delete the znode: it stays
+        ├─ Fenced                         a fenced write was refused: the hold is over
+        ├─ MixedLayoutError               a neighbour's layout would not exclude this contender
+        ├─ QueueFullError                 the queue has its maximum of items
         ├─ SequenceExhaustedError         the path has used up its sequence numbers
-        ├─ InvalidDataError               a znode's data is not what the recipe expects there
+        ├─ InvalidDataError               a znode's data is not what the recipe expects
         ├─ CounterOverflowError           a counter would leave the range of its format
         └─ TreeTooLargeError              a tree has more znodes than its copy may have
 
-Each error answers three questions, as attributes: whose fault is it (`blame`), may the write have
-happened (`outcome`), and is the session over (`session_over`).
+Each error answers three questions: whose fault is it (`blame`), may the write have been applied
+(`outcome`), and is the session over (`session_over`).
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ._error_base import AioleadError, Blame, Outcome
+from ._error_base import AioleadError, Blame, LossReason, Outcome
 from ._parsing import shown
 from ._server_errors import (
     APIError,
@@ -157,41 +156,11 @@ __all__ = [
 ]
 
 
-class LossReason(enum.Enum):
-    """Why a hold ended before its holder let go."""
-
-    EXPIRED = "the session expired"
-    UNCONFIRMED = "the lease ran out before the quorum confirmed it"
-    DISCONNECTED = "the connection was lost, and the hold does not outlast it"
-    REFUSED = "the servers refused to confirm the znode"
-    DELETED = "the znode was deleted by somebody else"
-    CLOSED = "the client was closed"
-    INTERNAL = "an unexpected error inside aiolead, which is in its log"
-
-    def __str__(self) -> str:
-        return self.value
-
-    @property
-    def znode_remains(self) -> bool:
-        """Whether the znode is still there, as far as is known: nobody else holds it yet."""
-        return self in _ZNODE_REMAINS
-
-
-_ZNODE_REMAINS = (
-    LossReason.UNCONFIRMED,
-    LossReason.DISCONNECTED,
-    LossReason.REFUSED,
-    LossReason.INTERNAL,
-)
-
-
 # --- the caller's mistakes ---------------------------------------------------------------------
 
 
-class UsageError(AioleadError, RuntimeError):
+class UsageError(AioleadError, RuntimeError, blame=Blame.CALLER):
     """An object was used in a way that can never work; nothing was sent."""
-
-    blame = Blame.CALLER
 
 
 class AlreadyHeldError(UsageError):
@@ -199,27 +168,22 @@ class AlreadyHeldError(UsageError):
 
 
 class UpgradeError(AlreadyHeldError):
-    """This task holds a lock for reading, and asks for it for writing.
+    """This task holds the read lock and asks for the write lock.
 
-    Two readers that did so would wait for each other for ever, so nobody may. Leave the read lock
-    first, or take the write lock from the start, and `downgrade` it.
+    Two readers that upgrade would wait for each other forever. Release the read lock first, or
+    acquire the write lock from the start and `downgrade` it.
     """
 
 
-class TooManyRequestsError(AioleadError):
-    """So many requests wait to be sent already (`connect(max_queued=)`); nothing was sent.
+class TooManyRequestsError(AioleadError, blame=Blame.CALLER):
+    """Too many requests wait to be sent already (`connect(max_queued=)`); nothing was sent.
 
-    The servers do not keep up, or cannot be reached, and the program asks on without awaiting
-    replies. Who awaits them never meets this error.
+    The servers are too slow or unreachable, and the program sends on without awaiting replies.
     """
 
-    blame = Blame.CALLER
 
-
-class ConfigurationError(AioleadError, ValueError):
+class ConfigurationError(AioleadError, ValueError, blame=Blame.CALLER):
     """An argument was refused before any I/O. The message names it and says what is allowed."""
-
-    blame = Blame.CALLER
 
 
 class InvalidPathError(ConfigurationError):
@@ -237,20 +201,16 @@ class WireError(AioleadError):
     """Bytes that are not ZooKeeper's protocol."""
 
 
-class LocalWireError(WireError, ValueError):
+class LocalWireError(WireError, ValueError, blame=Blame.CALLER):
     """A value that cannot be put on the wire; nothing was sent."""
 
-    blame = Blame.CALLER
 
-
-class RemoteWireError(WireError):
-    """The peer sent something that is not a record of the protocol. The connection is given up.
+class RemoteWireError(WireError, outcome=Outcome.UNKNOWN):
+    """The peer sent something that is not a record of the protocol. The connection is closed.
 
     Attributes:
-        offset: where in the frame it went wrong, in bytes.
+        offset: where in the frame decoding failed, in bytes; None if that is not known.
     """
-
-    outcome = Outcome.UNKNOWN
 
     def __init__(self, message: str, *, offset: int | None = None) -> None:
         super().__init__(message if offset is None else f"{message} (at byte {offset})")
@@ -260,47 +220,42 @@ class RemoteWireError(WireError):
 # --- defects -----------------------------------------------------------------------------------
 
 
-class InternalError(AioleadError):
-    """Something inside aiolead, or a function that was given to it, raised what it must not.
+class InternalError(AioleadError, blame=Blame.CALLER, outcome=Outcome.UNKNOWN):
+    """aiolead, or a function that was passed to it, raised an unexpected exception.
 
-    Its `__cause__` is that exception, which is also in the log, once, with its traceback. What it
-    happened in has ended with this error: a view, a campaign, a hold, a request. The client and
-    everything else that it does go on. Please report it, unless the function is yours.
+    That exception is the `__cause__`, and is logged once, with its traceback. The view, campaign,
+    hold or request in which it was raised has ended; everything else of the client continues.
+    Please report it, unless the function is yours.
 
-    `blame` is `CALLER`, since neither servers nor the network nor other clients are at fault.
+    `blame` is `CALLER`: neither servers nor the network nor other clients are at fault.
     """
 
-    blame = Blame.CALLER
-    outcome = Outcome.UNKNOWN
+
+# --- the connection ----------------------------------------------------------------------------
 
 
-# --- the link ----------------------------------------------------------------------------------
-
-
-class TransportError(AioleadError):
+class TransportError(AioleadError, blame=Blame.NETWORK):
     """The network, or the server process at its other end, failed."""
-
-    blame = Blame.NETWORK
 
 
 class ConnectFailed(TransportError, OSError):
     """No server could be reached in time.
 
     Attributes:
-        attempts: the last error of each address that was tried: `("host:port", error)`.
+        attempts: each address that was tried, with its last error: `("host:port", error)`.
     """
 
     def __init__(self, message: str, attempts: Sequence[tuple[str, Exception]] = ()) -> None:
-        tried = "; ".join(f"{address}: {_describe(error)}" for address, error in attempts)
+        tried = "; ".join(f"{where}: {str(e) or type(e).__name__}" for where, e in attempts)
         super().__init__(f"{message} ({tried})" if tried else message)
         self.attempts: tuple[tuple[str, Exception], ...] = tuple(attempts)
 
 
 class ConnectionLossError(TransportError):
-    """The link died before the answer came.
+    """The connection was lost before the answer came.
 
-    `outcome` is `NOT_APPLIED` where the request was never sent, or only reads; a write that was
-    sent may have been applied (`UNKNOWN`), and aiolead never sends it a second time by itself.
+    `outcome` is `NOT_APPLIED` for a read, and for a request that was never sent. A write that was
+    sent may have been applied (`UNKNOWN`); aiolead never sends it a second time by itself.
     """
 
     def __init__(self, message: str, *, outcome: Outcome = Outcome.UNKNOWN) -> None:
@@ -311,76 +266,53 @@ class ConnectionLossError(TransportError):
 # --- the session -------------------------------------------------------------------------------
 
 
-class SessionError(AioleadError):
+class SessionError(AioleadError, outcome=Outcome.UNKNOWN):
     """The session is over, and with it every ephemeral znode and watch that it owned."""
 
     session_over = True
-    outcome = Outcome.UNKNOWN
 
 
-class SessionExpiredError(SessionError):
-    """The ensemble ended the session, since it did not hear from us for the session timeout."""
-
-    blame = Blame.NETWORK
+class SessionExpiredError(SessionError, blame=Blame.NETWORK):
+    """The ensemble ended the session: it received nothing for the session timeout."""
 
 
-class SessionMovedError(SessionError):
+class SessionMovedError(SessionError, blame=Blame.CALLER):
     """Another connection took the session over: two processes use one session id and password."""
 
-    blame = Blame.CALLER
 
-
-class AuthFailedError(SessionError):
+class AuthFailedError(SessionError, blame=Blame.CALLER, outcome=Outcome.NOT_APPLIED):
     """The server refused the credentials. Final: the client does not try again."""
 
-    blame = Blame.CALLER
-    outcome = Outcome.NOT_APPLIED
 
-
-class ClientClosedError(SessionError, RuntimeError):
+class ClientClosedError(SessionError, RuntimeError, blame=Blame.CALLER):
     """The client was closed, before the call or while it waited."""
-
-    blame = Blame.CALLER
 
 
 # --- coordination ------------------------------------------------------------------------------
 
 
-class CoordinationError(AioleadError):
+class CoordinationError(AioleadError, blame=Blame.RIVAL):
     """What the recipes raise."""
-
-    blame = Blame.RIVAL
 
 
 class AcquireTimeout(CoordinationError, TimeoutError):
-    """Our turn did not come within `timeout` seconds. The place in line was given up."""
+    """Nothing was acquired within `timeout` seconds. The contender has left the queue."""
 
 
-_BLAME_FOR_LOSS = {
-    LossReason.EXPIRED: Blame.NETWORK,
-    LossReason.UNCONFIRMED: Blame.NETWORK,
-    LossReason.DISCONNECTED: Blame.NETWORK,
-    LossReason.REFUSED: Blame.SERVER,
-    LossReason.DELETED: Blame.RIVAL,
-    LossReason.CLOSED: Blame.CALLER,
-    LossReason.INTERNAL: Blame.CALLER,
-}
-
-
-class TenureLost(CoordinationError):
-    """What was held is held no longer, although its holder did not let go.
+class TenureLost(CoordinationError, outcome=Outcome.UNKNOWN):
+    """A hold ended before its holder released it.
 
     Attributes:
-        reason: why, a `LossReason`; `blame` and `session_over` follow from it.
-        token: the fencing token of the tenure that ended.
+        path: the path of what was held.
+        reason: why; `blame` and `session_over` follow from it.
+        token: the fencing token of the hold that ended.
     """
 
-    outcome = Outcome.UNKNOWN
     noun: ClassVar[str] = "tenure"
 
     def __init__(self, path: str, reason: LossReason, token: int) -> None:
         super().__init__(f"{self.noun} of {path} lost (token {token}): {reason.value}")
-        self.blame: Blame = _BLAME_FOR_LOSS[reason]
+        self.blame: Blame = reason.blame
         self.session_over: bool = reason in (LossReason.EXPIRED, LossReason.CLOSED)
         self.path = path
         self.reason = reason
@@ -400,32 +332,28 @@ class LockLost(TenureLost):
 
 
 class BarrierLost(TenureLost):
-    """A place inside a double barrier ended before its body did."""
+    """The membership of a double barrier ended before its body did."""
 
     noun = "place"
 
 
 class ClaimLost(TenureLost):
-    """The claim on an item of a queue, or on a task, was lost: somebody else gets it."""
+    """The claim on an item of a queue or on a task was lost: another consumer gets it."""
 
     noun = "claim"
 
 
-class ReleaseError(CoordinationError):
-    """The servers refused to delete our znode, so it stays until the session ends.
+class ReleaseError(CoordinationError, blame=Blame.CALLER):
+    """The servers refused to delete the znode of a hold, so it stays until the session ends.
 
-    Whoever waits for it waits until then. Nothing is held any more: the lease is not renewed for
-    it, and the client does not try again by itself.
-
-    What to do: allow the deletion (`NoAuthError` means that the ACL of the *parent* does not give
-    us DELETE), delete the znode by hand, or close the client.
+    Other contenders wait until then. The hold is over: its lease is not renewed, and the client
+    does not try again by itself. Allow the deletion (`NoAuthError` means that the ACL of the
+    *parent* does not grant DELETE), delete the znode by hand, or close the client.
 
     Attributes:
         path: the znode that stays.
         cause: the servers' answer.
     """
-
-    blame = Blame.CALLER
 
     def __init__(self, path: str, cause: AioleadError) -> None:
         parent = path.rpartition("/")[0] or "/"
@@ -439,9 +367,9 @@ class ReleaseError(CoordinationError):
 
 
 class Fenced(CoordinationError):
-    """The server refused a fenced write, since our znode was gone: somebody else may hold the role.
+    """The server refused a fenced write: the znode of the hold is gone. Nothing was applied.
 
-    Nothing was applied. Stop: the tenure is over, whatever the local clock says.
+    Stop: another process may hold the role by now, whatever the local clock says.
     """
 
     def __init__(self, path: str) -> None:
@@ -449,28 +377,23 @@ class Fenced(CoordinationError):
         self.path = path
 
 
-class MixedLayoutError(CoordinationError):
-    """A neighbour on the path and we would not exclude each other. Nothing was acquired.
+class MixedLayoutError(CoordinationError, blame=Blame.CALLER):
+    """This contender and a neighbour on the path would not exclude each other. Nothing is held.
 
-    The message says whose it is and which layout, or path, to use instead. If nobody uses that
-    znode any more (no session owns it), delete it.
+    The message says whose it is and which layout, or path, to use instead. If no session owns the
+    znode and nobody uses it, delete it.
 
     Attributes:
         neighbour: the full path of the znode that does not fit.
         why: why it does not, and what to do.
-        session_id: the session that owns it; 0 for a znode that none does; None if it is not known.
+        session_id: the session that owns it; 0 if none does; None if that is not known.
     """
 
-    blame = Blame.CALLER
-
     def __init__(self, neighbour: str, why: str, *, session_id: int | None = None) -> None:
-        match session_id:
-            case None:
-                owner = ""
-            case 0:
-                owner = " (of no session)"
-            case _:
-                owner = f" (of session 0x{session_id & (1 << 64) - 1:x})"
+        owner = ""
+        if session_id is not None:
+            unsigned = session_id & (1 << 64) - 1
+            owner = f" (of session 0x{unsigned:x})" if session_id else " (of no session)"
         super().__init__(f"{neighbour}{owner} {why}")
         self.neighbour = neighbour
         self.why = why
@@ -478,11 +401,11 @@ class MixedLayoutError(CoordinationError):
 
 
 class QueueFullError(CoordinationError):
-    """A queue has as many items as it may have. Nothing was put.
+    """The queue has `max_items` items already. Nothing was put.
 
     Attributes:
-        path: of the items.
-        size: how many there are.
+        path: the path of the items.
+        size: how many items there are.
         max_items: how many there may be.
     """
 
@@ -495,15 +418,13 @@ class QueueFullError(CoordinationError):
         self.max_items = max_items
 
 
-class SequenceExhaustedError(CoordinationError):
+class SequenceExhaustedError(CoordinationError, blame=Blame.CALLER):
     """The numbers of a path are used up.
 
-    Those of sequential znodes are, at the end of 31 bits; servers hand out duplicates there. What
-    to do: stop every contender, then delete the path (its counter starts anew with the next
-    create), or have all of them move to a fresh path. A `SequenceAllocator` ends at its `last`.
+    Sequential znodes have 31 bits; beyond that servers assign duplicates. Stop every contender and
+    delete the path, whose counter then starts again, or move all of them to a new path. A
+    `SequenceAllocator` ends at its `last`.
     """
-
-    blame = Blame.CALLER
 
     def __init__(self, path: str, *, last: int | None = None) -> None:
         if last is None:
@@ -519,13 +440,13 @@ class SequenceExhaustedError(CoordinationError):
 
 
 class InvalidDataError(CoordinationError):
-    """A znode's data is not what the recipe expects there: somebody else has written it.
+    """A znode's data is not what the recipe expects: another program has written it.
 
-    The error that reading it has raised is its `__cause__`.
+    The error that decoding raised is its `__cause__`.
 
     Attributes:
         path: the znode.
-        version: of its data; -1 where it is not one znode.
+        version: the version of its data; -1 if several znodes are concerned.
     """
 
     def __init__(self, path: str, why: object, *, version: int = -1) -> None:
@@ -534,15 +455,13 @@ class InvalidDataError(CoordinationError):
         self.version = version
 
 
-class CounterOverflowError(CoordinationError):
+class CounterOverflowError(CoordinationError, blame=Blame.CALLER):
     """A counter would leave the range of its format. Nothing was applied.
 
     Attributes:
         path: the counter.
-        value: what it would have become.
+        value: the value that it would have had.
     """
-
-    blame = Blame.CALLER
 
     def __init__(self, path: str, value: int, why: object) -> None:
         super().__init__(f"{path} cannot become {shown(value)}: {why}")
@@ -550,15 +469,13 @@ class CounterOverflowError(CoordinationError):
         self.value = value
 
 
-class TreeTooLargeError(CoordinationError):
-    """A tree has more znodes than its local copy may have, which is not kept up any more.
+class TreeTooLargeError(CoordinationError, blame=Blame.CALLER):
+    """A tree has more znodes than its local copy may have. The copy is no longer updated.
 
     Attributes:
         path: the top of the tree.
-        most: how many there may be.
+        most: how many znodes there may be.
     """
-
-    blame = Blame.CALLER
 
     def __init__(self, path: str, most: int) -> None:
         super().__init__(f"{path} has more than {most} znodes with itself: choose a larger limit")
@@ -566,10 +483,6 @@ class TreeTooLargeError(CoordinationError):
         self.most = most
 
 
-def _describe(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
-# They are known by the name under which they can be caught.
+# Shown under the module that they are imported from.
 for _name in __all__:
     globals()[_name].__module__ = __name__

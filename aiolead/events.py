@@ -1,7 +1,7 @@
-"""What happens, as values: one type of event, with names that stay as they are.
+"""Events: what happens to a client and its recipes, as values of one type with stable names.
 
-`docs/observability.md` says which there are, when each is told, and what its fields mean. A client
-tells them to the log, and to the sinks that were passed to `connect(on_event=)`.
+`docs/observability.md` describes each event and its fields. A client emits them to the log, and to
+the sinks that were passed to `connect(on_event=)`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ LOGGERS = {
     "tenure": get_logger("aiolead.recipes"),
     "election": get_logger("aiolead.recipes"),
 }
-"""Where events are logged, by the first part of their names."""
+"""The loggers of events, by the first part of their names."""
 
-# Whether what a library logs is shown is for the program to say; until it does, nothing is.
+# The program decides whether a library's log is shown; until it does, nothing is.
 get_logger("aiolead").addHandler(logging.NullHandler())
 
 
 class EventName(enum.StrEnum):
-    """What may happen. The names are stable; `docs/observability.md` describes each."""
+    """The names of events. They are stable; `docs/observability.md` describes each."""
 
     SESSION_CONNECTING = "session.connecting"
     SESSION_CONNECTED = "session.connected"
@@ -59,18 +59,17 @@ class EventName(enum.StrEnum):
 class Event:
     r"""Something that has happened. `str` gives the line that is logged.
 
-    Paths, identities and reasons were written by other processes. The attributes have them as they
-    are; `str` and `as_dict` escape control characters, line separators and changes of direction, as
-    `\x1b`, `\u2028`, `\u202e`.
+    Paths, identities and reasons were written by other processes. The attributes have them
+    unescaped; `str` and `as_dict` escape control characters, line separators and changes of
+    direction, as `\x1b`, `\u2028`, `\u202e`.
 
     Attributes:
-        name: what.
-        level: how much it matters, as `logging` counts.
-        session_id: the session that it speaks of; 0 while there is none.
-        path: the znode or recipe that it speaks of, from the root of the servers' tree; empty where
-            it speaks of none.
-        fields: what else there is to say, by name. Never a password, and never a znode's data but
-            for the identities of contenders.
+        name: what has happened.
+        level: its level, as in `logging`.
+        session_id: the session concerned; 0 while there is none.
+        path: the znode or recipe concerned, from the root of the servers' tree; empty if none is.
+        fields: more about it, by name. Never a password, and of znodes' data the identities of
+            contenders only.
     """
 
     name: EventName
@@ -86,7 +85,7 @@ class Event:
         return escaped(line)
 
     def as_dict(self) -> dict[str, Field]:
-        """All of it, flat, but for the level: for structured logs. Texts are escaped."""
+        """Everything but the level as a flat mapping, for structured logs. Text is escaped."""
         whole: dict[str, Field] = {"event": str(self.name)}
         if self.session_id:
             whole["session_id"] = _hex(self.session_id)
@@ -98,27 +97,23 @@ class Event:
 
 
 EventSink = Callable[[Event], object]
-"""Is called with each event, in the client's event loop. It must be quick, and must not use the
-client. What it raises is logged, once, and changes nothing."""
+"""Called with each event, in the client's event loop. It must be quick and must not use the client.
+Its exceptions are logged once, and change nothing."""
 
-
-_STATE = "{session}: "
 _LINES: dict[EventName, str] = {
-    # These say what was logged before there were events.
-    EventName.SESSION_CONNECTING: _STATE + "connecting",
-    EventName.SESSION_CONNECTED: _STATE + "connected",
-    EventName.SESSION_READ_ONLY: _STATE + "read-only",
-    EventName.SESSION_SUSPENDED: _STATE + "suspended",
-    EventName.SESSION_EXPIRED: _STATE + "expired",
-    EventName.SESSION_AUTH_FAILED: _STATE + "auth failed",
-    EventName.SESSION_CLOSED: _STATE + "closed",
+    EventName.SESSION_CONNECTING: "{session}: connecting",
+    EventName.SESSION_CONNECTED: "{session}: connected",
+    EventName.SESSION_READ_ONLY: "{session}: read-only",
+    EventName.SESSION_SUSPENDED: "{session}: suspended",
+    EventName.SESSION_EXPIRED: "{session}: expired",
+    EventName.SESSION_AUTH_FAILED: "{session}: auth failed",
+    EventName.SESSION_CLOSED: "{session}: closed",
     EventName.CONNECTION_OPENED: "{server}: {session}",
     EventName.CONNECTION_FAILED: "{server}: {reason}",
     EventName.CONNECTION_LOST: "{server}: {reason}",
-    EventName.LEASE_RENEWED: _STATE + "lease renewed in {took:.3f} s, {remaining:.3f} s are left",
-    EventName.LEASE_LATE: _STATE
-    + "lease renewed late, in {took:.3f} s with a session timeout of {timeout:g} s, "
-    "{remaining:.3f} s are left",
+    EventName.LEASE_RENEWED: "{session}: lease renewed in {took:.3f} s, {remaining:.3f} s are left",
+    EventName.LEASE_LATE: "{session}: lease renewed late, in {took:.3f} s with a session timeout "
+    "of {timeout:g} s, {remaining:.3f} s are left",
     EventName.CONTENTION_BEGUN: "{recipe} {self.path}: {identity} waits",
     EventName.CONTENTION_ENDED: "{recipe} {self.path}: {identity} waited {waited:.3f} s: {outcome}",
     EventName.TENURE_BEGUN: "{recipe} {self.path}: {identity} holds it, token {token}",
@@ -133,11 +128,7 @@ def _hex(session_id: int) -> str:
 
 
 class EventHub:
-    """Tells the log, and the sinks of one client.
-
-    Args:
-        sinks: who is told of every event, in order.
-    """
+    """Emits events to the log and to the sinks of one client."""
 
     __slots__ = ("_complained", "_sinks")
 
@@ -145,11 +136,11 @@ class EventHub:
         self._sinks = tuple(sinks)
         self._complained: set[int] = set()
 
-    def hears(self, level: int) -> bool:
-        """Whether anybody would hear of what a recipe tells at that level: asked before it does."""
+    def wants(self, level: int) -> bool:
+        """Whether a recipe's event of that level would reach anyone."""
         return bool(self._sinks) or _RECIPES.isEnabledFor(level)
 
-    def tell(
+    def emit(
         self,
         name: EventName,
         level: int,
@@ -158,7 +149,7 @@ class EventHub:
         path: str = "",
         fields: Mapping[str, Field],
     ) -> None:
-        """Tells of an event. Never raises, whatever a sink or a handler of the log does."""
+        """Emits an event. Never raises, whatever a sink or a log handler does."""
         event = Event(name, level, session_id, path, fields)
         self._guarded(-1, _log, event)
         for number, sink in enumerate(self._sinks):
@@ -168,7 +159,7 @@ class EventHub:
         try:
             sink(event)
         except (Exception, _asyncios_cancellation()):
-            # Nobody can cancel a plain function: it comes from what the sink itself has looked at.
+            # A plain function cannot be cancelled: the sink raised it by itself.
             if number in self._complained:
                 return
             self._complained.add(number)
@@ -179,7 +170,7 @@ _RECIPES = LOGGERS["tenure"]
 
 
 def _asyncios_cancellation() -> type[BaseException]:
-    # Asked for only where something is raised: programs on trio have no use for all of asyncio.
+    # Imported only when a sink raises: programs on trio do not need asyncio.
     from asyncio import CancelledError
 
     return CancelledError
@@ -193,16 +184,16 @@ def _log(event: Event) -> None:
 
 
 def _complain(event: Event) -> None:
-    get_logger("aiolead").exception("an event sink failed at %s; this is told once", event.name)
+    get_logger("aiolead").exception("an event sink failed at %s; this is logged once", event.name)
 
 
 class ViewHook:
-    """An `aiolead.abc.EventHook`: the hub, as the client of one chroot tells it things.
+    """An `aiolead.abc.EventHook`: the hub for the client of one chroot.
 
     Args:
-        hub: who is told.
-        prefix: the chroot: paths are told from the root of the servers' tree.
-        clock: tells the time, in seconds.
+        hub: the hub of the session's client.
+        prefix: the chroot; events have paths from the root of the servers' tree.
+        clock: the monotonic time in seconds.
     """
 
     __slots__ = ("_clock", "_hub", "_prefix")
@@ -214,15 +205,15 @@ class ViewHook:
         self._prefix = prefix
         self._clock = clock
 
-    def hears(self, level: int) -> bool:
-        """See `EventHub.hears`."""
-        return self._hub.hears(level)
+    def wants(self, level: int) -> bool:
+        """See `EventHub.wants`."""
+        return self._hub.wants(level)
 
     def now(self) -> float:
         """Seconds on the clock."""
         return self._clock()
 
-    def tell(
+    def emit(
         self,
         name: EventName,
         level: int,
@@ -231,5 +222,5 @@ class ViewHook:
         path: str,
         fields: Mapping[str, Field],
     ) -> None:
-        """See `EventHub.tell`."""
-        self._hub.tell(name, level, session_id=session_id, path=self._prefix + path, fields=fields)
+        """See `EventHub.emit`."""
+        self._hub.emit(name, level, session_id=session_id, path=self._prefix + path, fields=fields)

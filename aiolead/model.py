@@ -12,60 +12,33 @@ from ._escaping import described
 from .errors import ConfigurationError
 from .paths import format_host
 
-__all__ = [
-    "ACL",
-    "ANYONE",
-    "CREATOR_ALL_ACL",
-    "OPEN_ACL_UNSAFE",
-    "READ_ACL_UNSAFE",
-    "Auth",
-    "CreateMode",
-    "Created",
-    "EnsembleConfig",
-    "EventType",
-    "Identity",
-    "Missed",
-    "MissedReason",
-    "Participant",
-    "Permission",
-    "Quota",
-    "QuotaUsage",
-    "ServerSpec",
-    "SessionCredentials",
-    "SessionState",
-    "Stat",
-    "WatchEvent",
-]
-
-
 _MAX_LIMIT = 0x7FFF_FFFF_FFFF_FFFF
-
-_BITS = re.compile(r"[0-9]{1,3}")
-"""How many bits of an address a network has."""
+_PREFIX_LENGTH = re.compile(r"[0-9]{1,3}")
+_ANYWHERE = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")  # noqa: S104 - read, not bound to
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What a server knows about a znode, beside its data.
+    """A znode's metadata.
 
-    Transaction ids (`czxid`, `mzxid`, `pzxid`) rise with every change of the whole ensemble; the
-    times are the leader's wall clock, in milliseconds since 1970.
+    Transaction ids (`czxid`, `mzxid`, `pzxid`) rise with every change of the whole ensemble. Times
+    are the leader's wall clock, in milliseconds since 1970.
     """
 
     czxid: int
-    """Transaction that created the znode; never used twice, so it serves as the fencing token."""
+    """Transaction that created the znode. It is unique, so it serves as the fencing token."""
     mzxid: int
     """Transaction that last set its data."""
     ctime: int
     mtime: int
     version: int
-    """How often its data was set."""
+    """How often its data was set since it was created."""
     cversion: int
     """How often its list of children changed."""
     aversion: int
     """How often its ACL was set."""
     ephemeral_owner: int
-    """Session id of the owner of an ephemeral znode; 0 for a plain one."""
+    """Session id of the owner of an ephemeral znode; 0 for a persistent one."""
     data_length: int
     num_children: int
     pzxid: int
@@ -73,7 +46,7 @@ class Stat:
 
 
 class CreateMode(enum.IntEnum):
-    """How a znode lives and how it is named; the values are those on the wire."""
+    """How long a znode lives and how it is named; the values are those on the wire."""
 
     PERSISTENT = 0
     EPHEMERAL = 1
@@ -84,7 +57,7 @@ class CreateMode(enum.IntEnum):
     CONTAINER = 4
     """Deleted by the server some time after its last child is gone."""
     PERSISTENT_WITH_TTL = 5
-    """Deleted by the server if it has no child and was not changed for its time to live."""
+    """Deleted by the server when it has no child and was not changed for its time to live."""
     PERSISTENT_SEQUENTIAL_WITH_TTL = 6
 
     @property
@@ -101,10 +74,7 @@ class CreateMode(enum.IntEnum):
 
     @property
     def has_ttl(self) -> bool:
-        return self in (
-            CreateMode.PERSISTENT_WITH_TTL,
-            CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
-        )
+        return self in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL)
 
 
 class Permission(enum.IntFlag):
@@ -119,7 +89,7 @@ class Permission(enum.IntFlag):
 
 
 def _masked(scheme: str, id_: str) -> str:
-    """An id to show: that of `digest` without what comes after the user's name."""
+    """The id without the secret that follows the user's name in the scheme `digest`."""
     user, colon, _ = id_.partition(":")
     return f"{user}:***" if colon and scheme == "digest" else id_
 
@@ -128,10 +98,10 @@ def _masked(scheme: str, id_: str) -> str:
 class ACL:
     """One entry of an access control list: who (`scheme:id`) may do what.
 
-    Whoever matches any entry of a znode's list is allowed what that entry says. The class methods
-    make the entries of the schemes that ZooKeeper knows, for all permissions unless told otherwise.
+    A client that matches any entry of a znode's list has that entry's permissions. The class
+    methods make entries for ZooKeeper's schemes; `permissions` defaults to all.
 
-    A repr masks the hash in the id of a `digest` entry: a password can be guessed from it, offline.
+    The repr masks the hash in the id of a `digest` entry, which permits offline guessing.
     """
 
     permissions: Permission
@@ -149,15 +119,15 @@ class ACL:
 
     @classmethod
     def auth(cls, permissions: Permission = Permission.ALL) -> ACL:
-        """For whoever creates the znode: all that he has authenticated as, by digest, SASL or TLS.
+        """For the creator of the znode: everything it has authenticated as (digest, SASL, TLS).
 
-        Servers refuse it (`InvalidACLError`) from a client that has not.
+        Servers refuse it (`InvalidACLError`) from a client that has not authenticated.
         """
         return cls(permissions, "auth", "")
 
     @classmethod
     def digest(cls, user: str, password: str, permissions: Permission = Permission.ALL) -> ACL:
-        """For whoever knows the password: who presents `Auth.digest(user, password)`.
+        """For clients that present `Auth.digest(user, password)`.
 
         Raises:
             ConfigurationError: as from `Auth.digest`.
@@ -166,20 +136,20 @@ class ACL:
 
     @classmethod
     def ip(cls, network: str, permissions: Permission = Permission.ALL) -> ACL:
-        """For an address, or a network such as `10.1.0.0/16`, as the server sees it.
+        """For an address, or a network such as `10.1.0.0/16`, as the server sees the client.
 
-        Older servers know IPv4 only, and refuse the rest (`InvalidACLError`).
+        Older servers support IPv4 only, and refuse anything else (`InvalidACLError`).
 
         Raises:
-            ConfigurationError: it is neither.
+            ConfigurationError: `network` is neither.
         """
         address, slash, bits = str(network).partition("/")
         try:
             most: int = ipaddress.ip_address(address).max_prefixlen
         except ValueError:
             most = -1
-        # Of what Python takes besides, such as netmasks, servers know nothing.
-        if most < 0 or (slash and not (_BITS.fullmatch(bits) and int(bits) <= most)):
+        # Servers do not support the other notations of Python, such as netmasks.
+        if most < 0 or (slash and not (_PREFIX_LENGTH.fullmatch(bits) and int(bits) <= most)):
             raise ConfigurationError(
                 f"network: must be an IP address, or one with `/bits`, not {network!r}"
             )
@@ -194,7 +164,7 @@ class ACL:
             permissions: what is allowed.
 
         Raises:
-            ConfigurationError: it is no such name.
+            ConfigurationError: `subject` is not such a name.
         """
         if not isinstance(subject, str) or "=" not in subject:
             raise ConfigurationError(f"subject: must be like CN=app,O=Example, not {subject!r}")
@@ -202,14 +172,14 @@ class ACL:
 
     @classmethod
     def sasl(cls, name: str, permissions: Permission = Permission.ALL) -> ACL:
-        """For who has logged in by SASL: a user of DIGEST-MD5, or a principal of Kerberos.
+        """For a client that has logged in by SASL: a DIGEST-MD5 user or a Kerberos principal.
 
         Args:
-            name: the user or `principal@REALM`, as the server has it after its own rules.
+            name: the user or `principal@REALM`, after the server's own mapping rules.
             permissions: what is allowed.
 
         Raises:
-            ConfigurationError: it is empty.
+            ConfigurationError: `name` is empty.
         """
         if not isinstance(name, str) or not name:
             raise ConfigurationError(f"name: must be text, and not empty, not {name!r}")
@@ -219,14 +189,14 @@ class ACL:
 ANYONE = ("world", "anyone")
 """The scheme and id of an `ACL` entry for everybody."""
 
-OPEN_ACL_UNSAFE = (ACL(Permission.ALL, *ANYONE),)
+OPEN_ACL_UNSAFE = (ACL.world(),)
 """Everybody may do everything: ZooKeeper's usual default."""
 
-READ_ACL_UNSAFE = (ACL(Permission.READ, *ANYONE),)
-"""Everybody may read, nobody may change."""
+READ_ACL_UNSAFE = (ACL.world(Permission.READ),)
+"""Everybody may read, nobody may change anything."""
 
-CREATOR_ALL_ACL = (ACL(Permission.ALL, "auth", ""),)
-"""Whoever creates the znode may do everything, by the credentials of the session."""
+CREATOR_ALL_ACL = (ACL.auth(),)
+"""The creator of the znode may do everything, by the credentials of its session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,28 +210,27 @@ class Auth:
     def digest(cls, user: str, password: str) -> Auth:
         """A user name and a password, for ACL entries of the scheme `digest`.
 
-        The password travels in the clear: use TLS where the network is not trusted.
+        The password is sent in the clear: use TLS where the network is not trusted.
 
         Raises:
-            ConfigurationError: the user is empty or has a colon in it, or either cannot be
-                encoded as UTF-8.
+            ConfigurationError: the user is empty or contains a colon, or either argument cannot
+                be encoded as UTF-8.
         """
         if not user or ":" in user:
             raise ConfigurationError(f"user: must be neither empty nor contain ':', not {user!r}")
         try:
             return cls("digest", f"{user}:{password}".encode())
         except UnicodeEncodeError:
-            # Without its cause, which carries the password.
+            # `from None`: the cause would carry the password.
             raise ConfigurationError(
                 "user, password: must be text that can be encoded as UTF-8"
             ) from None
 
     def acl(self, permissions: Permission = Permission.ALL) -> ACL:
-        """The entry that allows these digest credentials the given permissions.
+        """The ACL entry for these digest credentials.
 
         Raises:
-            ConfigurationError: the scheme is another one, or the credential is not UTF-8, which
-                servers read it as.
+            ConfigurationError: the scheme is not `digest`, or the credential is not UTF-8.
         """
         if self.scheme != "digest":
             raise ConfigurationError(f"scheme: only digest has an ACL id, not {self.scheme!r}")
@@ -269,7 +238,7 @@ class Auth:
             user = self.credential.decode().partition(":")[0]
         except UnicodeDecodeError:
             raise ConfigurationError("credential: must be UTF-8 for the scheme digest") from None
-        # The hash is what ZooKeeper's DigestAuthenticationProvider stores; its strength is theirs.
+        # SHA-1 is what ZooKeeper's DigestAuthenticationProvider stores.
         import hashlib
 
         digest = base64.b64encode(hashlib.sha1(self.credential, usedforsecurity=False).digest())
@@ -278,12 +247,12 @@ class Auth:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a connection has shown to be, as the server sees it.
+    """An identity of a connection, as the server has authenticated it.
 
     Attributes:
         scheme: such as `ip` or `digest`.
-        id: such as an address or a user's name. Servers leave out what is secret: of `digest` they
-            tell the user alone, so this is not always the id of an `ACL` entry.
+        id: such as an address or a user's name. Servers omit secrets: for `digest` this is the
+            user alone, not the id of an `ACL` entry.
     """
 
     scheme: str
@@ -295,7 +264,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The answer to a create: the path with its sequence number, and the new znode's `Stat`."""
+    """The result of a create: the path with its sequence number, and the new znode's `Stat`."""
 
     path: str
     stat: Stat
@@ -303,10 +272,10 @@ class Created:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """How much there may be of a tree, its top included; None sets no limit.
+    """Limits of a tree, its top included; None sets no limit.
 
-    A server only logs that there is more than a soft limit. It refuses what would be more than a
-    hard one (`QuotaExceededError`) from ZooKeeper 3.7 on, if it was started with `enforceQuota`.
+    A server logs that a soft limit is exceeded. It refuses to exceed a hard one
+    (`QuotaExceededError`) from ZooKeeper 3.7 on, if it was started with `enforceQuota`.
 
     Args:
         count: soft limit of the number of znodes.
@@ -315,7 +284,7 @@ class Quota:
         bytes_hard: hard limit of the bytes of data.
 
     Raises:
-        ConfigurationError: a limit is no number from 0 to 2^63 - 1.
+        ConfigurationError: a limit is not a number from 0 to 2^63 - 1.
     """
 
     count: int | None = None
@@ -333,7 +302,7 @@ class Quota:
 
     @property
     def has_limit(self) -> bool:
-        """Whether anything is limited at all."""
+        """Whether anything is limited."""
         return self != Quota()
 
     @property
@@ -344,22 +313,19 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class QuotaUsage:
-    """How much there is of a tree with a quota, its top included, as a server counts it.
-
-    Attributes:
-        count: how many znodes.
-        bytes: how many bytes of data.
-    """
+    """The size of a tree with a quota, its top included, as a server counts it."""
 
     count: int
+    """Number of znodes."""
     bytes: int
+    """Bytes of data."""
 
 
 class EventType(enum.IntEnum):
     """What happened to a watched znode; the values are those on the wire."""
 
     NONE = -1
-    """Nothing to the znode: the session ended, and the watch with it. See `WatchEvent.state`."""
+    """The session ended, and the watch with it; the znode is unchanged."""
     CREATED = 1
     DELETED = 2
     DATA_CHANGED = 3
@@ -369,17 +335,17 @@ class EventType(enum.IntEnum):
 
 
 class SessionState(enum.Enum):
-    """Where a session stands, as its client sees it."""
+    """The state of a session, as its client sees it."""
 
     CONNECTING = "connecting"
     """No session yet, or a new one after the old one expired."""
     CONNECTED = "connected"
     SUSPENDED = "suspended"
-    """The link is gone; the session may live on, and its ephemerals with it."""
+    """The connection is lost; the session and its ephemerals may live on."""
     READ_ONLY = "read-only"
-    """A server serves us that is cut off from the quorum: reads only, and what they show is old.
+    """Connected to a server that is isolated from the quorum: reads only, and these are stale.
 
-    The session is one that this server has made up: it is over with the connection."""
+    That server has invented the session, which ends with the connection."""
     EXPIRED = "expired"
     """The session is over. A new one follows by itself, with a new id."""
     AUTH_FAILED = "auth failed"
@@ -394,17 +360,17 @@ class SessionState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SessionCredentials:
-    """What it takes to go on with a session over another client; see `connect(resume=)`.
+    """What another client needs to resume a session; see `connect(resume=)`.
 
-    Whoever has them owns the session: keep them as you would a password.
+    They grant control over the session: keep them as you would a password.
 
     Attributes:
         session_id: the session.
-        password: what proves that it is one's own. It never shows in a repr.
-        timeout: the shortest session timeout that the servers have granted to it so far, in
-            seconds. A server that is elected leader counts with what the session began with.
-        last_zxid: the newest transaction that an answer has shown: no server that knows less
-            serves the client that goes on.
+        password: its secret. It never shows in a repr.
+        timeout: the shortest session timeout that servers have granted so far, in seconds. A newly
+            elected leader counts with the one that the session began with.
+        last_zxid: the newest transaction that an answer has shown. Servers that are behind it do
+            not accept the resumed session.
     """
 
     session_id: int
@@ -415,17 +381,16 @@ class SessionCredentials:
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """A member of an ensemble, as the ensemble's configuration has it.
+    """A server of an ensemble, as the ensemble's configuration names it.
 
-    `str` gives what stands there: `server.1=zk1:2888:3888:participant;zk1:2181`.
+    `str` gives the line there: `server.1=zk1:2888:3888:participant;zk1:2181`.
 
     Attributes:
         id: its number.
-        addresses: where the other members reach it, one after the other: host, port of the quorum,
-            port of elections.
-        client: where clients do; None if it is not said.
-        secure_client: where clients that use TLS do, where that is another port.
-        is_observer: whether it follows without a vote.
+        addresses: for the other servers, each with host, quorum port and election port.
+        client: host and port for clients; None if the configuration names none.
+        secure_client: host and port for clients that use TLS, if they have their own.
+        is_observer: whether it has no vote.
     """
 
     id: int
@@ -437,9 +402,7 @@ class ServerSpec:
     def __str__(self) -> str:
         role = "observer" if self.is_observer else "participant"
         peers = "|".join(
-            f"[{host}]:{quorum}:{election}:{role}"
-            if ":" in host
-            else f"{host}:{quorum}:{election}:{role}"
+            f"{format_host(host, quorum)}:{election}:{role}"
             for host, quorum, election in self.addresses
         )
         clients = [
@@ -450,9 +413,9 @@ class ServerSpec:
         return text.rstrip(";") if self.client is None else text.removesuffix(";")
 
     def client_address(self, *, secure: bool = False) -> tuple[str, int] | None:
-        """Where a client should connect to; None if the configuration does not say it.
+        """Host and port for a client; None if the configuration names none.
 
-        A server that listens on all of its addresses says no name; then it is its name as a member.
+        The host of a server that listens on all of its addresses is the one for other servers.
 
         Args:
             secure: whether the client uses TLS.
@@ -463,23 +426,20 @@ class ServerSpec:
         return client
 
 
-_ANYWHERE = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")  # noqa: S104 - read, not bound to
-
-
 @dataclass(frozen=True, slots=True)
 class EnsembleConfig:
-    """Who belongs to an ensemble: what `/zookeeper/config` says.
+    """The servers of an ensemble, as in `/zookeeper/config`.
 
     Attributes:
-        servers: the members, by their numbers.
-        version: the transaction that made it so; -1 if it is not said.
+        servers: by their numbers.
+        version: the transaction that changed it last; -1 if that is not stated.
     """
 
     servers: tuple[ServerSpec, ...]
     version: int = -1
 
     def client_addresses(self, *, secure: bool = False) -> tuple[tuple[str, int], ...]:
-        """Where clients can connect to; see `ServerSpec.client_address`."""
+        """The addresses for clients; see `ServerSpec.client_address`."""
         addresses = (server.client_address(secure=secure) for server in self.servers)
         return tuple(address for address in addresses if address is not None)
 
@@ -490,8 +450,8 @@ class WatchEvent:
 
     Attributes:
         type: what happened.
-        path: to which znode, as the watcher named it.
-        zxid: the transaction that did it, where the server tells (3.9 and newer); else -1.
+        path: the znode, as the watcher named it.
+        zxid: the transaction that did it, from servers of 3.9 and newer; else -1.
     """
 
     type: EventType
@@ -503,20 +463,16 @@ class MissedReason(enum.Enum):
     """Why a stream of events may have a gap."""
 
     RECONNECTED = "reconnected"
-    """The link was down; servers do not report what happened meanwhile to a persistent watch."""
+    """The connection was lost; servers do not report to a persistent watch what happened then."""
     EXPIRED = "expired"
-    """The session was over. The watch is set again in the next one."""
+    """The session expired. The watch is set again in the next one."""
     OVERFLOW = "overflow"
-    """The reader was slower than the events, and the buffer is full: what was in it is dropped."""
+    """The reader was slower than the events: the buffer was full and has been dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """In a stream of events: here some may be missing. What is read now is not stale.
-
-    Attributes:
-        reason: why.
-    """
+    """A gap in a stream of events: some may be missing here. A read from now on is not stale."""
 
     reason: MissedReason
 
@@ -526,12 +482,12 @@ class Participant:
     """A contender, as others see it.
 
     Attributes:
-        identity: what it calls itself: the data of its znode.
+        identity: its own name for itself, the data of its znode.
         path: its znode.
         token: the fencing token that it has, or will have, as a holder (the znode's czxid).
         session_id: the session that owns the znode.
         is_holder: whether it leads, or holds the lock.
-        is_revocation_requested: whether it was asked to let go.
+        is_revocation_requested: whether it was asked to release.
     """
 
     identity: str

@@ -21,41 +21,41 @@ __all__ = [
 
 DEFAULT_PORT = 2181
 
-# Characters that PathUtils.validatePath of ZooKeeper refuses: the C0 and C1 controls, the
-# surrogates with the private use area behind them, and the specials at the end of the plane. What
-# lies beyond the plane (emoji, for one) is a pair of surrogates to Java, so that goes with them.
+# Characters that PathUtils.validatePath of ZooKeeper refuses: the C0 and C1 controls, surrogates
+# with the private use area behind them, and the specials at the end of the plane. Characters beyond
+# the plane, such as emoji, are pairs of surrogates to Java.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 
-# What nearly every path is: one look at it, instead of several.
+# Nearly every path: one match instead of several checks.
 _is_plain = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+").fullmatch
 
-# Servers format the counter, a signed 32-bit integer, with `%010d`: ten digits; from the wrap on, a
-# sign with nine digits or ten, of which the first is then no zero. A dash between a letter or digit
-# and ten digits is the separator that most clients put there, not a sign (`lock-1234567890`); one
-# after another mark is a sign (`lock--1234567890`, `__lock__-1234567890`).
+# Servers format the counter, a signed 32-bit integer, with `%010d`: ten digits, or after the wrap a
+# sign with nine digits, or ten that do not begin with 0. A dash between a letter or digit and ten
+# digits is a separator, not a sign (`lock-1234567890`); one after another mark is a sign
+# (`lock--1234567890`, `__lock__-1234567890`).
 _SUFFIX = re.compile(r"(?:(?<![^\W_])-[12][0-9]{9}|(?<![0-9])-[0-9]{9}|[0-9]{10})\Z")
 
 
 class ListedPath(str):
-    """A name or a path that a server has told us, and that ZooKeeper would not let anybody create.
+    """A name or path that a server has listed although ZooKeeper would refuse to create it.
 
-    Other servers allow control characters, for instance. What is there can be read and deleted, so
-    `validate` lets it pass; nothing new is created with it. `join` and the functions beside it keep
-    the type.
+    Other servers allow control characters, for instance. Such a znode can be read and deleted, so
+    `validate` accepts its path, but nothing is created with it. `join`, `parent` and `basename`
+    keep the type.
     """
 
     __slots__ = ()
 
 
 def as_listed(names: Sequence[str]) -> list[str]:
-    """Names of children as a server has listed them; see `ListedPath`."""
+    """Marks names of children from a server's listing; see `ListedPath`."""
     if _is_plain("/" + "/".join(names)):
         return list(names)
     return [name if _is_valid(f"/{name}") else ListedPath(name) for name in names]
 
 
 def told_path(path: str) -> str:
-    """A path that a server has told us; see `ListedPath`."""
+    """Marks a path from a server's answer; see `ListedPath`."""
     return path if _is_valid(path) else ListedPath(path)
 
 
@@ -68,21 +68,19 @@ def _is_valid(path: str) -> bool:
 
 
 def validate(path: object, *, name: str = "path") -> str:
-    """Returns the path if a server would accept it, or has told us that it has it (`ListedPath`).
+    """Returns the path if a server would accept it, or has listed it (`ListedPath`).
 
     Args:
         path: an absolute path, such as `/app/leader`.
-        name: what the error calls it.
+        name: the argument's name in the error.
 
     Raises:
-        InvalidPathError: it is no `str`, not absolute, ends in a slash, or has an empty, `.` or
+        InvalidPathError: it is not a `str`, not absolute, ends in a slash, or has an empty, `.` or
             `..` component or a character that ZooKeeper refuses.
     """
     if not isinstance(path, str):
         raise InvalidPathError(f"{name}: must be a str, not {type(path).__name__}")
-    if _is_plain(path):
-        return path
-    if isinstance(path, ListedPath):
+    if _is_plain(path) or isinstance(path, ListedPath):
         return path
     if not path.startswith("/"):
         raise InvalidPathError(f"{name}: must start with '/', not {path!r}")
@@ -101,28 +99,28 @@ def validate(path: object, *, name: str = "path") -> str:
 
 
 def join(base: str, child: str) -> str:
-    """`/a` and `b` give `/a/b`; the root, `/`, adds no slash of its own."""
+    """The path of a child: `/a` and `b` give `/a/b`, `/` and `b` give `/b`."""
     path = f"/{child}" if base == "/" else f"{base}/{child}"
     is_listed = isinstance(child, ListedPath) or isinstance(base, ListedPath)
     return ListedPath(path) if is_listed else path
 
 
 def parent(path: str) -> str:
-    """The path above; the root is its own parent."""
+    """The parent's path; the root is its own parent."""
     above = path.rpartition("/")[0] or "/"
     return told_path(above) if isinstance(path, ListedPath) else above
 
 
 def basename(path: str) -> str:
-    """What follows the last slash."""
+    """The part after the last slash."""
     name = path.rpartition("/")[2]
     return as_listed([name])[0] if isinstance(path, ListedPath) else name
 
 
 def sequence_of(name: str) -> int | None:
-    """The sequence number at the end of a znode's name, or None if it has none.
+    """The sequence number at the end of a znode's name, or None.
 
-    Numbers beyond the end of the 31-bit range are negative, as servers write them.
+    Numbers beyond the 31-bit range are negative, as servers write them.
     """
     match = _SUFFIX.search(name)
     return int(match.group()) if match else None
@@ -134,7 +132,7 @@ class ConnectString:
 
     Attributes:
         hosts: names or addresses with their ports, in the order given.
-        chroot: the path under which the client lives; empty for the whole tree.
+        chroot: the path that is the client's root; empty for the whole tree.
     """
 
     hosts: tuple[tuple[str, int], ...]
@@ -150,11 +148,11 @@ def format_host(host: str, port: int) -> str:
 
 
 def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
-    """Parses `host[:port][,host[:port]...][/chroot]`; IPv6 addresses stand in brackets.
+    """Parses `host[:port][,host[:port]...][/chroot]`, with IPv6 addresses in brackets.
 
     Raises:
         InvalidConnectStringError: with the part that is wrong and what is allowed.
-        InvalidPathError: the chroot is no valid path.
+        InvalidPathError: the chroot is not a valid path.
     """
     if not isinstance(text, str):
         raise InvalidConnectStringError(f"{name}: must be a str, not {type(text).__name__}")
@@ -179,16 +177,15 @@ def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
 
 
 EXAMPLE = "host:2181,host2:2181/chroot"
-"""What error messages show."""
+"""The example in error messages."""
 
 _SCHEME_END = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}\Z")
 
 
 def _scheme(text: str) -> str:
-    """The scheme that the text has before `://`, with that; empty if it has none.
+    """The URL scheme of the text with its `://`; empty if it has none.
 
-    Not with one search for all of it: that looks for the end from each letter on, which takes
-    minutes for a megabyte of them.
+    Not one regular expression for all of it: its search takes minutes for a megabyte of letters.
     """
     begin, mark, _ = text.partition("://")
     match = _SCHEME_END.search(begin[-31:]) if mark else None
@@ -196,14 +193,14 @@ def _scheme(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """A connect string for an error message: without what may be a password."""
+    """The connect string for an error message, without a possible password."""
     begin = text[: text.index("://") + 3] if _scheme(text) else ""
     rest = text[len(begin) :]
     return f"{begin}***@{rest.rpartition('@')[2]}" if "@" in rest else text
 
 
 def _looks_cut(servers: str) -> bool:
-    """Whether what is before the first slash may be a user with half of a password."""
+    """Whether the text before the first slash may be a user with half of a password."""
     last = servers.rpartition(",")[2]
     _, colon, port = last.rpartition(":")
     return bool(colon) and not port.endswith("]") and not _PORT.fullmatch(port)

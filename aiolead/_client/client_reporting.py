@@ -120,7 +120,7 @@ class ClientReporting:
                 self._suspended_at = None
             case _:
                 pass
-        self.hub.tell(name, level, session_id=session_id, fields=fields)
+        self.hub.emit(name, level, session_id=session_id, fields=fields)
 
     def _look_at_the_timeout(self, session_id: int) -> None:
         timing = self._machine.timing
@@ -137,29 +137,29 @@ class ClientReporting:
     def connection_opened(self, server: str) -> None:
         """A server serves us."""
         self._connections += 1
-        self._tell_of_connection(EventName.CONNECTION_OPENED, {"server": server})
+        self._emit_connection(EventName.CONNECTION_OPENED, {"server": server})
 
     def connection_failed(self, server: str, why: Exception) -> None:
         """An attempt to be served by a server came to nothing."""
-        self._tell_of_connection(EventName.CONNECTION_FAILED, _why(server, why))
+        self._emit_connection(EventName.CONNECTION_FAILED, _why(server, why))
 
     def connection_lost(self, server: str, why: Exception) -> None:
         """A server serves us no longer."""
         if not self.is_closing:
-            self._tell_of_connection(EventName.CONNECTION_LOST, _why(server, why))
+            self._emit_connection(EventName.CONNECTION_LOST, _why(server, why))
 
-    def _tell_of_connection(self, name: EventName, fields: dict[str, str]) -> None:
-        self.hub.tell(name, DEBUG, session_id=self._machine.session_id, fields=fields)
+    def _emit_connection(self, name: EventName, fields: dict[str, str]) -> None:
+        self.hub.emit(name, DEBUG, session_id=self._machine.session_id, fields=fields)
 
     def _renewed(self, took: float, remaining: float) -> None:
         timing, session_id = self._machine.timing, self._machine.session_id
         self._renewals += 1
         self._slowest_renewal = max(self._slowest_renewal, took)
         fields = {"took": took, "remaining": remaining, "timeout": timing.session_timeout}
-        self.hub.tell(EventName.LEASE_RENEWED, DEBUG, session_id=session_id, fields=fields)
+        self.hub.emit(EventName.LEASE_RENEWED, DEBUG, session_id=session_id, fields=fields)
         if took > timing.renew_every:
             self._late_renewals += 1
-            self.hub.tell(EventName.LEASE_LATE, WARNING, session_id=session_id, fields=fields)
+            self.hub.emit(EventName.LEASE_LATE, WARNING, session_id=session_id, fields=fields)
 
     def statistics(self, server: str | None) -> ClientStatistics:
         """How the client is doing now.

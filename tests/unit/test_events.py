@@ -78,7 +78,7 @@ def test_an_event_is_a_line_of_the_log_and_a_dict(
 ) -> None:
     caplog.set_level(logging.DEBUG, "aiolead")
     event = _event(name)
-    EventHub().tell(name, event.level, session_id=42, path=event.path, fields=event.fields)
+    EventHub().emit(name, event.level, session_id=42, path=event.path, fields=event.fields)
     (record,) = caplog.records
     assert record.getMessage() == str(event)
     assert "{" not in str(event)
@@ -105,7 +105,7 @@ def test_a_program_that_does_not_configure_logging_shows_nothing(
     assert [type(handler) for handler in logger.handlers] == [logging.NullHandler]
     logger.propagate = False
     try:
-        EventHub().tell(
+        EventHub().emit(
             EventName.LEASE_LATE, logging.WARNING, fields=_event(EventName.LEASE_LATE).fields
         )
     finally:
@@ -134,7 +134,7 @@ def test_a_sink_that_fails_is_told_of_once_and_disturbs_nobody(
     try:
         for _ in range(3):
             event = _event(EventName.LEASE_LATE)
-            hub.tell(event.name, event.level, path="/p", fields=event.fields)
+            hub.emit(event.name, event.level, path="/p", fields=event.fields)
     finally:
         LOGGERS["lease"].removeFilter(bad)
     assert [event.name for event in heard] == [EventName.LEASE_LATE] * 3
@@ -151,7 +151,7 @@ def test_a_sink_that_looks_at_what_was_cancelled_cancels_nobody() -> None:
         raise asyncio.CancelledError
 
     event = _event(EventName.LEASE_LATE)
-    EventHub([fails]).tell(event.name, event.level, fields=event.fields)
+    EventHub([fails]).emit(event.name, event.level, fields=event.fields)
 
 
 def test_who_stops_the_program_from_a_sink_is_let_through() -> None:
@@ -160,14 +160,14 @@ def test_who_stops_the_program_from_a_sink_is_let_through() -> None:
 
     event = _event(EventName.LEASE_LATE)
     with pytest.raises(KeyboardInterrupt):
-        EventHub([fails]).tell(event.name, event.level, fields=event.fields)
+        EventHub([fails]).emit(event.name, event.level, fields=event.fields)
 
 
 def test_sinks_hear_all_and_the_log_what_it_is_set_to(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aiolead.recipes")
-    assert EventHub().hears(logging.INFO)
-    assert not EventHub().hears(logging.DEBUG)
-    assert EventHub([print]).hears(logging.DEBUG)
+    assert EventHub().wants(logging.INFO)
+    assert not EventHub().wants(logging.DEBUG)
+    assert EventHub([print]).wants(logging.DEBUG)
 
 
 class _Deaf:
@@ -177,14 +177,14 @@ class _Deaf:
         self.asked: Counter[int] = Counter()
         self.told: list[str] = []
 
-    def hears(self, level: int) -> bool:
+    def wants(self, level: int) -> bool:
         self.asked[level] += 1
         return level >= logging.WARNING
 
     def now(self) -> float:
         return 0.0
 
-    def tell(self, name: EventName, level: int, **_: Any) -> None:
+    def emit(self, name: EventName, level: int, **_: Any) -> None:
         self.told.append(name)
 
 
@@ -234,7 +234,7 @@ def test_a_client_without_a_hook_will_do(client: Any) -> None:
 def test_paths_are_told_from_the_root() -> None:
     heard: list[Event] = []
     hook = ViewHook(EventHub([heard.append]), "/app")
-    hook.tell(
+    hook.emit(
         EventName.TENURE_BEGUN,
         logging.DEBUG,
         session_id=1,

@@ -217,7 +217,7 @@ def test_an_event_is_one_printable_line(name: EventName, text: str) -> None:
     assert (event.path, event.fields["identity"]) == (f"/{text}", text)
     told: list[Event] = []
     with logged() as out:
-        EventHub([told.append]).tell(
+        EventHub([told.append]).emit(
             name, logging.INFO, session_id=1, path=f"/{text}", fields=fields
         )
     assert out.getvalue() == str(event)

@@ -51,22 +51,22 @@ class RecipeReporting:
 
     def waits(self, session_id: int) -> Waiting | None:
         """A wait for a turn begins; None if nobody wants to know."""
-        if not self._hook.hears(logging.DEBUG):
+        if not self._hook.wants(logging.DEBUG):
             return None
         return Waiting(self, session_id)
 
     def begun(self, token: int, session_id: int) -> None:
         """A tenure begins."""
-        if self._hook.hears(self._rare):
-            self.tell(EventName.TENURE_BEGUN, self._rare, session_id, token=token)
+        if self._hook.wants(self._rare):
+            self.emit(EventName.TENURE_BEGUN, self._rare, session_id, token=token)
 
     def ended(
         self, token: int, session_id: int, reason: str, lasted: float, *, is_loss: bool
     ) -> None:
         """A tenure has ended."""
         level = logging.WARNING if is_loss else self._rare
-        if self._hook.hears(level):
-            self.tell(
+        if self._hook.wants(level):
+            self.emit(
                 EventName.TENURE_ENDED,
                 level,
                 session_id,
@@ -75,11 +75,11 @@ class RecipeReporting:
                 lasted=lasted,
             )
 
-    def tell(
+    def emit(
         self, name: EventName, level: int, session_id: int, **fields: str | int | float
     ) -> None:
         who = {"recipe": self._recipe, "identity": self._identity}
-        self._hook.tell(name, level, session_id=session_id, path=self._path, fields=who | fields)
+        self._hook.emit(name, level, session_id=session_id, path=self._path, fields=who | fields)
 
 
 @final
@@ -91,11 +91,11 @@ class Waiting:
     def __init__(self, reporting: RecipeReporting, session_id: int) -> None:
         self._reporting = reporting
         self._since = reporting.now()
-        reporting.tell(EventName.CONTENTION_BEGUN, logging.DEBUG, session_id)
+        reporting.emit(EventName.CONTENTION_BEGUN, logging.DEBUG, session_id)
 
     def ended(self, outcome: str, session_id: int) -> None:
         """It is over: `held`, `not held`, `cancelled` or `failed`."""
-        self._reporting.tell(
+        self._reporting.emit(
             EventName.CONTENTION_ENDED,
             logging.DEBUG,
             session_id,

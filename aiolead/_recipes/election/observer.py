@@ -100,7 +100,7 @@ class ElectionObserver(Background[ElectionState]):
         if before is None or before == tokens:
             return
         leader = state.leader
-        self._hook.tell(
+        self._hook.emit(
             EventName.ELECTION_CHANGED,
             logging.INFO,
             session_id=state.session_id,
