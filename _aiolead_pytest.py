@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from aiolead import Connection
+    from aiolead.types import Connection
     from aiolead.testing import (
         BlockingEnsemble,
         EnsembleSandbox,

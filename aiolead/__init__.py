@@ -5,9 +5,10 @@ async with aiolead.connect("zk1,zk2,zk3/app") as client:
     async with election.leadership() as term:
         await run_scheduler(fencing_token=term.token)
 
-This module holds the public names and nothing else; a module behind it is imported when the first
-of its names is used, so that a program pays for the recipes that it uses. `aiolead.abc` is the seam
-for other clients, `aiolead.testing` has servers to test against.
+This module has the names that programs use every day. `aiolead.errors` has every error,
+`aiolead.model` the values of ZooKeeper (`Stat`, `WatchEvent`), and `aiolead.types` what you
+annotate with: contexts, views, states. `aiolead.blocking` is for threads, `aiolead.testing` for
+tests.
 """
 
 from typing import TYPE_CHECKING
@@ -22,480 +23,97 @@ if TYPE_CHECKING:
     from . import model as model
     from . import paths as paths
     from . import testing as testing
-    from ._client.api.client import Client
-    from ._client.api.client_lease import ClientLease
-    from ._client.api.client_watch import ClientWatch
-    from ._client.api.fence import (
-        Fence,
-        FencedTransaction,
-    )
-    from ._client.api.pending_reply import PendingReply
-    from ._client.api.reads import Reads
-    from ._client.api.session_states import (
-        SessionChange,
-        SessionStates,
-    )
-    from ._client.api.transaction import Transaction
-    from ._client.api.watch_stream import WatchStream
-    from ._client.auth.sasl import SASL
-    from ._client.client_reporting import ClientStatistics
-    from ._client.connect import (
-        Connection,
-        connect,
-    )
-    from ._client.net.host_sources import Hosts
-    from ._client.net.tls import TLS
-    from ._client.watchdog.settings import (
-        OverdueHold,
-        Overrun,
-        Watchdog,
-    )
-    from ._recipes._core.contexts import (
-        TenureContext,
-        TryContext,
-    )
-    from ._recipes._core.observe import View
-    from ._recipes._core.tenure import (
-        Held,
-        Tenure,
-        TenureStatistics,
-        Term,
-    )
-    from ._recipes.barriers.barrier import Barrier
-    from ._recipes.barriers.double_barrier.double_barrier import (
-        BarrierContext,
-        BarrierMember,
-        DoubleBarrier,
-    )
-    from ._recipes.contention.layouts import Layout
-    from ._recipes.contention.sequence_range import SequenceWarning
-    from ._recipes.contention.unrecognized import Stranger, strangers
-    from ._recipes.discovery.instance import (
-        ServiceInstance,
-        ServiceType,
-    )
-    from ._recipes.discovery.picker import (
-        DownPolicy,
-        Picker,
-        Source,
-    )
-    from ._recipes.discovery.service_registry import (
-        Registration,
-        ServiceRegistry,
-        ServiceView,
-    )
-    from ._recipes.discovery.strategies import (
-        ConsistentHash,
-        LeastLoaded,
-        RoundRobin,
-        Strategy,
-        WeightedRandom,
-    )
-    from ._recipes.election.campaign import (
-        Campaign,
-        CampaignState,
-        Phase,
-    )
-    from ._recipes.election.election import Election
-    from ._recipes.election.observer import (
-        ElectionObserver,
-        ElectionState,
-    )
-    from ._recipes.locks.condition import (
-        Condition,
-        ConditionContext,
-        ConditionHeld,
-        ConditionTryContext,
-    )
-    from ._recipes.locks.exclusive import ExclusiveLock
-    from ._recipes.locks.lock import Lock
-    from ._recipes.locks.multi import (
-        Holdable,
-        MultiContext,
-        MultiHeld,
-        MultiLock,
-        MultiTryContext,
-    )
-    from ._recipes.locks.read_write import (
-        ReadLock,
-        ReadWriteLock,
-        WriteHeld,
-        WriteLock,
-    )
-    from ._recipes.locks.reentrant import (
-        ReentrantContext,
-        ReentrantLock,
-        ReentrantTryContext,
-    )
-    from ._recipes.locks.semaphore.semaphore import Semaphore
-    from ._recipes.locks.unique_names import (
-        HeldName,
-        UniqueNames,
-    )
-    from ._recipes.membership.entries import Entries
-    from ._recipes.membership.group import (
-        ChangeKind,
-        Group,
-        Member,
-        MemberChange,
-        Membership,
-        MembersView,
-    )
-    from ._recipes.membership.partitioner import Partitioner
-    from ._recipes.membership.persistent_node import (
-        KeptNode,
-        NodeState,
-        PersistentNode,
-    )
-    from ._recipes.queues.claimed import (
-        Claimed,
-        QueueItem,
-    )
-    from ._recipes.queues.consuming import Consumption
-    from ._recipes.queues.queue import (
-        DelayQueue,
-        PriorityQueue,
-        Queue,
-    )
-    from ._recipes.tasks.board import TaskBoard
-    from ._recipes.tasks.board_view import BoardView
-    from ._recipes.tasks.task import Task
-    from ._recipes.tasks.task_states import (
-        TaskPhase,
-        TaskResult,
-        TaskState,
-    )
-    from ._recipes.tree.tree_cache import TreeCache
-    from ._recipes.tree.tree_copy import (
-        TreeEvent,
-        TreeEvents,
-        TreeEventType,
-        TreeNode,
-    )
-    from ._recipes.values.codec import Codec
-    from ._recipes.values.config.config import Config
-    from ._recipes.values.config.config_snapshot import (
-        ConfigVersion,
-        Published,
-    )
-    from ._recipes.values.config.config_view import ConfigView
-    from ._recipes.values.counter import Counter
-    from ._recipes.values.sequence import SequenceAllocator
-    from ._recipes.values.shared_value import (
-        SharedValue,
-        SharedValueView,
-        Versioned,
-    )
-    from ._recipes.values.znode_views import ChildrenView, DataView
-    from ._wire.versions import Feature
-    from .errors import (
-        AcquireTimeout,
-        AioleadError,
-        AlreadyHeldError,
-        APIError,
-        AuthFailedError,
-        BadArgumentsError,
-        BadVersionError,
-        BarrierLost,
-        Blame,
-        ClaimLost,
-        ClientClosedError,
-        ConfigurationError,
-        ConnectFailed,
-        ConnectionLossError,
-        CoordinationError,
-        CounterOverflowError,
-        DataInconsistencyError,
-        EphemeralOnLocalSessionError,
-        Fenced,
-        InternalError,
-        InvalidACLError,
-        InvalidConnectStringError,
-        InvalidDataError,
-        InvalidPathError,
-        LeadershipLost,
-        LocalWireError,
-        LockLost,
-        LossReason,
-        MarshallingError,
-        MixedLayoutError,
-        NewConfigNoQuorumError,
-        NoAuthError,
-        NoChildrenForEphemeralsError,
-        NodeExistsError,
-        NoNodeError,
-        NotEmptyError,
-        NotReadOnlyError,
-        NoWatcherError,
-        OperationTimeoutError,
-        Outcome,
-        QueueFullError,
-        QuotaExceededError,
-        ReconfigDisabledError,
-        ReconfigInProgressError,
-        ReleaseError,
-        RemoteWireError,
-        RequestTimeoutError,
-        RolledBackError,
-        RuntimeInconsistencyError,
-        SequenceExhaustedError,
-        ServerError,
-        SessionError,
-        SessionExpiredError,
-        SessionMovedError,
-        SystemFaultError,
-        TenureLost,
-        ThrottledOpError,
-        TooManyRequestsError,
-        TransactionError,
-        TransportError,
-        TreeTooLargeError,
-        UnimplementedError,
-        UnknownServerError,
-        UnsupportedError,
-        UpgradeError,
-        UsageError,
-        WireError,
-    )
-    from .events import (
-        Event,
-        EventName,
-    )
-    from .model import (
-        ACL,
-        ANYONE,
-        CREATOR_ALL_ACL,
-        OPEN_ACL_UNSAFE,
-        READ_ACL_UNSAFE,
-        Auth,
-        Created,
-        CreateMode,
-        EnsembleConfig,
-        EventType,
-        Identity,
-        Missed,
-        MissedReason,
-        Participant,
-        Permission,
-        Quota,
-        QuotaUsage,
-        ServerSpec,
-        SessionCredentials,
-        SessionState,
-        Stat,
-        WatchEvent,
-    )
+    from . import types as types
+    from ._client.api.client import Client as Client
+    from ._client.auth.sasl import SASL as SASL
+    from ._client.connect import connect as connect
+    from ._client.net.host_sources import Hosts as Hosts
+    from ._client.net.tls import TLS as TLS
+    from ._client.watchdog.settings import Watchdog as Watchdog
+    from ._recipes._core.tenure import Held as Held
+    from ._recipes._core.tenure import Term as Term
+    from ._recipes.barriers.barrier import Barrier as Barrier
+    from ._recipes.barriers.double_barrier.double_barrier import DoubleBarrier as DoubleBarrier
+    from ._recipes.discovery.instance import ServiceInstance as ServiceInstance
+    from ._recipes.discovery.service_registry import ServiceRegistry as ServiceRegistry
+    from ._recipes.election.campaign import Phase as Phase
+    from ._recipes.election.election import Election as Election
+    from ._recipes.locks.condition import Condition as Condition
+    from ._recipes.locks.exclusive import ExclusiveLock as ExclusiveLock
+    from ._recipes.locks.lock import Lock as Lock
+    from ._recipes.locks.multi import MultiLock as MultiLock
+    from ._recipes.locks.read_write import ReadWriteLock as ReadWriteLock
+    from ._recipes.locks.reentrant import ReentrantLock as ReentrantLock
+    from ._recipes.locks.semaphore.semaphore import Semaphore as Semaphore
+    from ._recipes.locks.unique_names import UniqueNames as UniqueNames
+    from ._recipes.membership.group import Group as Group
+    from ._recipes.membership.partitioner import Partitioner as Partitioner
+    from ._recipes.membership.persistent_node import PersistentNode as PersistentNode
+    from ._recipes.queues.queue import DelayQueue as DelayQueue
+    from ._recipes.queues.queue import PriorityQueue as PriorityQueue
+    from ._recipes.queues.queue import Queue as Queue
+    from ._recipes.tasks.board import TaskBoard as TaskBoard
+    from ._recipes.tree.tree_cache import TreeCache as TreeCache
+    from ._recipes.values.config.config import Config as Config
+    from ._recipes.values.counter import Counter as Counter
+    from ._recipes.values.sequence import SequenceAllocator as SequenceAllocator
+    from ._recipes.values.shared_value import SharedValue as SharedValue
+    from .errors import AcquireTimeout as AcquireTimeout
+    from .errors import AioleadError as AioleadError
+    from .errors import ConnectionLossError as ConnectionLossError
+    from .errors import Fenced as Fenced
+    from .errors import LeadershipLost as LeadershipLost
+    from .errors import LockLost as LockLost
+    from .errors import NodeExistsError as NodeExistsError
+    from .errors import NoNodeError as NoNodeError
+    from .errors import TenureLost as TenureLost
+    from .model import ACL as ACL
+    from .model import Auth as Auth
+    from .model import CreateMode as CreateMode
 else:
-    # Checkers are not to take any name for one that there is.
-    from ._names import imported as __getattr__  # noqa: F401 - Python asks for it
-    from ._names import names as __dir__  # noqa: F401
+    from ._lazy import Exports
 
-__all__ = [
-    "ACL",
-    "ANYONE",
-    "CREATOR_ALL_ACL",
-    "OPEN_ACL_UNSAFE",
-    "READ_ACL_UNSAFE",
-    "SASL",
-    "TLS",
-    "APIError",
-    "AcquireTimeout",
-    "AioleadError",
-    "AlreadyHeldError",
-    "Auth",
-    "AuthFailedError",
-    "BadArgumentsError",
-    "BadVersionError",
-    "Barrier",
-    "BarrierContext",
-    "BarrierLost",
-    "BarrierMember",
-    "Blame",
-    "BoardView",
-    "Campaign",
-    "CampaignState",
-    "ChangeKind",
-    "ChildrenView",
-    "ClaimLost",
-    "Claimed",
-    "Client",
-    "ClientClosedError",
-    "ClientLease",
-    "ClientStatistics",
-    "ClientWatch",
-    "Codec",
-    "Condition",
-    "ConditionContext",
-    "ConditionHeld",
-    "ConditionTryContext",
-    "Config",
-    "ConfigVersion",
-    "ConfigView",
-    "ConfigurationError",
-    "ConnectFailed",
-    "Connection",
-    "ConnectionLossError",
-    "ConsistentHash",
-    "Consumption",
-    "CoordinationError",
-    "Counter",
-    "CounterOverflowError",
-    "CreateMode",
-    "Created",
-    "DataInconsistencyError",
-    "DataView",
-    "DelayQueue",
-    "DoubleBarrier",
-    "DownPolicy",
-    "Election",
-    "ElectionObserver",
-    "ElectionState",
-    "EnsembleConfig",
-    "Entries",
-    "EphemeralOnLocalSessionError",
-    "Event",
-    "EventName",
-    "EventType",
-    "ExclusiveLock",
-    "Feature",
-    "Fence",
-    "Fenced",
-    "FencedTransaction",
-    "Group",
-    "Held",
-    "HeldName",
-    "Holdable",
-    "Hosts",
-    "Identity",
-    "InternalError",
-    "InvalidACLError",
-    "InvalidConnectStringError",
-    "InvalidDataError",
-    "InvalidPathError",
-    "KeptNode",
-    "Layout",
-    "LeadershipLost",
-    "LeastLoaded",
-    "LocalWireError",
-    "Lock",
-    "LockLost",
-    "LossReason",
-    "MarshallingError",
-    "Member",
-    "MemberChange",
-    "MembersView",
-    "Membership",
-    "Missed",
-    "MissedReason",
-    "MixedLayoutError",
-    "MultiContext",
-    "MultiHeld",
-    "MultiLock",
-    "MultiTryContext",
-    "NewConfigNoQuorumError",
-    "NoAuthError",
-    "NoChildrenForEphemeralsError",
-    "NoNodeError",
-    "NoWatcherError",
-    "NodeExistsError",
-    "NodeState",
-    "NotEmptyError",
-    "NotReadOnlyError",
-    "OperationTimeoutError",
-    "Outcome",
-    "OverdueHold",
-    "Overrun",
-    "Participant",
-    "Partitioner",
-    "PendingReply",
-    "Permission",
-    "PersistentNode",
-    "Phase",
-    "Picker",
-    "PriorityQueue",
-    "Published",
-    "Queue",
-    "QueueFullError",
-    "QueueItem",
-    "Quota",
-    "QuotaExceededError",
-    "QuotaUsage",
-    "ReadLock",
-    "ReadWriteLock",
-    "Reads",
-    "ReconfigDisabledError",
-    "ReconfigInProgressError",
-    "ReentrantContext",
-    "ReentrantLock",
-    "ReentrantTryContext",
-    "Registration",
-    "ReleaseError",
-    "RemoteWireError",
-    "RequestTimeoutError",
-    "RolledBackError",
-    "RoundRobin",
-    "RuntimeInconsistencyError",
-    "Semaphore",
-    "SequenceAllocator",
-    "SequenceExhaustedError",
-    "SequenceWarning",
-    "ServerError",
-    "ServerSpec",
-    "ServiceInstance",
-    "ServiceRegistry",
-    "ServiceType",
-    "ServiceView",
-    "SessionChange",
-    "SessionCredentials",
-    "SessionError",
-    "SessionExpiredError",
-    "SessionMovedError",
-    "SessionState",
-    "SessionStates",
-    "SharedValue",
-    "SharedValueView",
-    "Source",
-    "Stat",
-    "Stranger",
-    "Strategy",
-    "SystemFaultError",
-    "Task",
-    "TaskBoard",
-    "TaskPhase",
-    "TaskResult",
-    "TaskState",
-    "Tenure",
-    "TenureContext",
-    "TenureLost",
-    "TenureStatistics",
-    "Term",
-    "ThrottledOpError",
-    "TooManyRequestsError",
-    "Transaction",
-    "TransactionError",
-    "TransportError",
-    "TreeCache",
-    "TreeEvent",
-    "TreeEventType",
-    "TreeEvents",
-    "TreeNode",
-    "TreeTooLargeError",
-    "TryContext",
-    "UnimplementedError",
-    "UniqueNames",
-    "UnknownServerError",
-    "UnsupportedError",
-    "UpgradeError",
-    "UsageError",
-    "Versioned",
-    "View",
-    "WatchEvent",
-    "WatchStream",
-    "Watchdog",
-    "WeightedRandom",
-    "WireError",
-    "WriteHeld",
-    "WriteLock",
-    "connect",
-    "strangers",
-]
+    # The same names at run time, by module: each is imported when it is first used.
+    _exports = Exports(
+        __name__,
+        {
+            "_client.api.client": "Client",
+            "_client.auth.sasl": "SASL",
+            "_client.connect": "connect",
+            "_client.net.host_sources": "Hosts",
+            "_client.net.tls": "TLS",
+            "_client.watchdog.settings": "Watchdog",
+            "_recipes._core.tenure": "Held Term",
+            "_recipes.barriers.barrier": "Barrier",
+            "_recipes.barriers.double_barrier.double_barrier": "DoubleBarrier",
+            "_recipes.discovery.instance": "ServiceInstance",
+            "_recipes.discovery.service_registry": "ServiceRegistry",
+            "_recipes.election.campaign": "Phase",
+            "_recipes.election.election": "Election",
+            "_recipes.locks.condition": "Condition",
+            "_recipes.locks.exclusive": "ExclusiveLock",
+            "_recipes.locks.lock": "Lock",
+            "_recipes.locks.multi": "MultiLock",
+            "_recipes.locks.read_write": "ReadWriteLock",
+            "_recipes.locks.reentrant": "ReentrantLock",
+            "_recipes.locks.semaphore.semaphore": "Semaphore",
+            "_recipes.locks.unique_names": "UniqueNames",
+            "_recipes.membership.group": "Group",
+            "_recipes.membership.partitioner": "Partitioner",
+            "_recipes.membership.persistent_node": "PersistentNode",
+            "_recipes.queues.queue": "DelayQueue PriorityQueue Queue",
+            "_recipes.tasks.board": "TaskBoard",
+            "_recipes.tree.tree_cache": "TreeCache",
+            "_recipes.values.config.config": "Config",
+            "_recipes.values.counter": "Counter",
+            "_recipes.values.sequence": "SequenceAllocator",
+            "_recipes.values.shared_value": "SharedValue",
+            "errors": (
+                "AcquireTimeout AioleadError ConnectionLossError Fenced LeadershipLost "
+                "LockLost NoNodeError NodeExistsError TenureLost"
+            ),
+            "model": "ACL Auth CreateMode",
+        },
+        modules="abc adapters blocking errors events instrumentation model paths testing types",
+    )
+    __getattr__, __dir__, __all__ = _exports.get, _exports.names, _exports.all

@@ -12,6 +12,31 @@ from ._escaping import described
 from .errors import ConfigurationError
 from .paths import format_host
 
+__all__ = [
+    "ACL",
+    "ANYONE",
+    "CREATOR_ALL_ACL",
+    "OPEN_ACL_UNSAFE",
+    "READ_ACL_UNSAFE",
+    "Auth",
+    "CreateMode",
+    "Created",
+    "EnsembleConfig",
+    "EventType",
+    "Identity",
+    "Missed",
+    "MissedReason",
+    "Participant",
+    "Permission",
+    "Quota",
+    "QuotaUsage",
+    "ServerSpec",
+    "SessionCredentials",
+    "SessionState",
+    "Stat",
+    "WatchEvent",
+]
+
 _MAX_LIMIT = 0x7FFF_FFFF_FFFF_FFFF
 _PREFIX_LENGTH = re.compile(r"[0-9]{1,3}")
 _ANYWHERE = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")  # noqa: S104 - read, not bound to

@@ -43,7 +43,7 @@ async def main(*arguments: str) -> None:
                 changes = dict(argument.split("=", 1) for argument in arguments)
                 try:
                     version = await config.publish({k: v.encode() for k, v in changes.items()})
-                except aiolead.ConfigurationError as error:
+                except aiolead.errors.ConfigurationError as error:
                     sys.exit(f"refused: {error}")
                 print(f"published as version {version}")
 

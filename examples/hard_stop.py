@@ -13,7 +13,7 @@ def work() -> None:
     time.sleep(600)  # stands for whatever never yields
 
 
-def say_and_end(overrun: aiolead.Overrun) -> None:
+def say_and_end(overrun: aiolead.types.Overrun) -> None:
     """Called in a thread of its own: the event loop does not run."""
     print(f"{overrun.remaining:.2f} seconds are left to end in", flush=True)
     overrun.end_process()

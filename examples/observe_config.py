@@ -30,10 +30,10 @@ async def follow_jobs(client: aiolead.Client) -> None:
         print(f"jobs: {sorted(await client.get_children(JOBS))}", flush=True)
         async for event in events:
             match event:
-                case aiolead.Missed(reason):
+                case aiolead.model.Missed(reason):
                     names = sorted(await client.get_children(JOBS))
                     print(f"jobs: {names}, after a gap ({reason.value})", flush=True)
-                case aiolead.WatchEvent(type, path):
+                case aiolead.model.WatchEvent(type, path):
                     print(f"jobs: {path} {type.name.lower()}", flush=True)
 
 

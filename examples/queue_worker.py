@@ -26,7 +26,7 @@ async def work(queue: aiolead.Queue) -> None:
                     await asyncio.sleep(0.2)  # the work: it is cancelled if the claim is lost
                     await item.ack()  # from here on nobody gets it again
                     print(f"{os.getpid()} has done {job}", flush=True)
-        except aiolead.ClaimLost as lost:
+        except aiolead.errors.ClaimLost as lost:
             print(f"somebody else gets it: {lost}", flush=True)
 
 

@@ -41,7 +41,7 @@ async def ask() -> None:
     async with aiolead.connect() as client:
         registry = aiolead.ServiceRegistry(client, PATH)
         async with registry.observe("echo") as view:
-            picker = aiolead.Picker(view, aiolead.RoundRobin())
+            picker = aiolead.types.Picker(view, aiolead.types.RoundRobin())
             while True:
                 instance = picker.pick()
                 if instance is None:

@@ -93,7 +93,7 @@ async def scheduler(
                         continue  # the job was not finished: another one
                     if was_healed:
                         return
-        except aiolead.ConnectFailed:
+        except aiolead.errors.ConnectFailed:
             await anyio.sleep(0.1)
 
 

@@ -71,7 +71,7 @@ class Client:
         """
         return self._client.healthy(max_unconfirmed)
 
-    def statistics(self) -> aiolead.ClientStatistics:
+    def statistics(self) -> aiolead.types.ClientStatistics:
         """How the client is doing; see `aiolead.Client.statistics`."""
         return self._make(lambda c: c.statistics())
 

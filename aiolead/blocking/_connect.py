@@ -85,7 +85,7 @@ def connect(
 class Connection:
     """The context manager that `connect` returns; it can be entered once."""
 
-    def __init__(self, connection: aiolead.Connection, loop: Loop) -> None:
+    def __init__(self, connection: aiolead.types.Connection, loop: Loop) -> None:
         self._connection = connection
         self._loop = loop
         self._entered = False

@@ -16,9 +16,9 @@ T_co = TypeVar("T_co", covariant=True)
 class HoldContext(Generic[T_co]):
     """Holds something for the body of a `with`: what `acquire` and `leadership` return.
 
-    Entering waits, and leaving releases, as with `aiolead.TenureContext`: the same errors at the
-    same places. The body is not cancelled if what it holds is lost, since nothing cancels a thread;
-    leaving it then raises the loss all the same, unless the body raised something else. What the
+    Entering waits, and leaving releases, as with `aiolead.types.TenureContext`: the same errors at
+    the same places. The body is not cancelled if what it holds is lost: nothing cancels a thread.
+    Leaving it then raises the loss all the same, unless the body raised something else. What the
     body asks of the same client after the loss raises it, too.
 
     An exception that a signal handler raises (Ctrl-C) while this waits to enter gives up waiting,

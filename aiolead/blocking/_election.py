@@ -42,7 +42,7 @@ class Election:
         *,
         identity: str | None = None,
         leaders: int = 1,
-        layout: aiolead.Layout = aiolead.Layout.CURATOR,
+        layout: aiolead.types.Layout = aiolead.types.Layout.CURATOR,
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:

@@ -11,7 +11,7 @@ from ._loop import Loop
 
 
 class Transaction:
-    """Collects operations, then sends them as one: `commit`. See `aiolead.Transaction`.
+    """Collects operations, then sends them as one: `commit`. See `aiolead.types.Transaction`.
 
     Made by `Client.transaction` and `Fence.transaction`. For one thread.
     """
@@ -65,7 +65,7 @@ class Transaction:
 class Fence:
     """Writes that the server applies only while the guarding znode exists: `held.fenced()`.
 
-    Each raises `Fenced` if it does not. See `aiolead.Fence`.
+    Each raises `Fenced` if it does not. See `aiolead.types.Fence`.
     """
 
     def __init__(self, loop: Loop, fence: abc.FencedClient) -> None:

@@ -163,7 +163,7 @@ class Lock(Locking[aiolead.Lock, Held]):
         path: str,
         *,
         identity: str | None = None,
-        layout: aiolead.Layout = aiolead.Layout.CURATOR,
+        layout: aiolead.types.Layout = aiolead.types.Layout.CURATOR,
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
@@ -174,7 +174,7 @@ class Lock(Locking[aiolead.Lock, Held]):
 
         super().__init__(client, client._make(make))
 
-    def _held(self, tenure: aiolead.Tenure, on_lost: OnLost | None) -> Held:
+    def _held(self, tenure: aiolead.types.Tenure, on_lost: OnLost | None) -> Held:
         return Held(self._client._loop, tenure, on_lost)
 
 
@@ -193,7 +193,7 @@ class ReentrantLock(Locking[aiolead.ReentrantLock, Held]):
         path: str,
         *,
         identity: str | None = None,
-        layout: aiolead.Layout = aiolead.Layout.CURATOR,
+        layout: aiolead.types.Layout = aiolead.types.Layout.CURATOR,
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
@@ -205,7 +205,7 @@ class ReentrantLock(Locking[aiolead.ReentrantLock, Held]):
         super().__init__(client, client._make(make))
         self._by_token: WeakValueDictionary[int, Held] = WeakValueDictionary()
 
-    def _held(self, tenure: aiolead.Tenure, on_lost: OnLost | None) -> Held:
+    def _held(self, tenure: aiolead.types.Tenure, on_lost: OnLost | None) -> Held:
         held = self._by_token.get(tenure.token)
         if held is None:
             held = self._by_token[tenure.token] = Held(self._client._loop, tenure, on_lost)
@@ -215,18 +215,18 @@ class ReentrantLock(Locking[aiolead.ReentrantLock, Held]):
 
 
 @final
-class ReadLock(Locking[aiolead.ReadLock, Held]):
+class ReadLock(Locking[aiolead.types.ReadLock, Held]):
     """A read/write lock, for reading: any number of readers hold it. See `ReadWriteLock`."""
 
-    def _held(self, tenure: aiolead.Tenure, on_lost: OnLost | None) -> Held:
+    def _held(self, tenure: aiolead.types.Tenure, on_lost: OnLost | None) -> Held:
         return Held(self._client._loop, tenure, on_lost)
 
 
 @final
-class WriteLock(Locking[aiolead.WriteLock, WriteHeld]):
+class WriteLock(Locking[aiolead.types.WriteLock, WriteHeld]):
     """A read/write lock, for writing: nobody else holds it. See `ReadWriteLock`."""
 
-    def _held(self, tenure: aiolead.WriteHeld, on_lost: OnLost | None) -> WriteHeld:
+    def _held(self, tenure: aiolead.types.WriteHeld, on_lost: OnLost | None) -> WriteHeld:
         return WriteHeld(self._client._loop, tenure, on_lost)
 
 
@@ -255,7 +255,7 @@ class ReadWriteLock:
         path: str,
         *,
         identity: str | None = None,
-        layout: aiolead.Layout = aiolead.Layout.CURATOR,
+        layout: aiolead.types.Layout = aiolead.types.Layout.CURATOR,
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
@@ -307,7 +307,7 @@ class ExclusiveLock(Holding[aiolead.ExclusiveLock, Held]):
 
         super().__init__(client, client._make(make))
 
-    def _held(self, tenure: aiolead.Tenure, on_lost: OnLost | None) -> Held:
+    def _held(self, tenure: aiolead.types.Tenure, on_lost: OnLost | None) -> Held:
         return Held(self._client._loop, tenure, on_lost)
 
 
@@ -331,7 +331,7 @@ class Semaphore(Holding[aiolead.Semaphore, Held]):
         limit: int,
         *,
         identity: str | None = None,
-        layout: aiolead.Layout = aiolead.Layout.CURATOR,
+        layout: aiolead.types.Layout = aiolead.types.Layout.CURATOR,
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
@@ -348,7 +348,7 @@ class Semaphore(Holding[aiolead.Semaphore, Held]):
 
         super().__init__(client, client._make(make))
 
-    def _held(self, tenure: aiolead.Tenure, on_lost: OnLost | None) -> Held:
+    def _held(self, tenure: aiolead.types.Tenure, on_lost: OnLost | None) -> Held:
         return Held(self._client._loop, tenure, on_lost)
 
     def acquire(

@@ -22,8 +22,9 @@ from typing import Any, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from .. import Client, Connection
+from .. import Client
 from ..errors import ClientClosedError, UsageError
+from ..types import Connection
 from ._answer import Answer
 from ._deputy import CLOSED, Block, Call, Deputy, Job
 

@@ -14,7 +14,7 @@ from ._answer import Flag
 from ._fence import Fence
 from ._loop import Loop
 
-T = TypeVar("T", bound=aiolead.Tenure)
+T = TypeVar("T", bound=aiolead.types.Tenure)
 
 OnLost = Callable[[TenureLost], object]
 
@@ -30,7 +30,7 @@ class Tenure(Generic[T]):
     Attributes:
         path: our znode.
         token: the fencing token: rises with every tenure, and is never used twice; see
-            `aiolead.Tenure`.
+            `aiolead.types.Tenure`.
         lost: set as soon as it is known that it is lost; not, if it is given up.
     """
 
@@ -115,8 +115,8 @@ class Tenure(Generic[T]):
         """
         self._loop.call(self._tenure.release)
 
-    def statistics(self) -> aiolead.TenureStatistics:
-        """How it is doing; see `aiolead.Tenure.statistics`."""
+    def statistics(self) -> aiolead.types.TenureStatistics:
+        """How it is doing; see `aiolead.types.Tenure.statistics`."""
         return self._loop.ask(self._tenure.statistics)
 
     @property
@@ -128,7 +128,7 @@ class Tenure(Generic[T]):
         return self._tenure.is_revocation_requested
 
 
-def _call(on_lost: OnLost, tenure: aiolead.Tenure) -> None:
+def _call(on_lost: OnLost, tenure: aiolead.types.Tenure) -> None:
     """In a thread of its own: it may wait for whatever it likes."""
     try:
         tenure.check()
@@ -148,11 +148,11 @@ class Term(Tenure[aiolead.Term]):
         self.release()
 
 
-class Held(Tenure[aiolead.Tenure]):
+class Held(Tenure[aiolead.types.Tenure]):
     """One unbroken time of holding a lock, or permits."""
 
 
-class WriteHeld(Tenure[aiolead.WriteHeld]):
+class WriteHeld(Tenure[aiolead.types.WriteHeld]):
     """One unbroken time of holding a lock for writing, or, after `downgrade`, for reading."""
 
     @property
@@ -163,7 +163,7 @@ class WriteHeld(Tenure[aiolead.WriteHeld]):
     def downgrade(self) -> None:
         """Goes on to hold the lock for reading: readers come in, and no writer in between.
 
-        What `fenced` gave before refuses to write from now on. See `aiolead.WriteHeld`.
+        What `fenced` gave before refuses to write from now on. See `aiolead.types.WriteHeld`.
 
         Raises:
             LockLost: it is lost.

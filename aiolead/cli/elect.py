@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .. import CampaignState, Client, Election, Phase, Term
+from .. import Client, Election, Phase, Term
 from ..paths import validate
+from ..types import CampaignState
 from . import exits, shown
 from .options import COMMON, Common, Flag
 from .output import write_line

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from .. import Client, Held, Lock, ReadWriteLock, Semaphore, TenureContext, WriteHeld
+from .. import Client, Held, Lock, ReadWriteLock, Semaphore
 from ..errors import ConfigurationError
+from ..types import TenureContext, WriteHeld
 from . import exits
 from .options import COMMON, Common, Flag, Seconds
 from .run_while_held import Job, keep

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .. import Election, ElectionState
+from .. import Election
 from ..paths import validate
+from ..types import ElectionState
 from . import exits, shown
 from .options import COMMON, Common
 from .output import write_line

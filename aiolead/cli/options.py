@@ -159,7 +159,7 @@ class Common(Basics):
 
     def connect(
         self, hosts: str | None = None, *, grace_period: float | None = None
-    ) -> aiolead.Connection:
+    ) -> aiolead.types.Connection:
         """`aiolead.connect` with these options.
 
         Args:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import anyio
 
-from .. import Client, EnsembleConfig
+from .. import Client
 from ..errors import AioleadError, ConfigurationError
+from ..model import EnsembleConfig
 from .options import Common
 from .words import Inquirer, Server
 

@@ -9,9 +9,10 @@ from signal import SIGHUP, SIGINT, SIGTERM
 
 import anyio
 
-from .. import Client, Held, TenureContext, Term, WriteHeld
+from .. import Client, Held, Term
 from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
 from ..paths import validate
+from ..types import TenureContext, WriteHeld
 from . import exits, shown
 from .child import Child, CommandError, Ended, Patience, find_command
 from .environment import without_credentials

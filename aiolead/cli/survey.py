@@ -14,8 +14,9 @@ from typing import final
 
 import anyio
 
-from .. import EnsembleConfig, _parsing
+from .. import _parsing
 from .._parsing import MalformedError
+from ..model import EnsembleConfig
 from .words import (
     Inquirer,
     NotToldError,

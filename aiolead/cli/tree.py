@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from .. import Client, Stat
+from .. import Client
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
+from ..model import Stat
 from ..paths import join, validate
 from . import exits, shown
 from .options import COMMON, Common, Flag

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from .. import Client, Missed, WatchEvent
+from .. import Client
 from ..errors import ConfigurationError
+from ..model import Missed, WatchEvent
 from ..paths import validate
 from . import exits, shown
 from .options import COMMON, Common, Flag

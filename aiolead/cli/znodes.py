@@ -8,8 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from .. import Client, Created, CreateMode, EventType, Stat, _parsing
+from .. import Client, CreateMode, _parsing
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
+from ..model import Created, EventType, Stat
 from ..paths import basename, join, parent, validate
 from . import exits, shown
 from .acl_text import parse_entries

@@ -108,7 +108,7 @@ class EmbeddedServer:
             ZooKeeper's `superDigest`: whoever authenticates so may do everything, whatever an ACL
             says. By default there is none.
         version: the version of ZooKeeper that it says it is, and behaves as in all that
-            `aiolead.Feature` names; in what the table does not name, it behaves as 3.8 does.
+            `aiolead.types.Feature` names; in what the table does not name, it behaves as 3.8 does.
         backports: features that it has all the same, although they came later. Distributors bring
             security fixes to older versions: Debian's 3.8.0 has `Feature.EVENTS_NEED_READ`.
         enforce_quota: whether the hard limits of quotas hold, as with ZooKeeper's `enforceQuota`.

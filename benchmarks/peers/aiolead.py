@@ -21,7 +21,7 @@ class Aiolead:
         self._clients: list[aiolead.Client] = []
         self._over = anyio.Event()
         self._closed: list[anyio.Event] = []
-        self._watches: list[aiolead.ClientWatch] = []
+        self._watches: list[aiolead.types.ClientWatch] = []
         self._contenders = anyio.Event()
         self._let_go = anyio.Event()
 
@@ -44,7 +44,7 @@ class Aiolead:
 
     async def _keep(
         self,
-        connection: aiolead.Connection,
+        connection: aiolead.types.Connection,
         over: anyio.Event,
         *,
         task_status: TaskStatus[aiolead.Client],

@@ -19,6 +19,10 @@ from sphinx.util.nodes import find_pending_xref_condition
 
 MODULES = (
     "aiolead",
+    "aiolead.errors",
+    "aiolead.events",
+    "aiolead.model",
+    "aiolead.types",
     "aiolead.abc",
     "aiolead.adapters.aiozk",
     "aiolead.blocking",
@@ -30,6 +34,19 @@ MODULES = (
     "aiolead.testing.simulation",
 )
 """The modules whose names are public."""
+
+
+def _say_where_they_are_defined() -> None:
+    """Sphinx reads what stands below attributes in the file of the module that a class names."""
+    for face in (importlib.import_module("aiolead"), importlib.import_module("aiolead.types")):
+        for where, names in face._exports.names_by_module.items():
+            for name in names.split():
+                thing = getattr(face, name)
+                if inspect.isclass(thing) and thing.__module__ == face.__name__:
+                    thing.__module__ = f"aiolead.{where}"
+
+
+_say_where_they_are_defined()
 
 
 def exported(module: ModuleType) -> list[str]:

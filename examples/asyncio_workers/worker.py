@@ -28,7 +28,7 @@ async def plan(term: aiolead.Term, queue: aiolead.Queue) -> None:
 async def work(queue: aiolead.Queue) -> None:
     """What everybody does, the one that plans included."""
     while True:
-        with contextlib.suppress(aiolead.ClaimLost):  # then somebody else gets it
+        with contextlib.suppress(aiolead.errors.ClaimLost):  # then somebody else gets it
             async with queue.consume() as jobs:
                 async for job in jobs:
                     print(f"{os.getpid()} does {job.data.decode()}", flush=True)

@@ -39,7 +39,7 @@ class Application:
         self._until_exit.close()
 
     def _contend(self) -> None:
-        with contextlib.suppress(aiolead.ClientClosedError):  # that was `stop`
+        with contextlib.suppress(aiolead.errors.ClientClosedError):  # that was `stop`
             self._election.run(self._schedule)
 
     def _schedule(self, term: blocking.Term) -> None:

@@ -149,7 +149,7 @@ async def test_a_place_in_line_that_is_left_behind_ends_the_session(scene: Scene
     states = states_of(scene.session)
 
     async def wait(client: aiolead.Client) -> None:
-        with pytest.raises(aiolead.ClientClosedError):
+        with pytest.raises(aiolead.errors.ClientClosedError):
             async with aiolead.Lock(client, PATH):
                 raise AssertionError("it is not its turn")
 

@@ -254,7 +254,7 @@ async def test_aiozk_takes_another_session_for_its_own(place: Place) -> None:
         assert lock.is_locked
         await eventually(lambda: not place.line(), "its znode is gone with its session")
         async with aiolead.connect(place.connect_string) as other:
-            async with aiolead.Lock(other, PATH, layout=aiolead.Layout.CURATOR):
+            async with aiolead.Lock(other, PATH, layout=aiolead.types.Layout.CURATOR):
                 assert lock.is_locked
 
 

@@ -14,10 +14,11 @@ from support.faults import only_on
 from support.recipes import eventually
 
 import aiolead
-from aiolead import Client, Layout
+from aiolead import Client
 from aiolead.abc import SharedSession
 from aiolead.adapters.aiozk import adapt
 from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
+from aiolead.types import Layout
 
 pytestmark = only_on("asyncio")
 

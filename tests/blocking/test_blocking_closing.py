@@ -78,9 +78,9 @@ def test_threads_that_try_again_do_not_keep_it_open(
         in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
         # Closed once more, as at the end of a program: it is nothing.
         in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
-        with pytest.raises(aiolead.ClientClosedError):
+        with pytest.raises(aiolead.errors.ClientClosedError):
             client.exists("/")
-    assert set(told) == {aiolead.ClientClosedError}
+    assert set(told) == {aiolead.errors.ClientClosedError}
 
 
 def test_a_thread_that_stands_still_in_a_call_does_not_keep_it_open(
@@ -119,7 +119,7 @@ def test_a_thread_that_stands_still_in_a_call_does_not_keep_it_open(
             in_daemon(lambda: connection.__exit__(None, None, None)).result(PATIENCE)
         finally:
             go_on.set()
-        with suppress(aiolead.ClientClosedError):
+        with suppress(aiolead.errors.ClientClosedError):
             asked.result(PATIENCE)
         return left < 0
 
@@ -161,11 +161,11 @@ def test_from_its_beginning_on_calls_are_refused(
     assert holds.wait(PATIENCE)
     lock = blocking.Lock(client, "/other")
     closing = threads.submit(connection.__exit__, None, None, None)
-    with pytest.raises(aiolead.ClientClosedError):
+    with pytest.raises(aiolead.errors.ClientClosedError):
         while True:
             client.exists("/")
     for ask in (lock.__enter__, lock.contenders, lambda: client.call(_forever)):
-        with pytest.raises(aiolead.ClientClosedError):
+        with pytest.raises(aiolead.errors.ClientClosedError):
             ask()
     assert not closing.done(), "it waits for the body"
     assert not body.done()
@@ -192,7 +192,7 @@ def test_whoever_waits_is_told(
     with blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend) as client:
         waits = threads.submit(client.call, wait)
         assert asked.wait(PATIENCE)
-    with pytest.raises(aiolead.ClientClosedError):
+    with pytest.raises(aiolead.errors.ClientClosedError):
         waits.result(PATIENCE)
 
 
@@ -203,7 +203,7 @@ def test_in_the_thread_of_its_own_event_loop(own: ThreadedServer, backend: Backe
         connection.__exit__(None, None, None)
 
     with connection as client:
-        with pytest.raises(aiolead.UsageError, match="in the thread of its own event loop"):
+        with pytest.raises(aiolead.errors.UsageError, match="in the thread of its own event loop"):
             client.call(close)
         assert client.get_children("/") == ["zookeeper"]
 
@@ -234,7 +234,7 @@ def no_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 def test_a_name_that_is_looked_up_keeps_nobody(no_names: threading.Event, backend: Backend) -> None:
     """asyncio's event loop waits for the thread in which that is done. Nobody else has to."""
     connection = blocking.connect("zk.example:2181", connect_timeout=0.2, backend=backend)
-    with pytest.raises(aiolead.ConnectFailed):
+    with pytest.raises(aiolead.errors.ConnectFailed):
         in_daemon(connection.__enter__).result(PATIENCE)
     no_names.clear()
     connection = blocking.connect("zk.example:2181", connect_timeout=0, backend=backend)

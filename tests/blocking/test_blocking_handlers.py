@@ -123,7 +123,7 @@ def ask():
         while True:
             client.exists("/")
             signal.raise_signal(signal.SIGUSR1)
-    except aiolead.ClientClosedError:
+    except aiolead.errors.ClientClosedError:
         pass
 ask()
 def at(which):
@@ -142,7 +142,7 @@ def at(which):
     sys.settrace(trace)
     try:
         client.exists("/")
-    except aiolead.ClientClosedError:
+    except aiolead.errors.ClientClosedError:
         pass
     finally:
         sys.settrace(None)
@@ -166,7 +166,7 @@ with connect() as client, connect() as other:
     def refused(act):
         try:
             act()
-        except aiolead.UsageError as error:
+        except aiolead.errors.UsageError as error:
             assert "in a signal handler that had interrupted a call" in str(error), error
             answers.append(str(error))
         else:

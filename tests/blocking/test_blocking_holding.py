@@ -58,7 +58,7 @@ def test_a_lock_and_an_election(
                 pass
             with same.try_acquire() as nothing:
                 assert nothing is None
-            with pytest.raises(aiolead.AlreadyHeldError), lock:
+            with pytest.raises(aiolead.errors.AlreadyHeldError), lock:
                 pass
 
             def wait_for_it() -> int:
@@ -73,7 +73,7 @@ def test_a_lock_and_an_election(
         assert not held.lost.is_set()
         assert held.loss is None
         assert not held.is_held
-        with pytest.raises(aiolead.UsageError, match="its body has ended"):
+        with pytest.raises(aiolead.errors.UsageError, match="its body has ended"):
             held.check()
         with same.try_acquire() as free:
             assert free is not None
@@ -114,7 +114,7 @@ def test_the_other_recipes(own: ThreadedServer, threads: ThreadPoolExecutor) -> 
             writing.downgrade()
             assert writing.is_downgraded
             assert reading.result(PATIENCE) == 2
-        with both.read, pytest.raises(aiolead.UpgradeError), both.write:
+        with both.read, pytest.raises(aiolead.errors.UpgradeError), both.write:
             pass
 
         permits = blocking.Semaphore(client, "/permits", 3)
@@ -133,7 +133,7 @@ def test_what_happens_is_told_in_the_thread_of_the_loop(
 ) -> None:
     told: list[tuple[str, str]] = []
 
-    def on_event(event: aiolead.Event) -> None:
+    def on_event(event: aiolead.events.Event) -> None:
         told.append((event.name, threading.current_thread().name))
 
     with connect(own, backend, on_event=on_event) as client:
@@ -191,14 +191,14 @@ def test_calls_of_anything(own: ThreadedServer, backend: Backend) -> None:
         assert client.get_children("/below/a") == ["b"]
         assert below.set("/a", b"data", version=0).version == 1
         assert below.get("/a")[0] == b"data"
-        with pytest.raises(aiolead.NotEmptyError):
+        with pytest.raises(aiolead.errors.NotEmptyError):
             below.delete("/a")
         assert below.delete_all("/a") == 2
-        with pytest.raises(aiolead.TransactionError):
+        with pytest.raises(aiolead.errors.TransactionError):
             client.transaction().create("/below/c").check("/nothing").commit()
         assert client.transaction().create("/c", b"x").check("/c").commit() == ["/c", None]
         client.delete("/c")
-        assert client.state is aiolead.SessionState.CONNECTED
+        assert client.state is aiolead.model.SessionState.CONNECTED
         assert client.session_id in own.sessions()
 
 
@@ -210,15 +210,15 @@ def test_blocks_are_left_in_the_reverse_order_by_their_thread(
         inner = blocking.Lock(client, "/inner").acquire()
         outer.__enter__()
         inner.__enter__()
-        with pytest.raises(aiolead.UsageError, match="in the reverse order"):
+        with pytest.raises(aiolead.errors.UsageError, match="in the reverse order"):
             outer.__exit__(None, None, None)
-        with pytest.raises(aiolead.UsageError, match="by the thread that has entered them"):
+        with pytest.raises(aiolead.errors.UsageError, match="by the thread that has entered them"):
             threads.submit(inner.__exit__, None, None, None).result(PATIENCE)
-        with pytest.raises(aiolead.UsageError):
+        with pytest.raises(aiolead.errors.UsageError):
             inner.__enter__()
         inner.__exit__(None, None, None)
         outer.__exit__(None, None, None)
-        with pytest.raises(aiolead.UsageError):
+        with pytest.raises(aiolead.errors.UsageError):
             outer.__exit__(None, None, None)
         assert own.requests["DELETE"] == 2
 
@@ -243,12 +243,12 @@ def test_closing_frees_who_waits_and_tells_who_holds(
         in_line(client, "/lock", 2)
     with pytest.raises(aiolead.LockLost) as lost:
         holder.result(PATIENCE)
-    assert lost.value.reason is aiolead.LossReason.CLOSED
-    with pytest.raises(aiolead.ClientClosedError):
+    assert lost.value.reason is aiolead.errors.LossReason.CLOSED
+    with pytest.raises(aiolead.errors.ClientClosedError):
         waiter.result(PATIENCE)
-    with pytest.raises(aiolead.ClientClosedError):
+    with pytest.raises(aiolead.errors.ClientClosedError):
         client.get("/")
-    with pytest.raises(aiolead.ClientClosedError):
+    with pytest.raises(aiolead.errors.ClientClosedError):
         blocking.Lock(client, "/lock")
     assert own.sessions() == {}
 
@@ -287,7 +287,7 @@ def test_a_body_that_outlives_the_client(own: ThreadedServer) -> None:
     closed.set()
     with pytest.raises(aiolead.LockLost) as lost:
         holder.result(PATIENCE)
-    assert lost.value.reason is aiolead.LossReason.CLOSED
+    assert lost.value.reason is aiolead.errors.LossReason.CLOSED
 
 
 def test_an_election_goes_on_after_a_loss(own: ThreadedServer, backend: Backend) -> None:
@@ -323,7 +323,7 @@ def test_an_election_pauses_after_a_worker_that_returns(
         election = blocking.Election(client, "/election")
         with pytest.raises(KeyError, match="enough"):
             election.run(worker, pause=0.05)
-        with pytest.raises(aiolead.ConfigurationError, match="pause: must be seconds"):
+        with pytest.raises(aiolead.errors.ConfigurationError, match="pause: must be seconds"):
             election.run(worker, pause=-1)
         with election.leadership(timeout=0):
             pass
@@ -340,4 +340,4 @@ def test_an_operator_deletes_the_znode(own: ThreadedServer, backend: Backend) ->
                 with pytest.raises(aiolead.LockLost):
                     held.verify()
                 assert held.lost.wait(PATIENCE)
-        assert lost.value.reason is aiolead.LossReason.DELETED
+        assert lost.value.reason is aiolead.errors.LossReason.DELETED

@@ -125,7 +125,7 @@ def test_closed_before_what_was_given_up_has_ended(own: ThreadedServer, backend:
 
         asked.set()
         with anyio.CancelScope(shield=True):
-            while client.state is not aiolead.SessionState.CLOSED:  # noqa: ASYNC110 - what closes
+            while client.state is not aiolead.model.SessionState.CLOSED:  # noqa: ASYNC110 - what closes
                 await anyio.sleep(0.01)  # it has no event
             await anyio.sleep(0.05)
 
@@ -137,9 +137,9 @@ def test_closed_before_what_was_given_up_has_ended(own: ThreadedServer, backend:
         thread.join()
         closing = threading.Thread(target=connection.__exit__, args=(None, None, None))
         closing.start()
-        with pytest.raises((aiolead.LockLost, aiolead.ClientClosedError)):
+        with pytest.raises((aiolead.LockLost, aiolead.errors.ClientClosedError)):
             client.get("/")
-    assert lost.value.reason is aiolead.LossReason.CLOSED
+    assert lost.value.reason is aiolead.errors.LossReason.CLOSED
     closing.join()
 
 

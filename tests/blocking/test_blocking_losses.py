@@ -12,7 +12,8 @@ from support.recipes import PATIENCE, SESSION, JumpingClock
 from support.waiting import until
 
 import aiolead
-from aiolead import LossReason, blocking
+from aiolead import blocking
+from aiolead.errors import LossReason
 from aiolead.testing import FaultProxy, ThreadedServer
 
 Backend = Literal["asyncio", "trio"]

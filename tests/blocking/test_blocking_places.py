@@ -48,7 +48,9 @@ async def test_in_a_thread_that_runs_an_event_loop(own: ThreadedServer) -> None:
             held.verify,
             held.release,
         ):
-            with pytest.raises(aiolead.UsageError, match="in a thread that runs an event loop"):
+            with pytest.raises(
+                aiolead.errors.UsageError, match="in a thread that runs an event loop"
+            ):
                 use()
         assert _asked(own) == sent
         held.check()  # waits for nobody
@@ -63,7 +65,7 @@ def test_in_its_own_event_loop(own: ThreadedServer) -> None:
         async def call_back(_client: aiolead.Client) -> None:
             client.get("/")
 
-        with pytest.raises(aiolead.UsageError, match="in a thread that runs an event loop"):
+        with pytest.raises(aiolead.errors.UsageError, match="in a thread that runs an event loop"):
             client.call(call_back)
         assert client.get_children("/") == ["zookeeper"]
 
@@ -81,7 +83,7 @@ def test_what_is_called_may_fail_in_any_way(own: ThreadedServer) -> None:
             async def fail(_client: aiolead.Client, error: BaseException = error) -> None:
                 raise error
 
-            with pytest.raises((type(error), aiolead.ClientClosedError)):
+            with pytest.raises((type(error), aiolead.errors.ClientClosedError)):
                 client.call(fail)
         assert client.get_children("/") == ["zookeeper"]
 
@@ -108,7 +110,7 @@ def child(client, lock, held):
     ):
         try:
             use()
-        except aiolead.UsageError as error:
+        except aiolead.errors.UsageError as error:
             assert f"of which this one, {os.getpid()}, was forked" in str(error), error
             refused += 1
     assert not held.is_held and held.remaining() == 0.0
@@ -128,7 +130,7 @@ with blocking.connect(sys.argv[1], session_timeout=2, backend=sys.argv[2]) as cl
             else:
                 assert os.waitpid(pid, 0)[1] == 0
                 held.verify()
-    except aiolead.UsageError as error:
+    except aiolead.errors.UsageError as error:
         print("left:", error, flush=True)
 if pid:
     print("parent: done", flush=True)
@@ -203,14 +205,14 @@ def test_names_are_sorted_and_documented() -> None:
 
 @pytest.mark.parametrize("backend", ["uvloop", None])
 def test_no_such_event_loop(backend: object) -> None:
-    with pytest.raises(aiolead.ConfigurationError, match="backend"):
+    with pytest.raises(aiolead.errors.ConfigurationError, match="backend"):
         blocking.connect("127.0.0.1:1", backend=backend)  # type: ignore[arg-type]
 
 
 def test_nobody_there(backend: typing.Literal["asyncio", "trio"]) -> None:
     connection = blocking.connect("127.0.0.1:1", connect_timeout=0.2, backend=backend)
-    with pytest.raises(aiolead.ConnectFailed) as failed, connection:
+    with pytest.raises(aiolead.errors.ConnectFailed) as failed, connection:
         pass
     assert failed.value.attempts
-    with pytest.raises(aiolead.UsageError, match="entered already"):
+    with pytest.raises(aiolead.errors.UsageError, match="entered already"):
         connection.__enter__()

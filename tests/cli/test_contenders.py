@@ -11,9 +11,10 @@ from support.recipes import joined
 from support.versions import has
 
 import aiolead
-from aiolead import Election, Feature, Layout, Lock, ReadWriteLock
+from aiolead import Election, Lock, ReadWriteLock
 from aiolead.cli.contenders import read_line
 from aiolead.cli.recognize import in_line
+from aiolead.types import Feature, Layout
 
 GUID = "0123456789abcdef0123456789abcdef"
 
@@ -137,7 +138,7 @@ async def test_it_sees_the_lines_of_our_recipes_as_they_do(embedded: str, chroot
         tasks.cancel_scope.cancel()
 
 
-async def _enter(context: aiolead.TenureContext[aiolead.Held]) -> None:
+async def _enter(context: aiolead.types.TenureContext[aiolead.Held]) -> None:
     async with context:
         await anyio.sleep_forever()
 

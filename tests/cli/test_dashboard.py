@@ -17,12 +17,13 @@ from support.cli import WITHIN, outcome
 from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
-from aiolead import ACL, Permission, SessionState, Stat
+from aiolead import ACL
 from aiolead.cli.dashboard.connections import MOST_ADMITTED, MOST_UNAUTHENTICATED
 from aiolead.cli.dashboard.doors import Doors, host_of, is_loopback
 from aiolead.cli.dashboard.state import MOST_LINES, MOST_TERMS, MOST_WAITING, as_state
 from aiolead.cli.scene import Scene
 from aiolead.errors import NodeExistsError
+from aiolead.model import Permission, SessionState, Stat
 
 TOKEN = "a-token-of-some-length+/="
 ELECTED = "/jobs/one/_c_x-latch-"

@@ -18,7 +18,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, 
 from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL, Served, served
 
-from aiolead import ACL, Permission
+from aiolead import ACL
+from aiolead.model import Permission
 
 REQUIRED = "AIOLEAD_REQUIRE_CHROMIUM"
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")

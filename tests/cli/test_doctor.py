@@ -13,7 +13,6 @@ from support.raw_client import RawClient
 from support.words_server import WordsServer
 
 import aiolead
-from aiolead import Stat
 from aiolead.cli.doctor.findings import Finding, Level
 from aiolead.cli.doctor.lines import (
     Sessions,
@@ -26,6 +25,7 @@ from aiolead.cli.doctor.servers import judge_ensemble, judge_server, judge_setti
 from aiolead.cli.recognize import ContenderLine, in_line
 from aiolead.cli.survey import Answers, Quorum
 from aiolead.cli.words import Server
+from aiolead.model import Stat
 from aiolead.testing import EmbeddedServer
 
 GUID = "01234567-89ab-cdef-0123-456789abcdef"

@@ -10,8 +10,10 @@ from typing import Any
 from support.cli import Command, Run
 from support.raw_client import RawClient
 
-from aiolead import CampaignState, LossReason, Phase
+from aiolead import Phase
 from aiolead.cli import elect
+from aiolead.errors import LossReason
+from aiolead.types import CampaignState
 
 
 def state(command: Command, **wanted: object) -> dict[str, Any]:

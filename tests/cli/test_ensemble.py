@@ -11,10 +11,10 @@ from support.raw_client import RawClient
 from support.versions import text_of_version
 from support.words_server import WordsServer
 
-from aiolead import EnsembleConfig, ServerSpec
 from aiolead.cli.ensemble import behind
 from aiolead.cli.survey import Answers, Quorum, quorum_of
 from aiolead.cli.words import Server, sessions_in_cons, sessions_in_dump
+from aiolead.model import EnsembleConfig, ServerSpec
 from aiolead.testing import Ensemble, ZooKeeperServer
 
 SRVR = """Zookeeper version: 3.9.2-e454e8c7283100c7caec6dcae2bc82aaecb63023, built on 2024-02-12

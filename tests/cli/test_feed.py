@@ -123,7 +123,7 @@ def test_too_many_znodes(somewhere: str) -> None:
     async def story() -> None:
         async with aiolead.connect(somewhere) as client:
             await client.ensure_path("/l/below")
-            closed = [aiolead.ACL(aiolead.Permission.ADMIN, "world", "anyone")]
+            closed = [aiolead.ACL(aiolead.model.Permission.ADMIN, "world", "anyone")]
             mode = aiolead.CreateMode.PERSISTENT_SEQUENTIAL
             await client.create("/l/_c_x-lock-", b"secret", acl=closed, mode=mode)
             feed = Feed(client, ["/l"])
@@ -137,7 +137,7 @@ def test_too_many_znodes(somewhere: str) -> None:
                 await until(feed, lambda: "/l/below/closed" in feed.scene.unreadable)
                 await until(feed, lambda: names(feed, "/l") == ([None], [None]))
                 assert len(feed.scene.unreadable) == 2
-                await client.set_acl("/l/below/closed", aiolead.OPEN_ACL_UNSAFE)
+                await client.set_acl("/l/below/closed", aiolead.model.OPEN_ACL_UNSAFE)
                 # Servers tell of no change of an ACL by itself.
                 await client.set("/l/below/closed", b"")
                 await until(feed, lambda: "/l/below/closed" not in feed.scene.unreadable)

@@ -18,7 +18,6 @@ from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL
 
 import aiolead
-from aiolead import SessionState, Stat, TreeEvent, TreeEventType, TreeNode
 from aiolead.cli import shown
 from aiolead.cli.contenders import _row
 from aiolead.cli.dashboard.live import Live
@@ -28,8 +27,10 @@ from aiolead.cli.scene import Feed, Scene, said
 from aiolead.cli.survey import Answers, Quorum
 from aiolead.cli.top.picture import Picture
 from aiolead.cli.words import Server
+from aiolead.model import SessionState, Stat
 from aiolead.testing import EmbeddedServer
 from aiolead.testing._server.transaction import Transaction
+from aiolead.types import TreeEvent, TreeEventType, TreeNode
 
 BAD = "\x1b[2J\x1b]0;x\x07\r\n\u2028\u2029\x85\u202e\u2066\x00\x9b31m<img src=x>"
 TEXTS = st.text(max_size=300) | st.text(

@@ -16,7 +16,7 @@ from support.hostile_servers import HostileServer
 from support.raw_client import RawClient
 
 import aiolead
-from aiolead import TLS, EnsembleConfig, ServerSpec
+from aiolead import TLS
 from aiolead.cli import words
 from aiolead.cli.doctor.lines import look_at
 from aiolead.cli.doctor.servers import judge_ensemble, judge_server, judge_settings
@@ -24,6 +24,7 @@ from aiolead.cli.roster import members_besides
 from aiolead.cli.scene import Scene
 from aiolead.cli.survey import Answers, ask_all, quorum_of
 from aiolead.cli.words import Inquirer, NotToldError, Server, sessions_in_cons, sessions_in_dump
+from aiolead.model import EnsembleConfig, ServerSpec
 
 CPU_SECONDS = 10
 """What parsing a megabyte may take of a processor. It takes 0.1; in quadratic time, hours."""
@@ -240,7 +241,7 @@ def test_of_what_a_contender_says_the_beginning_is_kept(run: Run, somewhere: str
 
 def test_lines_below_each_other() -> None:
     scene = Scene(["/", "/a", "/b"])
-    stat = aiolead.Stat(**dict.fromkeys(aiolead.Stat.__slots__, 0))
+    stat = aiolead.model.Stat(**dict.fromkeys(aiolead.model.Stat.__slots__, 0))
     scene.put("/a/c/x-lock-0000000001", stat, b"")
     scene.put("/ab/x-lock-0000000001", stat, b"")
     scene.settle(1.0)

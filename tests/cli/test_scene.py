@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from aiolead import SessionState, Stat
 from aiolead.cli.scene import Happening, Line, Link, Scene, What, said
+from aiolead.model import SessionState, Stat
 
 NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
 MARKS = {"election": "latch-", "lock": "lock-", "reader": "__READ__", "writer": "__WRIT__"}

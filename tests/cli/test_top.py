@@ -20,9 +20,9 @@ from rich.cells import cell_len
 from support.cli import WITHIN, Command, Run, environment, somebody
 from support.preforked import ReadyProcess
 
-from aiolead import SessionState, Stat
 from aiolead.cli.scene import Scene
 from aiolead.cli.top.picture import Picture
+from aiolead.model import SessionState, Stat
 
 CLOSED = [make_acl("world", "anyone", delete=True)]
 NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))

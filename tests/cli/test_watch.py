@@ -7,8 +7,8 @@ import signal
 
 from support.cli import Command, Run, somebody
 
-from aiolead import EventType, Missed, MissedReason, WatchEvent
 from aiolead.cli import watch
+from aiolead.model import EventType, Missed, MissedReason, WatchEvent
 
 
 def test_what_happens_to_a_tree(hosts: str) -> None:

@@ -16,9 +16,10 @@ from support.versions import has
 from support.waiting import until
 
 import aiolead.cli
-from aiolead import Feature, Stat
 from aiolead.cli import znodes
+from aiolead.model import Stat
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Feature
 
 
 def test_the_life_of_a_znode(run: Run, hosts: str) -> None:

@@ -101,7 +101,7 @@ async def transport(monkeypatch: pytest.MonkeyPatch) -> Transport:
     return transport
 
 
-def connect() -> aiolead.Connection:
+def connect() -> aiolead.types.Connection:
     return aiolead.connect("127.0.0.1:1", session_timeout=60)
 
 
@@ -154,7 +154,7 @@ async def test_what_is_awaited_among_the_pipelined_is_sent_all_the_same(
 
 async def test_the_first_read_leaves_with_the_handshake(transport: Transport) -> None:
     async with aiolead.connect("127.0.0.1:1", connect_timeout=0) as client:
-        assert client.state is aiolead.SessionState.CONNECTING
+        assert client.state is aiolead.model.SessionState.CONNECTING
         await client.get("/first")
         assert b"/first" in transport.written[0]
 
@@ -209,19 +209,19 @@ async def test_nothing_is_taken_while_what_was_written_has_not_left(transport: T
 
 
 async def test_an_end_is_noticed_at_once(transport: Transport) -> None:
-    states: list[aiolead.SessionState] = []
+    states: list[aiolead.model.SessionState] = []
     async with connect() as client:
         client.subscribe(lambda state, _: states.append(state))
         transport.carrier.eof_received()
         with anyio.fail_after(5):
             await client.get("/a")
-        assert states[:1] == [aiolead.SessionState.SUSPENDED]
+        assert states[:1] == [aiolead.model.SessionState.SUSPENDED]
 
 
 def test_what_a_watch_calls_runs_in_a_task(anyio_backend: Any) -> None:
     seen: list[object] = []
 
-    def on_event(_: aiolead.WatchEvent) -> None:
+    def on_event(_: aiolead.model.WatchEvent) -> None:
         seen.append((asyncio.current_task() is not None, anyio.CancelScope()))
 
     async def main() -> None:
@@ -242,10 +242,10 @@ def test_what_a_watch_calls_runs_in_a_task(anyio_backend: Any) -> None:
 async def test_a_defect_of_a_watch_ends_nothing(
     transport: Transport, internal_errors: list[logging.LogRecord]
 ) -> None:
-    def broken(_: aiolead.WatchEvent) -> None:
+    def broken(_: aiolead.model.WatchEvent) -> None:
         raise ZeroDivisionError
 
-    states: list[aiolead.SessionState] = []
+    states: list[aiolead.model.SessionState] = []
     async with connect() as client:
         client.subscribe(lambda state, _: states.append(state))
         await client.get("/a", watch=client.make_watch(broken))

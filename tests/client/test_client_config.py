@@ -11,18 +11,17 @@ from conftest import ServerUnderTest
 from support.many_addresses import Fleet, a_fleet
 from support.recipes import connect, eventually
 
-from aiolead import (
-    Auth,
+from aiolead import Auth
+from aiolead.errors import (
     BadArgumentsError,
     BadVersionError,
     ConfigurationError,
-    EnsembleConfig,
     NewConfigNoQuorumError,
     NoAuthError,
     ReconfigDisabledError,
     ServerError,
-    ServerSpec,
 )
+from aiolead.model import EnsembleConfig, ServerSpec
 from aiolead.testing import EmbeddedServer
 
 CONFIG = "server.1=10.0.0.1:2888:3888;2181\nserver.2=10.0.0.2:2888:3888;2181"

@@ -18,12 +18,13 @@ from support.client_fake import FakeServer
 from support.recipes import PATIENCE, Wire, connect, eventually, tasks_living
 
 import aiolead
-from aiolead import Auth, Client, ConnectFailed, CreateMode, SessionState
+from aiolead import Auth, Client, CreateMode
 from aiolead._client.net.opener import dial_tcp
 from aiolead._wire.codes import XID_AUTH, OpCode
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import ReplyHeader
-from aiolead.errors import AuthFailedError, ClientClosedError, UsageError
+from aiolead.errors import AuthFailedError, ClientClosedError, ConnectFailed, UsageError
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, FaultProxy
 
 # trio has no cancellation but that of scopes, and is the only one that can count checkpoints.
@@ -209,7 +210,7 @@ async def test_what_is_there_is_no_zookeeper(answer: bytes, said: str) -> None:
     ((name, reason),) = raised.value.attempts
     assert name == f"127.0.0.1:{port}"
     if answer:
-        assert isinstance(reason, aiolead.RemoteWireError)
+        assert isinstance(reason, aiolead.errors.RemoteWireError)
         assert said in str(reason)
     assert str(reason) in str(raised.value)
 
@@ -217,13 +218,13 @@ async def test_what_is_there_is_no_zookeeper(answer: bytes, said: str) -> None:
 @pytest.mark.parametrize("connect", [aiolead.connect, aiolead.blocking.connect])
 def test_a_session_timeout_in_milliseconds(connect: Callable[..., object]) -> None:
     with pytest.raises(
-        aiolead.ConfigurationError,
+        aiolead.errors.ConfigurationError,
         match=r"session_timeout: must be a number of seconds from 0\.1 to 3600, not 10000: .*"
         r"In milliseconds, as Java's client has it\? Then write 10$",
     ):
         connect("127.0.0.1:1", session_timeout=10000)
     for value in (1e300, float("inf"), "10000", True, None):
-        with pytest.raises(aiolead.ConfigurationError) as refused:
+        with pytest.raises(aiolead.errors.ConfigurationError) as refused:
             connect("127.0.0.1:1", session_timeout=value)
         assert "In milliseconds" not in str(refused.value)
     connect("127.0.0.1:1", session_timeout=3600)

@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 
-from aiolead import SessionState
 from aiolead._client.clock import lease_clock
 from aiolead._client.core import Core
+from aiolead.model import SessionState
 
 
 async def test_whoever_gives_up_waiting_for_a_connection_is_not_told_any_more() -> None:

@@ -11,10 +11,17 @@ import pytest
 from conftest import ServerUnderTest
 from support.recipes import Wire, connect, eventually, in_memory, raw
 
-from aiolead import ACL, Client, CreateMode, NoAuthError, NotEmptyError, Permission
+from aiolead import ACL, Client, CreateMode
 from aiolead._client.api import delete_all as deletion
 from aiolead._wire.codes import OpCode
-from aiolead.errors import ConnectionLossError, InvalidPathError, LocalWireError
+from aiolead.errors import (
+    ConnectionLossError,
+    InvalidPathError,
+    LocalWireError,
+    NoAuthError,
+    NotEmptyError,
+)
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer
 
 

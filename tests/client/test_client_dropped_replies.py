@@ -10,7 +10,8 @@ import anyio
 import pytest
 from support.recipes import connect
 
-from aiolead import Client, ClientClosedError, NoNodeError
+from aiolead import Client, NoNodeError
+from aiolead.errors import ClientClosedError
 from aiolead.testing import EmbeddedServer
 
 

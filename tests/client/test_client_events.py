@@ -13,8 +13,9 @@ from support.recipes import PATIENCE, SESSION, eventually
 from support.recorded_events import RecordedEvents
 
 import aiolead
-from aiolead import CreateMode, Election, EventName, Lock, Queue, ServiceRegistry
+from aiolead import CreateMode, Election, Lock, Queue, ServiceRegistry
 from aiolead.errors import ConfigurationError, LossReason, NoAuthError, NoNodeError
+from aiolead.events import EventName
 from aiolead.testing import EmbeddedServer
 
 RECIPES = ("contention.", "tenure.", "election.")
@@ -28,7 +29,7 @@ def told() -> Iterator[RecordedEvents]:
     assert told.wrong == []
 
 
-def connect(server: EmbeddedServer, told: Any, **options: Any) -> aiolead.Connection:
+def connect(server: EmbeddedServer, told: Any, **options: Any) -> aiolead.types.Connection:
     return aiolead.connect(
         server.connect_string, on_event=told, **{"session_timeout": SESSION, **options}
     )
@@ -62,7 +63,10 @@ async def test_a_link_that_is_lost_and_found(told: RecordedEvents) -> None:
         assert 0 < found.fields["away"] < PATIENCE
         now = client.statistics()
         assert (now.connections, now.suspensions, now.expirations) == (2, 1, 0)
-        assert (now.state, now.server) == (aiolead.SessionState.CONNECTED, server.connect_string)
+        assert (now.state, now.server) == (
+            aiolead.model.SessionState.CONNECTED,
+            server.connect_string,
+        )
 
 
 async def test_a_session_that_expires_takes_a_lock_with_it(told: RecordedEvents) -> None:
@@ -89,7 +93,7 @@ async def test_a_session_that_expires_takes_a_lock_with_it(told: RecordedEvents)
 async def test_a_server_that_is_not_there(told: RecordedEvents) -> None:
     async with EmbeddedServer() as server:
         await server.stop()
-        with pytest.raises(aiolead.ConnectFailed):
+        with pytest.raises(aiolead.errors.ConnectFailed):
             async with connect(server, told, connect_timeout=0.05):
                 raise AssertionError
         failed = told.of(EventName.CONNECTION_FAILED)[0]
@@ -102,7 +106,7 @@ async def test_no_secret_is_told(told: RecordedEvents, caplog: pytest.LogCapture
     caplog.set_level(logging.DEBUG)
     user, right, wrong, znode = "anna", "a-right-secret", "a-wrong-secret", "a-secret-of-a-znode"
     async with EmbeddedServer(sasl_users={user: right}) as server:
-        with pytest.raises(aiolead.AuthFailedError):
+        with pytest.raises(aiolead.errors.AuthFailedError):
             async with connect(server, told, sasl=aiolead.SASL.digest_md5(user, wrong)):
                 raise AssertionError
         auth = [aiolead.Auth.digest(user, right)]
@@ -208,7 +212,7 @@ async def test_how_waits_end(told: RecordedEvents) -> None:
                 tasks.start_soon(_hold, lock)
                 await eventually(lambda: len(told.of(EventName.CONTENTION_BEGUN)) == 3, "it waits")
                 tasks.cancel_scope.cancel()
-            await client.create("/other", acl=[aiolead.ACL.world(aiolead.Permission.READ)])
+            await client.create("/other", acl=[aiolead.ACL.world(aiolead.model.Permission.READ)])
             with pytest.raises(NoAuthError):
                 await _hold(Lock(client, "/other", identity="waits"))
         ended = [
@@ -279,7 +283,7 @@ async def test_a_renewal_that_comes_late(told: RecordedEvents) -> None:
 async def test_a_sink_that_raises_changes_nothing(
     told: RecordedEvents, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(_: aiolead.Event) -> None:
+    def fails(_: aiolead.events.Event) -> None:
         raise ValueError("a sink")
 
     async with EmbeddedServer() as server:
@@ -313,7 +317,7 @@ def test_what_is_no_sink_is_refused(sink: Any) -> None:
 
 
 class _Asynchronous:
-    async def __call__(self, _: aiolead.Event) -> None:
+    async def __call__(self, _: aiolead.events.Event) -> None:
         raise AssertionError
 
 

@@ -15,7 +15,7 @@ from support.recipes import PATIENCE, SESSION, connect, eventually, losing_the_l
 from support.versions import told_zxid
 
 import aiolead
-from aiolead import CreateMode, EventType, SessionState
+from aiolead import CreateMode
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
 from aiolead._wire.framing import frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
@@ -29,7 +29,7 @@ from aiolead.errors import (
     RemoteWireError,
     SessionExpiredError,
 )
-from aiolead.model import WatchEvent
+from aiolead.model import EventType, SessionState, WatchEvent
 from aiolead.testing import EmbeddedServer, FaultProxy
 from aiolead.testing.ensemble import Ensemble
 

@@ -14,18 +14,22 @@ from conftest import ServerUnderTest
 from support.recipes import PATIENCE, SESSION, connect, eventually
 
 import aiolead
-from aiolead import Client, ConnectionLossError, Feature, Outcome, SessionState, UnsupportedError
+from aiolead import Client, ConnectionLossError
 from aiolead._client.api.server_features import require
 from aiolead._wire.codes import OpCode
 from aiolead._wire.srvr import NOT_SERVING, SRVR
 from aiolead.errors import (
     ClientClosedError,
     ConfigurationError,
+    Outcome,
     SessionExpiredError,
     UnimplementedError,
+    UnsupportedError,
     UsageError,
 )
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Feature
 
 Operation = Callable[[Client], Awaitable[object]]
 
@@ -74,7 +78,7 @@ class Telephone:
         await self.before_dial()
         return _Line(self, await self.server.connect_stream())
 
-    def connect(self, **options: Any) -> aiolead.Connection:
+    def connect(self, **options: Any) -> aiolead.types.Connection:
         settings = {"session_timeout": SESSION, **options}
         return aiolead.connect("127.0.0.1:1", dial=self.dial, **settings)
 

@@ -47,7 +47,7 @@ class Granting(FakeServer):
         session = request.session_id or 7
         return encode_record(ConnectResponse(self.grant, session, self.password))
 
-    def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.Connection:
+    def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.types.Connection:
         options = {"session_timeout": SESSION, "clock": VirtualClock(), **options}
         return super().connect(hosts, rng=random.Random(1), **options)
 

@@ -9,7 +9,9 @@ import pytest
 from support.recipes import eventually
 
 import aiolead
-from aiolead import ConfigurationError, Election, SessionState, blocking
+from aiolead import Election, blocking
+from aiolead.errors import ConfigurationError
+from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy
 

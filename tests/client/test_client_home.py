@@ -15,7 +15,8 @@ import anyio.to_thread
 import pytest
 from support.cli import environment
 
-from aiolead import Auth, Client, Election, Lock, UsageError, connect
+from aiolead import Auth, Client, Election, Lock, connect
+from aiolead.errors import UsageError
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
 USES: dict[str, Callable[[Client], Any]] = {
@@ -173,7 +174,7 @@ def child(client):
     for use in (lambda: client.get("/"), client.make_watch, lambda: aiolead.Lock(client, "/a")):
         try:
             use()
-        except aiolead.UsageError as error:
+        except aiolead.errors.UsageError as error:
             assert f"of which this one, {os.getpid()}, was forked" in str(error), error
         else:
             os._exit(1)
@@ -190,7 +191,7 @@ def child(client):
     async def work():
         try:
             client.get("/")
-        except aiolead.UsageError:
+        except aiolead.errors.UsageError:
             async with aiolead.connect(sys.argv[1]) as own:
                 assert own.session_id != client.session_id
                 stat = await own.exists("/mine")

@@ -69,7 +69,7 @@ for a while, and the last answer."""
 
 
 class Hostile(FakeServer):
-    def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.Connection:
+    def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.types.Connection:
         options = {
             "session_timeout": SESSION,
             "clock": VirtualClock(),
@@ -108,7 +108,7 @@ REQUESTS: dict[str, Callable[[aiolead.Client], Awaitable[object]]] = {
     "get_children": lambda c: c.get_children("/a"),
     "get_children_and_stat": lambda c: c.get_children_and_stat("/a"),
     "get_acl": lambda c: c.get_acl("/a"),
-    "set_acl": lambda c: c.set_acl("/a", aiolead.OPEN_ACL_UNSAFE),
+    "set_acl": lambda c: c.set_acl("/a", aiolead.model.OPEN_ACL_UNSAFE),
     "sync": lambda c: c.sync("/a"),
     "check": lambda c: c.check("/a"),
     "transaction": lambda c: c.transaction().create("/a").set("/a", b"").delete("/a").commit(),

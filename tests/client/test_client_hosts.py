@@ -24,10 +24,11 @@ from support.many_addresses import a_fleet
 from support.recipes import SESSION, eventually
 
 import aiolead
-from aiolead import TLS, ConfigurationError, ConnectFailed, Hosts, SessionState
+from aiolead import TLS, Hosts
 from aiolead._client.net.host_discovery import servers_of
 from aiolead._client.net.host_sources import Answer
-from aiolead.errors import AioleadError
+from aiolead.errors import AioleadError, ConfigurationError, ConnectFailed
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
 
 

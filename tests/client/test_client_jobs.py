@@ -12,7 +12,8 @@ import pytest
 from support.recipes import PATIENCE, connect
 
 import aiolead
-from aiolead import Client, ClientClosedError, Election, SharedValue, TreeCache
+from aiolead import Client, Election, SharedValue, TreeCache
+from aiolead.errors import ClientClosedError
 from aiolead.testing import EmbeddedServer
 
 

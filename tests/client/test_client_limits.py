@@ -6,19 +6,9 @@ import anyio
 import pytest
 from support.recipes import eventually
 
-from aiolead import (
-    Client,
-    ConfigurationError,
-    CreateMode,
-    Election,
-    Lock,
-    NoNodeError,
-    Outcome,
-    ThrottledOpError,
-    TooManyRequestsError,
-    connect,
-)
+from aiolead import Client, CreateMode, Election, Lock, NoNodeError, connect
 from aiolead._wire.codes import OpCode
+from aiolead.errors import ConfigurationError, Outcome, ThrottledOpError, TooManyRequestsError
 from aiolead.testing import EmbeddedServer
 
 TIMEOUT = 3.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import anyio
 
 import aiolead
-from aiolead import CreateMode, SessionState
+from aiolead import CreateMode
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
 
 

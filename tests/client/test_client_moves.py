@@ -9,8 +9,14 @@ import pytest
 from support.many_addresses import a_fleet
 from support.recipes import eventually, stopped_clock
 
-from aiolead import CreateMode, Lock, Outcome, SessionState
-from aiolead.errors import ConfigurationError, ConnectionLossError, InvalidConnectStringError
+from aiolead import CreateMode, Lock
+from aiolead.errors import (
+    ConfigurationError,
+    ConnectionLossError,
+    InvalidConnectStringError,
+    Outcome,
+)
+from aiolead.model import SessionState
 
 
 async def test_a_server_that_is_gone_is_left_and_the_session_goes_on() -> None:

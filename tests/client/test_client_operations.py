@@ -9,24 +9,27 @@ from support.recipes import connect, eventually
 from support.versions import told_zxid
 
 import aiolead
-from aiolead import (
-    ACL,
-    Auth,
+from aiolead import ACL, Auth, CreateMode, NodeExistsError, NoNodeError
+from aiolead.errors import (
     BadVersionError,
-    CreateMode,
-    EventType,
     InvalidACLError,
     NoAuthError,
     NoChildrenForEphemeralsError,
-    NodeExistsError,
-    NoNodeError,
     NotEmptyError,
-    Permission,
+    RolledBackError,
+    RuntimeInconsistencyError,
+    ServerError,
     TransactionError,
+    UsageError,
+)
+from aiolead.model import (
+    CREATOR_ALL_ACL,
+    OPEN_ACL_UNSAFE,
+    READ_ACL_UNSAFE,
+    EventType,
+    Permission,
     WatchEvent,
 )
-from aiolead.errors import RolledBackError, RuntimeInconsistencyError, ServerError, UsageError
-from aiolead.model import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 
 async def test_the_life_of_a_znode(server: ServerUnderTest) -> None:
@@ -130,7 +133,7 @@ async def test_transactions(server: ServerUnderTest) -> None:
             .create("/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
         )
         assert (path, checked, nothing) == ("/b", None, None)
-        assert isinstance(stat, aiolead.Stat)
+        assert isinstance(stat, aiolead.model.Stat)
         assert stat.version == 1
         assert isinstance(numbered, str)
         assert numbered.startswith("/n-00000")
@@ -201,7 +204,7 @@ async def test_acls_and_credentials(server: ServerUnderTest) -> None:
         ):  # fmt: skip
             with pytest.raises(NoAuthError):
                 await denied
-        assert bob.state is aiolead.SessionState.CONNECTED
+        assert bob.state is aiolead.model.SessionState.CONNECTED
         assert (await alice.get("/hers"))[0] == b"data"
         acl, stat = await alice.get_acl("/hers")
         assert [(entry.permissions, entry.scheme) for entry in acl] == [(Permission.ALL, "digest")]

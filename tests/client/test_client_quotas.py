@@ -8,23 +8,20 @@ import pytest
 from conftest import ServerUnderTest
 from support.recipes import connect, eventually, in_memory
 
-from aiolead import (
-    ACL,
-    Client,
-    ConfigurationError,
-    CreateMode,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-    Permission,
-    Quota,
-    QuotaExceededError,
-    QuotaUsage,
-    UnsupportedError,
-)
+from aiolead import ACL, Client, CreateMode, NodeExistsError, NoNodeError
 from aiolead._client.api.quotas import decode_limits, decode_usage, encode_limits
 from aiolead._wire.codes import OpCode
-from aiolead.errors import ConnectionLossError, InvalidPathError, RemoteWireError, TransactionError
+from aiolead.errors import (
+    ConfigurationError,
+    ConnectionLossError,
+    InvalidPathError,
+    NoAuthError,
+    QuotaExceededError,
+    RemoteWireError,
+    TransactionError,
+    UnsupportedError,
+)
+from aiolead.model import Permission, Quota, QuotaUsage
 from aiolead.testing import EmbeddedServer
 
 

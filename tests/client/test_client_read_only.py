@@ -9,18 +9,10 @@ import pytest
 from support.many_addresses import a_fleet
 from support.recipes import eventually
 
-from aiolead import (
-    ConnectFailed,
-    CreateMode,
-    Election,
-    Lock,
-    LockLost,
-    LossReason,
-    NotReadOnlyError,
-    SessionState,
-    UsageError,
-)
+from aiolead import CreateMode, Election, Lock, LockLost
 from aiolead._client.net.quorum_search import pauses
+from aiolead.errors import ConnectFailed, LossReason, NotReadOnlyError, UsageError
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
 
 S = SessionState

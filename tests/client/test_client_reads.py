@@ -8,24 +8,20 @@ from conftest import ServerUnderTest
 from support.client_fake import FakeServer
 from support.recipes import connect
 
-from aiolead import (
-    ACL,
-    Auth,
-    ConfigurationError,
-    CreateMode,
-    EventType,
-    Identity,
-    NoAuthError,
-    NoNodeError,
-    Permission,
-    UsageError,
-)
+from aiolead import ACL, Auth, CreateMode, NoNodeError
 from aiolead._wire.codes import XID_PING, OpCode
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import DataReply, ErrorResult, MultiReadReply, NamesReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
-from aiolead.errors import InvalidPathError, RemoteWireError, SessionExpiredError
-from aiolead.model import Stat
+from aiolead.errors import (
+    ConfigurationError,
+    InvalidPathError,
+    NoAuthError,
+    RemoteWireError,
+    SessionExpiredError,
+    UsageError,
+)
+from aiolead.model import EventType, Identity, Permission, Stat
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 

@@ -8,8 +8,9 @@ from conftest import ServerUnderTest
 from support.recipes import PATIENCE, connect, eventually
 
 import aiolead
-from aiolead import ACL, CreateMode, Permission
+from aiolead import ACL, CreateMode
 from aiolead.errors import LockLost, LossReason
+from aiolead.model import Permission
 
 UNREADABLE = [ACL(Permission.ALL & ~Permission.READ, "world", "anyone")]
 

@@ -13,7 +13,7 @@ from support.client_fake import FakeServer
 from support.recipes import SESSION, Wire, connect
 
 import aiolead
-from aiolead import ACL, Client, CreateMode, Permission
+from aiolead import ACL, Client, CreateMode
 from aiolead._wire.codes import OpCode
 from aiolead.errors import (
     AioleadError,
@@ -26,6 +26,7 @@ from aiolead.errors import (
     Outcome,
     UsageError,
 )
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, FaultProxy
 
 # --- arguments ---------------------------------------------------------------------------------
@@ -297,7 +298,7 @@ async def test_every_lost_write_is_unknown_and_every_read_comes_back() -> None:
 
 async def test_a_read_of_what_the_server_never_answers_ends_with_the_session_timeout() -> None:
     async with FakeServer(greet=lambda _: None) as fake:
-        with pytest.raises(aiolead.ConnectFailed):
+        with pytest.raises(aiolead.errors.ConnectFailed):
             async with fake.connect(connect_timeout=0.3):
                 pass
     async with FakeServer() as fake, fake.connect(session_timeout=1.0) as client:

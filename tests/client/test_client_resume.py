@@ -12,17 +12,9 @@ from support.client_fake import FakeServer
 from support.recipes import JumpingClock, connect, eventually
 
 import aiolead
-from aiolead import (
-    ConfigurationError,
-    CreateMode,
-    Lock,
-    LockLost,
-    LossReason,
-    SessionCredentials,
-    SessionExpiredError,
-    SessionState,
-    UsageError,
-)
+from aiolead import CreateMode, Lock, LockLost
+from aiolead.errors import ConfigurationError, LossReason, SessionExpiredError, UsageError
+from aiolead.model import SessionCredentials, SessionState
 from aiolead.testing import EmbeddedServer
 
 

@@ -9,11 +9,12 @@ from support.client_fake import FakeServer
 from support.recipes import PATIENCE, Wire, connect, eventually, losing_the_link
 
 import aiolead
-from aiolead import Client, SessionState
+from aiolead import Client
 from aiolead._client.api.session_states import SessionChange
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import ReplyHeader
 from aiolead.errors import AuthFailedError, ClientClosedError
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, FaultProxy
 
 S = SessionState

@@ -16,27 +16,22 @@ from support.recipes import PATIENCE, connect, eventually
 from support.versions import told_zxid
 
 import aiolead
-from aiolead import (
-    Auth,
-    AuthFailedError,
-    ClientClosedError,
-    ConfigurationError,
-    ConnectionLossError,
-    EventType,
-    InvalidPathError,
-    Missed,
-    MissedReason,
-    SessionState,
-    UnsupportedError,
-    UsageError,
-    WatchEvent,
-    WatchStream,
-)
+from aiolead import Auth, ConnectionLossError
 from aiolead._wire.codes import OpCode
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import NumberReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
+from aiolead.errors import (
+    AuthFailedError,
+    ClientClosedError,
+    ConfigurationError,
+    InvalidPathError,
+    UnsupportedError,
+    UsageError,
+)
+from aiolead.model import EventType, Missed, MissedReason, SessionState, WatchEvent
 from aiolead.testing import EmbeddedServer
+from aiolead.types import WatchStream
 
 E = EventType
 RECONNECTED, EXPIRED, OVERFLOW = (Missed(reason) for reason in MissedReason)
@@ -247,7 +242,7 @@ async def test_it_goes_on_through_one_fault_after_another() -> None:
                             try:
                                 names = await client.get_children("/t")
                                 break
-                            except aiolead.SessionExpiredError:
+                            except aiolead.errors.SessionExpiredError:
                                 continue
                         known.clear()
                         known.update(names)

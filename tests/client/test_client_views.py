@@ -15,26 +15,22 @@ from support.raw_client import RawClient
 from support.recipes import PATIENCE, connect, eventually
 
 import aiolead
-from aiolead import (
-    ACL,
-    Auth,
-    AuthFailedError,
-    ChildrenView,
-    ClientClosedError,
-    DataView,
-    InvalidPathError,
-    NoAuthError,
-    Permission,
-    SessionState,
-    UsageError,
-    View,
-)
+from aiolead import ACL, Auth
 from aiolead._recipes._core import error_policy
 from aiolead._wire.codes import OpCode
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import NamesReply, ReplyHeader, StatReply
 from aiolead._wire.requests import RequestHeader
+from aiolead.errors import (
+    AuthFailedError,
+    ClientClosedError,
+    InvalidPathError,
+    NoAuthError,
+    UsageError,
+)
+from aiolead.model import Permission, SessionState
 from aiolead.testing import EmbeddedServer
+from aiolead.types import ChildrenView, DataView, View
 
 
 class Reader:
@@ -271,7 +267,7 @@ async def test_a_server_with_too_much_to_do_is_asked_again(
                 nonlocal reads
                 reads += 1
                 if reads < 3:
-                    raise aiolead.ThrottledOpError("/a")
+                    raise aiolead.errors.ThrottledOpError("/a")
                 return await original()
 
             monkeypatch.setattr(view, "_read", throttled)

@@ -34,7 +34,7 @@ class SlowToDial(FakeServer):
         await anyio.sleep(PACKET)
         return await super().dial(host, port)
 
-    def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.Connection:
+    def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.types.Connection:
         options = {"session_timeout": SESSION, "clock": VirtualClock(), **options}
         return super().connect(hosts, rng=random.Random(1), **options)
 

@@ -8,7 +8,8 @@ from conftest import ServerUnderTest
 from support.raw_client import RawClient
 from support.recipes import PATIENCE, connect
 
-from aiolead import EventType, UsageError, WatchEvent
+from aiolead.errors import UsageError
+from aiolead.model import EventType, WatchEvent
 
 
 async def test_an_event_is_returned_once(server: ServerUnderTest) -> None:

@@ -18,21 +18,15 @@ from support.recipes import PATIENCE, connect, eventually
 import aiolead
 from aiolead import (
     Client,
-    ClientClosedError,
-    Codec,
     Config,
     Election,
     Group,
-    InternalError,
     Lock,
     LockLost,
-    LossReason,
     PersistentNode,
     Queue,
-    ReleaseError,
     ServiceInstance,
     ServiceRegistry,
-    SessionState,
     SharedValue,
     TaskBoard,
     TreeCache,
@@ -50,7 +44,10 @@ from aiolead._recipes.values import znode_views
 from aiolead._recipes.values.config.config_view import ConfigView
 from aiolead._recipes.values.shared_value import SharedValueView
 from aiolead._session.machine import SessionMachine
+from aiolead.errors import ClientClosedError, InternalError, LossReason, ReleaseError
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, OpCode
+from aiolead.types import Codec
 
 Records = list[logging.LogRecord]
 Use = Callable[[Client, Client, Callable[[], None]], Awaitable[object]]
@@ -311,7 +308,7 @@ async def test_what_cannot_be_watched_any_more_is_given_up(
             await use(client, helper)
         monkeypatch.undo()
         assert caught.value.reason is LossReason.INTERNAL
-        assert caught.value.blame is aiolead.Blame.CALLER
+        assert caught.value.blame is aiolead.errors.Blame.CALLER
 
 
 async def test_a_watch_that_cannot_be_set_again_later(
@@ -481,7 +478,7 @@ async def test_what_dial_raises(raised: type[Exception]) -> None:
     async def dial(*_: object) -> NoReturn:
         raise raised("no")
 
-    with pytest.raises(aiolead.ConnectFailed, match="no"):
+    with pytest.raises(aiolead.errors.ConnectFailed, match="no"):
         async with aiolead.connect("127.0.0.1:1", dial=dial, connect_timeout=0.2):
             pass
 

@@ -34,7 +34,7 @@ async def test_unopened_ones_say_so(make: Make, embedded: str, chroot: str) -> N
     """They would wait for ever: nothing gives them their values."""
     async with aiolead.connect(embedded + chroot) as client:
         states = make(client)
-        with anyio.fail_after(10), pytest.raises(aiolead.UsageError, match="async with"):
+        with anyio.fail_after(10), pytest.raises(aiolead.errors.UsageError, match="async with"):
             await anext(states)
 
 

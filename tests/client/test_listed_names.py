@@ -11,9 +11,9 @@ from support.hostile_data import FORBIDDEN_NAMES
 from support.recipes import PATIENCE, connect, eventually
 
 import aiolead
-from aiolead import Client, InvalidPathError, Lock, TreeCache
+from aiolead import Client, Lock, TreeCache
 from aiolead.cli.scene import Feed
-from aiolead.errors import AioleadError
+from aiolead.errors import AioleadError, InvalidPathError
 from aiolead.paths import ListedPath, basename, join, parent, validate
 from aiolead.testing import EmbeddedServer
 from aiolead.testing._server.transaction import Transaction

@@ -11,12 +11,9 @@ from support.local_sessions import refuses_ephemerals
 from support.recipes import eventually
 
 import aiolead
-from aiolead import (
-    CreateMode,
-    Lock,
-    NotReadOnlyError,
-    SessionState,
-)
+from aiolead import CreateMode, Lock
+from aiolead.errors import NotReadOnlyError
+from aiolead.model import SessionState
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 
 S = SessionState
@@ -114,7 +111,7 @@ async def test_clients_follow_the_ensemble(members: Ensemble) -> None:
             await client.ready()
             await held.verify()
             assert client.session_id == session
-            with pytest.raises(aiolead.BadVersionError):
+            with pytest.raises(aiolead.errors.BadVersionError):
                 await operator.reconfig(joining=[gone], version=before.version)
             back = await operator.reconfig(joining=[gone])
             assert back.servers == before.servers

@@ -30,10 +30,18 @@ from support.raw_client import RawClient
 from support.recipes import PATIENCE, SESSION, JumpingClock, eventually
 
 import aiolead
-from aiolead import LossReason, Overrun, Watchdog
+from aiolead import Watchdog
 from aiolead._client.clock import lease_clock
-from aiolead.errors import ConfigurationError, ConnectFailed, LockLost, NoNodeError, TenureLost
+from aiolead.errors import (
+    ConfigurationError,
+    ConnectFailed,
+    LockLost,
+    LossReason,
+    NoNodeError,
+    TenureLost,
+)
 from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
+from aiolead.types import Overrun
 
 Record = Callable[[str, object], None]
 
@@ -121,7 +129,9 @@ class Witness:
         return self.last_seen
 
 
-def connect_with_time(hosts: str, hook: Hook, session_timeout: float = TERM) -> aiolead.Connection:
+def connect_with_time(
+    hosts: str, hook: Hook, session_timeout: float = TERM
+) -> aiolead.types.Connection:
     """With as much time for everything as there may be, so that a busy machine does not matter."""
     return aiolead.connect(
         hosts,

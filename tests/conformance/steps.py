@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiolead import Client, Feature, WatchEvent
+from aiolead import Client
 from aiolead.errors import AioleadError, TransactionError
+from aiolead.model import WatchEvent
+from aiolead.types import Feature
 
 
 class Placeholder:

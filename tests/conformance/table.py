@@ -6,16 +6,7 @@ that has logged in as ann; "later" logs in in its own time.
 
 from __future__ import annotations
 
-from aiolead import (
-    ACL,
-    OPEN_ACL_UNSAFE,
-    Auth,
-    CreateMode,
-    Feature,
-    Permission,
-    Quota,
-    QuotaUsage,
-)
+from aiolead import ACL, Auth, CreateMode
 from aiolead.errors import (
     BadVersionError,
     Fenced,
@@ -32,6 +23,8 @@ from aiolead.errors import (
     RuntimeInconsistencyError,
     UnimplementedError,
 )
+from aiolead.model import OPEN_ACL_UNSAFE, Permission, Quota, QuotaUsage
+from aiolead.types import Feature
 
 from .steps import (
     ANY,

@@ -16,8 +16,9 @@ from support.raw_client import RawClient
 from support.recipes import PATIENCE
 from support.versions import features_of
 
-from aiolead import Client, Feature, connect
+from aiolead import Client, connect
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Feature
 
 from .steps import run
 from .table import ANN, CASES

@@ -8,15 +8,8 @@ from dataclasses import replace
 import anyio
 from support.costs import IDENTITY, PATH, Bench, Operation
 
-from aiolead import (
-    Group,
-    Held,
-    MembersView,
-    Partitioner,
-    PersistentNode,
-    ServiceInstance,
-    ServiceRegistry,
-)
+from aiolead import Group, Held, Partitioner, PersistentNode, ServiceInstance, ServiceRegistry
+from aiolead.types import MembersView
 
 
 async def until(check: Callable[[], bool]) -> None:

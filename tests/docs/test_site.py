@@ -12,20 +12,26 @@ from pathlib import Path
 import pytest
 from support.docs import ROOT
 
+import aiolead
+
 DOCS = ROOT / "docs"
 MODULES = (
     "aiolead",
     "aiolead.abc",
     "aiolead.adapters.aiozk",
     "aiolead.blocking",
+    "aiolead.errors",
+    "aiolead.events",
     "aiolead.instrumentation.otel",
     "aiolead.instrumentation.prometheus",
     "aiolead.instrumentation.structlog",
+    "aiolead.model",
     "aiolead.paths",
     "aiolead.testing",
     "aiolead.testing.simulation",
+    "aiolead.types",
 )
-"""Those whose names are public; `aiolead` has those of `aiolead.errors` and `aiolead.model`."""
+"""Those whose names are public. Some errors and values are in `aiolead`, too: they stand there."""
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -36,7 +42,10 @@ def test_every_public_name_is_in_the_reference() -> None:
         f"{module}.{name}" for module, names in parts for name in re.findall(r"`(\w+)`", names)
     )
     public = {
-        f"{module}.{name}" for module in MODULES for name in importlib.import_module(module).__all__
+        f"{module}.{name}"
+        for module in MODULES
+        for name in importlib.import_module(module).__all__
+        if module not in ("aiolead.errors", "aiolead.model") or name not in aiolead.__all__
     }
     assert sorted(public - documented.keys()) == []
     assert sorted(documented.keys() - public) == []

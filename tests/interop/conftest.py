@@ -64,6 +64,6 @@ def curator(curator_process: PeerProcess, hosts: str) -> Callable[[], Peer]:
 
 
 @pytest.fixture
-def connect(hosts: str) -> Callable[[], aiolead.Connection]:
+def connect(hosts: str) -> Callable[[], aiolead.types.Connection]:
     """Makes one more client of ours, to be entered."""
     return lambda: aiolead.connect(hosts, session_timeout=SESSION)

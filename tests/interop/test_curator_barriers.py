@@ -10,10 +10,11 @@ from support.peers import LONG, SHORT, Peer
 from support.recipes import eventually, names
 
 import aiolead
-from aiolead import AcquireTimeout, Barrier, Codec, DoubleBarrier, Semaphore, SharedValue
+from aiolead import AcquireTimeout, Barrier, DoubleBarrier, Semaphore, SharedValue
+from aiolead.types import Codec
 
 NewCurator = Callable[[], Peer]
-Connect = Callable[[], aiolead.Connection]
+Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/barriers/one"
 

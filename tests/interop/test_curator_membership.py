@@ -15,14 +15,13 @@ from aiolead import (
     Group,
     NoNodeError,
     PersistentNode,
-    Picker,
-    RoundRobin,
     ServiceInstance,
     ServiceRegistry,
 )
+from aiolead.types import Picker, RoundRobin
 
 NewCurator = Callable[[], Peer]
-Connect = Callable[[], aiolead.Connection]
+Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/members/one"
 

@@ -14,7 +14,7 @@ import aiolead
 from aiolead import DelayQueue, PriorityQueue, Queue
 
 NewCurator = Callable[[], Peer]
-Connect = Callable[[], aiolead.Connection]
+Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/queues/one"
 CLAIMS = "/queues/one-locks"

@@ -10,18 +10,12 @@ from support.peers import LONG, Peer, PeerError
 from support.recipes import eventually
 
 import aiolead
-from aiolead import (
-    Codec,
-    Counter,
-    CounterOverflowError,
-    InvalidDataError,
-    SequenceAllocator,
-    SharedValue,
-    TreeCache,
-)
+from aiolead import Counter, SequenceAllocator, SharedValue, TreeCache
+from aiolead.errors import CounterOverflowError, InvalidDataError
+from aiolead.types import Codec
 
 NewCurator = Callable[[], Peer]
-Connect = Callable[[], aiolead.Connection]
+Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/values/one"
 

@@ -13,18 +13,11 @@ from support.kazoo_peer import Kazoo
 from support.recipes import eventually, joined, names
 
 import aiolead
-from aiolead import (
-    Barrier,
-    Codec,
-    Counter,
-    DoubleBarrier,
-    Layout,
-    Lock,
-    Semaphore,
-)
+from aiolead import Barrier, Counter, DoubleBarrier, Lock, Semaphore
 from aiolead.paths import parent
+from aiolead.types import Codec, Layout
 
-Connect = Callable[[], aiolead.Connection]
+Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/kazoo/one"
 

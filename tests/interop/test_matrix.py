@@ -22,20 +22,14 @@ from support.peers import LONG, PATIENCE, Peer
 from support.recipes import joined
 
 import aiolead
-from aiolead import (
-    Client,
-    Election,
-    Layout,
-    Lock,
-    MixedLayoutError,
-    Participant,
-    ReadWriteLock,
-    Semaphore,
-)
+from aiolead import Client, Election, Lock, ReadWriteLock, Semaphore
+from aiolead.errors import MixedLayoutError
+from aiolead.model import Participant
+from aiolead.types import Layout
 
 pytestmark = only_on("trio")
 
-Connect = Callable[[], aiolead.Connection]
+Connect = Callable[[], aiolead.types.Connection]
 
 PATH = "/one"
 ROUNDS = 3

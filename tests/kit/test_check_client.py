@@ -28,7 +28,7 @@ PATIENCE = 4.0
 """How long a bug has that keeps a promise from ever being kept, in seconds."""
 
 
-def ours(hosts: str) -> aiolead.Connection:
+def ours(hosts: str) -> aiolead.types.Connection:
     return aiolead.connect(hosts, session_timeout=TIMEOUT)
 
 
@@ -131,7 +131,7 @@ class Certain(Wrapped):
             try:
                 return await real
             except ConnectionLossError as error:
-                error.outcome = aiolead.Outcome.NOT_APPLIED
+                error.outcome = aiolead.errors.Outcome.NOT_APPLIED
                 raise
 
         return Replied(real, answer)
@@ -183,7 +183,7 @@ class Forgetting(Wrapped):
 
     def make_watch(self, on_event: Any = None) -> Any:
         def filtered(event: WatchEvent) -> None:
-            if on_event is not None and event.type is not aiolead.EventType.NONE:
+            if on_event is not None and event.type is not aiolead.model.EventType.NONE:
                 on_event(event)
 
         return self.real.make_watch(filtered)

@@ -155,7 +155,7 @@ import pytest
 
 def test_it(zookeeper):
     assert not zookeeper.is_embedded
-    with pytest.raises(aiolead.UsageError, match="embedded server"):
+    with pytest.raises(aiolead.errors.UsageError, match="embedded server"):
         zookeeper.server
 
     async def write():
@@ -208,7 +208,7 @@ async def test_a_client_of_ours_is_key_enough() -> None:
             assert first not in server.sessions()
             with anyio.fail_after(30):
                 async for change in states:
-                    if change.state is aiolead.SessionState.EXPIRED:
+                    if change.state is aiolead.model.SessionState.EXPIRED:
                         break
             assert change.session_id == first
 

@@ -10,15 +10,9 @@ import pytest
 from support.kdc import HOW_TO_INSTALL, REALM, SERVICE, Realm, missing, realm
 from support.login_servers import jaas_server
 
-from aiolead import (
-    ACL,
-    CREATOR_ALL_ACL,
-    SASL,
-    AuthFailedError,
-    ConfigurationError,
-    ConnectFailed,
-    connect,
-)
+from aiolead import ACL, SASL, connect
+from aiolead.errors import AuthFailedError, ConfigurationError, ConnectFailed
+from aiolead.model import CREATOR_ALL_ACL
 
 REQUIRED = "AIOLEAD_REQUIRE_KERBEROS"
 MODULE = "com.sun.security.auth.module.Krb5LoginModule"

@@ -8,21 +8,15 @@ from pathlib import Path
 import pytest
 from support.certificates import Authority
 
-from aiolead import (
-    ACL,
-    CREATOR_ALL_ACL,
-    SASL,
-    TLS,
-    Auth,
+from aiolead import ACL, SASL, TLS, Auth, connect
+from aiolead.errors import (
     AuthFailedError,
     ConfigurationError,
     ConnectFailed,
     InvalidACLError,
     NoAuthError,
-    Permission,
-    SessionState,
-    connect,
 )
+from aiolead.model import CREATOR_ALL_ACL, Permission, SessionState
 from aiolead.testing import EmbeddedServer
 from aiolead.testing._tls import distinguished_name
 

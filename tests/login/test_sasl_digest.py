@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 from support.login_servers import digest_server
 
-from aiolead import ACL, CREATOR_ALL_ACL, SASL, AuthFailedError, NoAuthError, Permission, connect
+from aiolead import ACL, SASL, connect
+from aiolead.errors import AuthFailedError, NoAuthError
+from aiolead.model import CREATOR_ALL_ACL, Permission
 
 KINDS = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 USERS = {

@@ -12,17 +12,11 @@ from anyio.abc import ByteStream
 from support.certificates import Authority
 from support.login_servers import Ports, tls_server
 
-from aiolead import (
-    ACL,
-    CREATOR_ALL_ACL,
-    TLS,
-    ConnectFailed,
-    InvalidACLError,
-    NoAuthError,
-    connect,
-)
+from aiolead import ACL, TLS, connect
 from aiolead._client.net.opener import ConnectionEnded, Opener
 from aiolead._client.net.tls import ContextSource
+from aiolead.errors import ConnectFailed, InvalidACLError, NoAuthError
+from aiolead.model import CREATOR_ALL_ACL
 
 KINDS = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 ODD = '#1, "A" <B> & \\C = D; +E '

@@ -41,7 +41,7 @@ KINDS: dict[str, type] = {
     "node": aiolead.PersistentNode,
     "orders": aiolead.SequenceAllocator,
     "partitioner": aiolead.Partitioner,
-    "picker": aiolead.Picker,
+    "picker": aiolead.types.Picker,
     "proxy": aiolead.testing.FaultProxy,
     "queue": aiolead.Queue,
     "registry": aiolead.ServiceRegistry,
@@ -51,8 +51,8 @@ KINDS: dict[str, type] = {
 }
 """What the names stand for, unless the fragment is of the class that goes by the name there."""
 OWN = {
-    aiolead.Client: {"names": list, "created": aiolead.PendingReply},
-    aiolead.ReadWriteLock: {"lock": aiolead.ReadWriteLock, "held": aiolead.WriteHeld},
+    aiolead.Client: {"names": list, "created": aiolead.types.PendingReply},
+    aiolead.ReadWriteLock: {"lock": aiolead.ReadWriteLock, "held": aiolead.types.WriteHeld},
     aiolead.ReentrantLock: {"lock": aiolead.ReentrantLock},
     aiolead.ExclusiveLock: {"lock": aiolead.ExclusiveLock},
     aiolead.TreeCache: {"node": object},
@@ -123,7 +123,7 @@ def called(node: ast.expr, owner: type | None) -> Any:
             kind = kind_of(name, owner)
             return getattr(kind, attribute, None) if kind else None
         case ast.Name(id=name):
-            places = (aiolead, aiolead.testing)
+            places = (aiolead, aiolead.types, aiolead.errors, aiolead.model, aiolead.testing)
             return next((getattr(each, name) for each in places if hasattr(each, name)), None)
     return None
 
@@ -135,7 +135,9 @@ def names(kind: type) -> set[str]:
     for each in kind.__mro__:
         found.update(getattr(each, "__annotations__", ()), getattr(each, "__slots__", ()))
         if each.__module__.startswith("aiolead"):
-            found.update(re.findall(r"\bself\.(\w+)(?::.*?)? = ", inspect.getsource(each)))
+            for method in filter(inspect.isfunction, vars(each).values()):
+                source = inspect.getsource(method)
+                found.update(re.findall(r"\bself\.(\w+)(?::.*?)? = ", source))
     return found
 
 

@@ -40,6 +40,6 @@ def test_what_they_need_and_raise_is_real() -> None:
         errors = re.findall(r"`(\w+)`", raises)
         for error in errors:
             assert error.endswith("Error") or error == "Fenced", (name, error)
-            assert hasattr(aiolead, error), (name, error)
+            assert hasattr(aiolead.errors, error), (name, error)
         # What needs asking can be refused, and says so.
         assert "UnsupportedError" in errors or needs in ("", "3.5"), name

@@ -15,7 +15,6 @@ from aiolead import (
     AcquireTimeout,
     Client,
     Condition,
-    ConnectFailed,
     ConnectionLossError,
     DelayQueue,
     DoubleBarrier,
@@ -23,7 +22,6 @@ from aiolead import (
     ExclusiveLock,
     Lock,
     MultiLock,
-    Outcome,
     PriorityQueue,
     Queue,
     ReadWriteLock,
@@ -32,7 +30,7 @@ from aiolead import (
     TaskBoard,
     UniqueNames,
 )
-from aiolead.errors import Blame
+from aiolead.errors import Blame, ConnectFailed, Outcome
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend
 

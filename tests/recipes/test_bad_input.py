@@ -13,28 +13,21 @@ import anyio
 import pytest
 from support.recipes import PATIENCE, contenders_left, eventually, in_memory, nothing_left
 
-from aiolead import (
-    ACL,
-    Blame,
-    ConfigurationError,
-    CreateMode,
-    Election,
-    InvalidACLError,
-    InvalidPathError,
-    Layout,
-    Lock,
-    MixedLayoutError,
-    NoAuthError,
-    Permission,
-    ReadWriteLock,
-    ReentrantLock,
-    Semaphore,
-    SequenceExhaustedError,
-    SequenceWarning,
-)
+from aiolead import ACL, CreateMode, Election, Lock, ReadWriteLock, ReentrantLock, Semaphore
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
 from aiolead._recipes.contention.neighbours import in_line
+from aiolead.errors import (
+    Blame,
+    ConfigurationError,
+    InvalidACLError,
+    InvalidPathError,
+    MixedLayoutError,
+    NoAuthError,
+    SequenceExhaustedError,
+)
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Layout, SequenceWarning
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -227,7 +220,7 @@ async def test_kazoos_layout_contends_as_any_other(recipe: Any) -> None:
 # --- the end of the numbers --------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::aiolead.SequenceWarning")
+@pytest.mark.filterwarnings("ignore::aiolead.types.SequenceWarning")
 @pytest.mark.parametrize("layout", LAYOUTS)
 async def test_the_last_number_is_given_to_nobody(layout: Layout) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
@@ -274,7 +267,7 @@ async def test_the_end_is_told_of_from_afar() -> None:
         await nothing_left(server, PATH)
 
 
-@pytest.mark.filterwarnings("ignore::aiolead.SequenceWarning")
+@pytest.mark.filterwarnings("ignore::aiolead.types.SequenceWarning")
 async def test_who_waits_as_the_numbers_end_gets_its_turn() -> None:
     entered = []
 

@@ -40,10 +40,10 @@ from aiolead import (
     Phase,
     ReadWriteLock,
     ReentrantLock,
-    TenureContext,
     Term,
 )
 from aiolead.testing import EmbeddedServer
+from aiolead.types import TenureContext
 
 pytestmark = pytest.mark.timeout(60)
 

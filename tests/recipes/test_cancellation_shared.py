@@ -23,8 +23,9 @@ from support.cancelling import (
 )
 from support.recipes import PATIENCE, contenders_left, eventually, in_memory
 
-from aiolead import Barrier, Client, DoubleBarrier, ExclusiveLock, Semaphore, TenureContext
+from aiolead import Barrier, Client, DoubleBarrier, ExclusiveLock, Semaphore
 from aiolead.testing import EmbeddedServer
+from aiolead.types import TenureContext
 
 pytestmark = pytest.mark.timeout(60)
 

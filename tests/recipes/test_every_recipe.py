@@ -23,16 +23,9 @@ from support.every_recipe import DONE, FOLLOWED, HELD, HOLDS, KEPT, WAITING, Don
 from support.faults import end_session, only_on
 from support.recipes import PATIENCE, connect, eventually
 
-from aiolead import (
-    Barrier,
-    Client,
-    Condition,
-    ConnectionLossError,
-    LossReason,
-    Outcome,
-    SessionState,
-    TenureLost,
-)
+from aiolead import Barrier, Client, Condition, ConnectionLossError, TenureLost
+from aiolead.errors import LossReason, Outcome
+from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import FaultProxy, OpCode
 

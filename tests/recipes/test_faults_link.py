@@ -24,11 +24,11 @@ from support.faults import (
 from support.raw_client import RawClient
 
 import aiolead
-from aiolead import Layout
 from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
 from aiolead.testing import FaultProxy, OpCode
+from aiolead.types import Layout
 
 if TYPE_CHECKING:
     from conftest import ServerUnderTest

@@ -18,8 +18,10 @@ from support.hostile_data import ALLOWED_NAMES, DATA_CASES
 from support.recipes import PATIENCE, connect
 
 import aiolead
-from aiolead import AioleadError, Client, Codec, ConfigurationError, InternalError, UsageError
+from aiolead import AioleadError, Client
+from aiolead.errors import ConfigurationError, InternalError, UsageError
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Codec
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -339,4 +341,4 @@ async def test_hostile_znodes_end_nothing(name: str) -> None:
                 await USES[name](client, helper, lambda: attack(attacker))
             await held.verify()
             assert client.session_id == session_id
-            assert client.state is aiolead.SessionState.CONNECTED
+            assert client.state is aiolead.model.SessionState.CONNECTED

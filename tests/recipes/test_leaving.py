@@ -27,8 +27,8 @@ from aiolead import (
     ReadWriteLock,
     Semaphore,
     UniqueNames,
-    UsageError,
 )
+from aiolead.errors import UsageError
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 

@@ -18,16 +18,8 @@ from conftest import ServerUnderTest
 from support.every_recipe import HELD, Held
 from support.recipes import PATIENCE, connect
 
-from aiolead import (
-    Client,
-    Condition,
-    Lock,
-    MultiLock,
-    Queue,
-    ReentrantLock,
-    Semaphore,
-    UsageError,
-)
+from aiolead import Client, Condition, Lock, MultiLock, Queue, ReentrantLock, Semaphore
+from aiolead.errors import UsageError
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -11,7 +11,8 @@ import pytest
 from support.recipes import in_memory
 
 import aiolead
-from aiolead import Client, UsageError
+from aiolead import Client
+from aiolead.errors import UsageError
 from aiolead.testing import EmbeddedServer
 
 HOLD = "async with lock.acquire(timeout=5) as held:"

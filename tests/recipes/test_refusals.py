@@ -18,7 +18,9 @@ from support.recipes import connect as connect_to
 from support.virtual_time import Link, connect, on_virtual_time, passes, settled
 
 import aiolead
-from aiolead import ACL, Client, NoAuthError, Permission, ReleaseError
+from aiolead import ACL, Client
+from aiolead.errors import NoAuthError, ReleaseError
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 

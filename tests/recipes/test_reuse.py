@@ -9,7 +9,8 @@ import anyio
 import pytest
 from support.recipes import PATIENCE, contenders_left, eventually, in_memory, nothing_left
 
-from aiolead import AcquireTimeout, AlreadyHeldError, Client, Election, Lock, UsageError
+from aiolead import AcquireTimeout, Client, Election, Lock
+from aiolead.errors import AlreadyHeldError, UsageError
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

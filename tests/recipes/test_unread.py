@@ -10,7 +10,9 @@ import pytest
 from support.recipes import contenders_left, has_looked
 from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
 
-from aiolead import ACL, CreateMode, Lock, NoAuthError, Permission
+from aiolead import ACL, CreateMode, Lock
+from aiolead.errors import NoAuthError
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from support.versions import has, text_of_version
 
-from aiolead import Feature
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.installation import find_installation
 from aiolead.testing.servers import BlockingServer
+from aiolead.types import Feature
 
 EXPECTED = Path(__file__).with_name("zkcli.txt")
 

@@ -38,7 +38,7 @@ LOCK = "/lines/lock"
 ELECTION = "/lines/election"
 REGISTER = "/register"
 
-LAYOUTS = (aiolead.Layout.CURATOR, aiolead.Layout.KAZOO)
+LAYOUTS = (aiolead.types.Layout.CURATOR, aiolead.types.Layout.KAZOO)
 """One to which whoever joins needs no look before, and one to which it does."""
 
 EXPECTED = (AcquireTimeout, TenureLost, SessionError, ConnectionLossError, Fenced)
@@ -67,7 +67,7 @@ class Plan:
     lines: tuple[str, ...]
     leaders: int
     on_disconnect: Literal["keep", "resign"]
-    layout: aiolead.Layout
+    layout: aiolead.types.Layout
     identity: str | None  # of everybody, where they do not have one each
     is_patient: bool  # whether some hold for longer than a session lasts
     each: int  # how many contenders a process has in each line
@@ -333,14 +333,14 @@ class _OneTurn:
         low, high = self._rng.choices(spans, weights)[0]
         return self._rng.uniform(low, high) * tau
 
-    def _look(self, tenure: aiolead.Tenure) -> None:
+    def _look(self, tenure: aiolead.types.Tenure) -> None:
         self._history.looked(self._line, self._who, tenure.token, held=tenure.is_held)
 
-    def _act(self, tenure: aiolead.Tenure) -> None:
+    def _act(self, tenure: aiolead.types.Tenure) -> None:
         accepted = self._plan.store(self._line).accepts(tenure.token)
         self._history.acted(self._line, self._who, tenure.token, accepted=accepted)
 
-    async def _body(self, tenure: aiolead.Tenure) -> None:
+    async def _body(self, tenure: aiolead.types.Tenure) -> None:
         rng = self._rng
         try:
             self._act(tenure)
@@ -371,7 +371,7 @@ class _OneTurn:
             self._act(tenure)
             raise
 
-    async def _write(self, tenure: aiolead.Tenure) -> None:
+    async def _write(self, tenure: aiolead.types.Tenure) -> None:
         path = f"{REGISTER}-{self._line.rpartition('/')[2]}"
         with suppress(NodeExistsError):
             await self._client.create(path)

@@ -14,9 +14,9 @@ from support.differential_ensembles import EnsembleStory
 from support.ensemble_pair import SYNC_LIMIT, TICK, ModelEnsemble, RealEnsemble
 from support.versions import backports_of, features_of, version_of
 
-from aiolead import Feature
 from aiolead.testing import BlockingEnsemble
 from aiolead.testing.servers import BlockingServer
+from aiolead.types import Feature
 
 pytestmark = pytest.mark.real
 

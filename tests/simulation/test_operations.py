@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 import aiolead
-from aiolead import Client, NodeExistsError, NoNodeError, Quota
+from aiolead import Client, NodeExistsError, NoNodeError
+from aiolead.model import Quota
 from aiolead.testing import simulation
 
 TREES = 4
@@ -56,7 +57,7 @@ async def program(
     world: simulation.World, done: list[str], finished: anyio.Event, process: simulation.Process
 ) -> None:
     while len(done) < TREES:
-        with suppress(aiolead.TransportError, aiolead.SessionError):
+        with suppress(aiolead.errors.TransportError, aiolead.errors.SessionError):
             async with world.client(process) as client:
                 while len(done) < TREES:
                     top = f"/tree-{len(done)}"

@@ -137,7 +137,7 @@ async def _careless(world: World, process: Process) -> None:
                 if client.state is not SessionState.CONNECTED:
                     world.violation("patience", f"{process.name} has given up")
                     return
-    except aiolead.ConnectFailed:
+    except aiolead.errors.ConnectFailed:
         return
 
 

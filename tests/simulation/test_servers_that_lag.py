@@ -8,7 +8,8 @@ import anyio
 import pytest
 from support.ensemble_model import Stage
 
-from aiolead import BadVersionError, Config, Lock, NoNodeError, TaskBoard
+from aiolead import Config, Lock, NoNodeError, TaskBoard
+from aiolead.errors import BadVersionError
 from aiolead.testing.simulation import Backend, Process, run_virtual
 from aiolead.testing.simulation.ensemble import Server
 

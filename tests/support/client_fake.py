@@ -72,7 +72,7 @@ class FakeServer:
         self._tasks.cancel_scope.cancel()
         await self._tasks.__aexit__(None, None, None)
 
-    def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.Connection:
+    def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.types.Connection:
         return aiolead.connect(hosts, **{"session_timeout": 8.0, "dial": self.dial, **options})
 
     async def dial(self, _host: str, _port: int) -> ByteStream:

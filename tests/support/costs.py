@@ -270,7 +270,7 @@ class Bench:
     # --- inside ----------------------------------------------------------------------------------
 
     async def _host(
-        self, connection: aiolead.Connection, *, task_status: TaskStatus[aiolead.Client]
+        self, connection: aiolead.types.Connection, *, task_status: TaskStatus[aiolead.Client]
     ) -> None:
         async with connection as client:
             task_status.started(client)

@@ -17,7 +17,8 @@ from typing import Any
 import anyio
 
 import aiolead
-from aiolead import Client, Codec
+from aiolead import Client
+from aiolead.types import Codec
 
 SESSION = 4.0
 """The session timeout where sessions end by themselves, in seconds."""
@@ -56,7 +57,7 @@ def held(enter: Enter, then: Enter | None = None, prepare: Prepare | None = None
 
 
 @asynccontextmanager
-async def downgraded(client: Client, path: str) -> AsyncIterator[aiolead.WriteHeld]:
+async def downgraded(client: Client, path: str) -> AsyncIterator[aiolead.types.WriteHeld]:
     async with aiolead.ReadWriteLock(client, path).write as mine:
         await mine.downgrade()
         yield mine
@@ -125,7 +126,7 @@ class Kept:
 
 
 @asynccontextmanager
-async def kept(node: aiolead.KeptNode) -> AsyncIterator[Kept]:
+async def kept(node: aiolead.types.KeptNode) -> AsyncIterator[Kept]:
     async with node:
         yield Kept(lambda: frozenset(filter(None, [node._state.czxid])))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import aiolead
-from aiolead import CreateMode, EphemeralOnLocalSessionError, Lock
+from aiolead import CreateMode, Lock
+from aiolead.errors import EphemeralOnLocalSessionError
 
 
 async def refuses_ephemerals(hosts: str) -> None:

@@ -35,7 +35,7 @@ class Fleet:
         self.dialled.append(address)
         return await self.at.get(address, self.server).connect_stream()
 
-    def connect(self, hosts: str | aiolead.Hosts, **options: Any) -> aiolead.Connection:
+    def connect(self, hosts: str | aiolead.Hosts, **options: Any) -> aiolead.types.Connection:
         return aiolead.connect(hosts, **{"session_timeout": 8, "dial": self.dial, **options})
 
 

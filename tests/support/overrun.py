@@ -111,7 +111,7 @@ def has_a_broken_hook() -> None:
     time.sleep(LONG)
 
 
-def broken_hook(overrun: aiolead.Overrun) -> None:
+def broken_hook(overrun: aiolead.types.Overrun) -> None:
     raise ValueError(f"cannot deal with {len(overrun.holds)}")
 
 

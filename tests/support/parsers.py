@@ -17,16 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from aiolead import (
-    ACL,
-    Codec,
-    ConfigurationError,
-    InvalidDataError,
-    MixedLayoutError,
-    RemoteWireError,
-    ServiceInstance,
-    Stat,
-)
+from aiolead import ACL, ServiceInstance
 from aiolead._client.api import quotas
 from aiolead._client.net import host_discovery as discovery
 from aiolead._parsing import MalformedError
@@ -52,9 +43,16 @@ from aiolead.cli import recognize as line
 from aiolead.cli import shown, survey, words
 from aiolead.cli.dashboard import doors
 from aiolead.cli.doctor import lines, servers
-from aiolead.errors import AuthFailedError
-from aiolead.model import CreateMode
+from aiolead.errors import (
+    AuthFailedError,
+    ConfigurationError,
+    InvalidDataError,
+    MixedLayoutError,
+    RemoteWireError,
+)
+from aiolead.model import CreateMode, Stat
 from aiolead.paths import as_listed, parse_connect_string, sequence_of, validate
+from aiolead.types import Codec
 
 
 class Reads(enum.Enum):

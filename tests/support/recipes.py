@@ -43,7 +43,7 @@ OVER_AIOZK = os.environ.get("AIOLEAD_CLIENT") == "aiozk"
 """Whether the clients of these tests are aiozk's, adapted. On asyncio and the embedded server."""
 
 
-def connect(server: Served, **options: Any) -> aiolead.Connection | Adapted:
+def connect(server: Served, **options: Any) -> aiolead.types.Connection | Adapted:
     """A client of a server over TCP."""
     options = {"session_timeout": SESSION, **options}
     if OVER_AIOZK and "resume" not in options:
@@ -74,7 +74,7 @@ async def losing_the_link(client: aiolead.Client) -> AsyncIterator[None]:
 
 async def has_looked(client: aiolead.Client, path: str) -> None:
     """From now on, contenders of a `Lock` join with their first request: they fit on the path."""
-    await Contender(client, path, aiolead.Layout.CURATOR, Role.LOCK, b"").look_before()
+    await Contender(client, path, aiolead.types.Layout.CURATOR, Role.LOCK, b"").look_before()
 
 
 async def eventually(
@@ -181,7 +181,7 @@ class Wire:
         self.received = 0
         """How many bytes have come in."""
 
-    def connect(self, **options: Any) -> aiolead.Connection:
+    def connect(self, **options: Any) -> aiolead.types.Connection:
         """The client."""
         return aiolead.connect(
             "127.0.0.1:1", dial=self._dial, **{"session_timeout": SESSION, **options}
@@ -222,7 +222,7 @@ class _WireStream(ByteStream):
         await self._inner.aclose()
 
 
-def in_memory(server: EmbeddedServer, **options: Any) -> aiolead.Connection | Adapted:
+def in_memory(server: EmbeddedServer, **options: Any) -> aiolead.types.Connection | Adapted:
     """A client of an embedded server, in memory where it can be."""
     return connect(server, **options) if OVER_AIOZK else Wire(server).connect(**options)
 

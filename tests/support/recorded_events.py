@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 
-from aiolead import Event, EventName
+from aiolead.events import Event, EventName
 from support.docs import ROOT
 
 _ROW = re.compile(r"^\| `(\w+\.\w+)` \| (\w+) \| ((?:`\w+` ?)*) \| ", re.MULTILINE)

@@ -51,7 +51,7 @@ class Link:
         self._open.set()
         self._streams: list[_LinkStream] = []
 
-    def connect(self, **options: Any) -> aiolead.Connection:
+    def connect(self, **options: Any) -> aiolead.types.Connection:
         settings: dict[str, Any] = {
             "session_timeout": SESSION,
             "clock": VirtualClock(),
@@ -120,7 +120,7 @@ class _LinkStream(ByteStream):
         await self._inner.aclose()
 
 
-def connect(server: EmbeddedServer, **options: Any) -> aiolead.Connection:
+def connect(server: EmbeddedServer, **options: Any) -> aiolead.types.Connection:
     """A client of a server, in memory, whose link nothing happens to."""
     return Link(server).connect(**options)
 

@@ -24,11 +24,10 @@ from prometheus_client import CollectorRegistry
 from support.recorded_events import EVENTS
 
 import aiolead
-from aiolead import Event, EventName
 from aiolead._recipes._core.reporting import RecipeReporting, hook_of
 from aiolead._session.states import TRANSITIONS
 from aiolead.abc import EventHook
-from aiolead.events import LOGGERS, EventHub, ViewHook
+from aiolead.events import LOGGERS, Event, EventHub, EventName, ViewHook
 from aiolead.instrumentation.measures import MEASURES, Kind, Measures
 from aiolead.instrumentation.otel import OpenTelemetrySink
 from aiolead.instrumentation.prometheus import PrometheusSink

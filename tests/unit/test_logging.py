@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import aiolead
 import aiolead.events
-from aiolead import ConnectFailed, Event, EventName, NoNodeError
+from aiolead import NoNodeError
 from aiolead._client.watchdog.settings import _report
 from aiolead._logging import get_logger
 from aiolead._recipes.contention.sequence_range import SequenceWarning
-from aiolead.errors import AioleadError, ReleaseError
-from aiolead.events import _LINES, LOGGERS, EventHub
+from aiolead.errors import AioleadError, ConnectFailed, ReleaseError
+from aiolead.events import _LINES, LOGGERS, Event, EventHub, EventName
 from aiolead.instrumentation.measures import Measures
 
 ROOT = Path(aiolead.__file__).parent
@@ -247,7 +247,7 @@ def test_an_error_is_one_printable_line(text: str) -> None:
         inner,
         ReleaseError(f"/{text}", inner),
         ConnectFailed("no server", [(text, OSError(text))]),
-        aiolead.LockLost(f"/{text}", aiolead.LossReason.DELETED, 7),
+        aiolead.LockLost(f"/{text}", aiolead.errors.LossReason.DELETED, 7),
         AioleadError(text),
     ]
     warning = SequenceWarning(f"/{text}", 1 << 30)

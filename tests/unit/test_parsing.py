@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.hostile_data import DATA_CASES, JSON_VALUES, hostile_data
 
-from aiolead import Codec, ConfigurationError, ServiceInstance
+from aiolead import ServiceInstance
 from aiolead._escaping import described
 from aiolead._parsing import (
     MAX_DEPTH,
@@ -38,7 +38,8 @@ from aiolead._recipes._core.arguments import (
     checked_wait,
 )
 from aiolead._recipes.values.codec import encoded
-from aiolead.errors import CounterOverflowError
+from aiolead.errors import ConfigurationError, CounterOverflowError
+from aiolead.types import Codec
 
 OF_BYTES: tuple[Callable[[bytes], object], ...] = (
     text,

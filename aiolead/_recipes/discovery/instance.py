@@ -9,14 +9,17 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..._escaping import described
 from ..._parsing import MalformedError, check_json, json_object, real, shown
 from ...errors import ConfigurationError
 from .._core.arguments import checked_name, checked_number
 
-JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+if TYPE_CHECKING:
+    JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+else:
+    JSON = object  # what looks at types at run time is not led in a circle
 """What can be written as JSON."""
 
 _MOST = 1e100

@@ -56,7 +56,7 @@ class _Errors:
 class Picker:
     """Chooses an instance for each request, of those that are there at that moment.
 
-        picker = aiolead.Picker(view, aiolead.RoundRobin())
+        picker = aiolead.types.Picker(view, aiolead.types.RoundRobin())
         instance = picker.pick()
         if instance is not None:
             try: ...

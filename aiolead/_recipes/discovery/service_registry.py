@@ -162,7 +162,7 @@ class ServiceRegistry:
             await registration.drain()
 
         async with registry.observe("web") as view:
-            picker = aiolead.Picker(view, aiolead.RoundRobin())
+            picker = aiolead.types.Picker(view, aiolead.types.RoundRobin())
             instance = picker.pick()
 
     An instance is listed as long as its process lives; one that dies, until its session ends.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import anyio
 
-from ... import Client, EnsembleConfig
+from ... import Client
 from ...errors import (
     AioleadError,
     AuthFailedError,
@@ -17,6 +17,7 @@ from ...errors import (
     NoNodeError,
     UnsupportedError,
 )
+from ...model import EnsembleConfig
 from ...paths import parse_connect_string, validate
 from .. import exits, shown
 from ..options import COMMON, Common, Flag, Seconds

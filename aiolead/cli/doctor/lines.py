@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ... import Client, Stat, Stranger, strangers
+from ... import Client
 from ...errors import NoAuthError, NoNodeError
+from ...model import Stat
 from ...paths import join
+from ...types import Stranger, strangers
 from .. import shown
 from ..contenders import read_line
 from ..recognize import LONGEST_NAME, ContenderLine, Unreadable, in_line

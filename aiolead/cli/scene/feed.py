@@ -11,7 +11,7 @@ from typing import final
 
 import anyio
 
-from ... import Client, SessionState, Stat, TreeCache, TreeEvent, TreeNode
+from ... import Client, TreeCache
 from ...errors import (
     AioleadError,
     ConnectionLossError,
@@ -19,7 +19,9 @@ from ...errors import (
     ServerError,
     SessionExpiredError,
 )
+from ...model import SessionState, Stat
 from ...paths import basename, sequence_of, validate
+from ...types import TreeEvent, TreeNode
 from ..recognize import MOST_DATA, can_be_asked_for
 from ..survey import connected_sessions
 from ..words import Inquirer, Server

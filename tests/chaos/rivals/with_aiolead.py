@@ -54,7 +54,7 @@ class Holder:
         self._diary = diary
         self._rng = role.rng
         recipe = aiolead.Lock if role.recipe == "aiolead-lock" else aiolead.Election
-        layout: aiolead.Layout = getattr(aiolead.Layout, role.layout or "CURATOR")
+        layout: aiolead.types.Layout = getattr(aiolead.types.Layout, role.layout or "CURATOR")
         self._recipe = recipe(client, role.line, identity=diary.contender, layout=layout)
         self._plain = PlainSet(role.plain, diary.contender)
 
@@ -79,10 +79,10 @@ class Holder:
             diary.withdrew("cancelled")
             raise
 
-    async def _work(self, tenure: aiolead.Tenure) -> None:
+    async def _work(self, tenure: aiolead.types.Tenure) -> None:
         role = self._role
         until = anyio.current_time() + self._rng.uniform(role.hold_least, role.hold_most)
-        stores: list[Callable[[aiolead.Tenure], Awaitable[None]]] = []
+        stores: list[Callable[[aiolead.types.Tenure], Awaitable[None]]] = []
         if role.plain:
             stores.append(self._add_to_file)
         if role.tokens:
@@ -99,7 +99,7 @@ class Holder:
 
     # --- read, change, write back ----------------------------------------------------------------
 
-    async def _add_to_file(self, tenure: aiolead.Tenure) -> None:
+    async def _add_to_file(self, tenure: aiolead.types.Tenure) -> None:
         tenure.check()
         elements = self._plain.read()
         await anyio.sleep(self._rng.uniform(0, GLANCE))
@@ -108,7 +108,7 @@ class Holder:
         self._plain.write([*elements, element])
         self._diary.added("file", element)
 
-    async def _add_by_token(self, tenure: aiolead.Tenure) -> None:
+    async def _add_by_token(self, tenure: aiolead.types.Tenure) -> None:
         # No look at the clock: the store is to refuse, whatever we believe.
         link = StoreLink(self._role.tokens, self._diary.contender, tenure.token)
         with suppress(Refused):
@@ -118,7 +118,7 @@ class Holder:
             await link.write([*elements, element])
             self._diary.added("tokens", element)
 
-    async def _add_fenced(self, tenure: aiolead.Tenure) -> None:
+    async def _add_fenced(self, tenure: aiolead.types.Tenure) -> None:
         # No version and no `sync`: the event of the predecessor's end came after all its writes.
         fenced, path = tenure.fenced(), self._role.znode
         # If the link fails, whether it was written is not known: then nothing was confirmed.

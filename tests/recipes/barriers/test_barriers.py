@@ -13,21 +13,12 @@ from support.recipes import PATIENCE, Served, connect, contenders_left, eventual
 from support.virtual_time import Link, on_virtual_time, passes, settled
 from support.virtual_time import connect as connect_virtually
 
-from aiolead import (
-    AcquireTimeout,
-    AlreadyHeldError,
-    Barrier,
-    BarrierLost,
-    BarrierMember,
-    Client,
-    ConfigurationError,
-    CreateMode,
-    DoubleBarrier,
-    LossReason,
-)
+from aiolead import AcquireTimeout, Barrier, Client, CreateMode, DoubleBarrier
+from aiolead.errors import AlreadyHeldError, BarrierLost, ConfigurationError, LossReason
 from aiolead.paths import parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
 from aiolead.testing.simulation import Backend
+from aiolead.types import BarrierMember
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -21,21 +21,10 @@ from support.recipes import (
     stopped_clock,
 )
 
-from aiolead import (
-    AcquireTimeout,
-    Client,
-    ConfigurationError,
-    Lock,
-    Picker,
-    Registration,
-    RoundRobin,
-    ServiceInstance,
-    ServiceRegistry,
-    ServiceType,
-    ServiceView,
-    UsageError,
-)
+from aiolead import AcquireTimeout, Client, Lock, ServiceInstance, ServiceRegistry
+from aiolead.errors import ConfigurationError, UsageError
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Picker, Registration, RoundRobin, ServiceType, ServiceView
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -18,19 +18,11 @@ from support.recipes import (
     nothing_left,
 )
 
-from aiolead import (
-    Campaign,
-    CampaignState,
-    ClientClosedError,
-    Election,
-    LeadershipLost,
-    LossReason,
-    MixedLayoutError,
-    Phase,
-    UsageError,
-)
+from aiolead import Election, LeadershipLost, Phase
 from aiolead._recipes.election.campaign import TRANSITIONS
+from aiolead.errors import ClientClosedError, LossReason, MixedLayoutError, UsageError
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Campaign, CampaignState
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -23,22 +23,16 @@ from support.recipes import (
 from support.virtual_time import connect as connect_virtually
 from support.virtual_time import on_virtual_time, passes
 
-from aiolead import (
-    ACL,
-    AcquireTimeout,
+from aiolead import ACL, AcquireTimeout, Election, Fenced, LeadershipLost, Lock, Term
+from aiolead.errors import (
     AlreadyHeldError,
     ClientClosedError,
     ConfigurationError,
-    Election,
-    Fenced,
-    LeadershipLost,
-    Lock,
     LossReason,
     MixedLayoutError,
-    Permission,
-    Term,
     UsageError,
 )
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend
 

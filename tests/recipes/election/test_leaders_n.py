@@ -7,7 +7,8 @@ import pytest
 from conftest import ServerUnderTest
 from support.recipes import PATIENCE, Wire, connect, eventually, joined, raw
 
-from aiolead import Client, Election, LeadershipLost, Participant, Term
+from aiolead import Client, Election, LeadershipLost, Term
+from aiolead.model import Participant
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

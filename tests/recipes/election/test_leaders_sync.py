@@ -14,8 +14,9 @@ import anyio
 import pytest
 from support.recipes import in_memory
 
-from aiolead import BadVersionError, Client, Config, NoNodeError, TaskBoard
+from aiolead import Client, Config, NoNodeError, TaskBoard
 from aiolead.abc import CoordinationClient
+from aiolead.errors import BadVersionError
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

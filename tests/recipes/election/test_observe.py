@@ -15,17 +15,10 @@ from support.recipes import (
     stopped_clock,
 )
 
-from aiolead import (
-    Campaign,
-    ClientClosedError,
-    Election,
-    ElectionObserver,
-    ElectionState,
-    MixedLayoutError,
-    Term,
-    UsageError,
-)
+from aiolead import Election, Term
+from aiolead.errors import ClientClosedError, MixedLayoutError, UsageError
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Campaign, ElectionObserver, ElectionState
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -28,19 +28,12 @@ from support.recipes import (
 from support.virtual_time import SESSION, Link, on_virtual_time, passes, settled
 from support.virtual_time import connect as connect_virtually
 
-from aiolead import (
-    Client,
-    Condition,
-    ConditionHeld,
-    ConfigurationError,
-    Fenced,
-    Lock,
-    LockLost,
-    UsageError,
-)
+from aiolead import Client, Condition, Fenced, Lock, LockLost
 from aiolead._recipes.locks.condition_waiter import sort_out
+from aiolead.errors import ConfigurationError, UsageError
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
+from aiolead.types import ConditionHeld
 
 pytestmark = pytest.mark.timeout(60)
 

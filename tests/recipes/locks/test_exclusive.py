@@ -19,16 +19,8 @@ from support.recipes import (
 from support.virtual_time import Link, on_virtual_time, passes, settled
 from support.virtual_time import connect as connect_virtually
 
-from aiolead import (
-    AcquireTimeout,
-    AlreadyHeldError,
-    ConfigurationError,
-    CreateMode,
-    ExclusiveLock,
-    Held,
-    LockLost,
-    LossReason,
-)
+from aiolead import AcquireTimeout, CreateMode, ExclusiveLock, Held, LockLost
+from aiolead.errors import AlreadyHeldError, ConfigurationError, LossReason
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
 

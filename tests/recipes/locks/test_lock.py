@@ -19,18 +19,8 @@ from support.recipes import (
     raw,
 )
 
-from aiolead import (
-    AcquireTimeout,
-    Blame,
-    ClientClosedError,
-    Fenced,
-    Held,
-    Lock,
-    LockLost,
-    LossReason,
-    NoNodeError,
-    UsageError,
-)
+from aiolead import AcquireTimeout, Fenced, Held, Lock, LockLost, NoNodeError
+from aiolead.errors import Blame, ClientClosedError, LossReason, UsageError
 
 pytestmark = pytest.mark.timeout(60)
 

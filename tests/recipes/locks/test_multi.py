@@ -21,22 +21,18 @@ from support.virtual_time import connect as connect_virtually
 
 from aiolead import (
     AcquireTimeout,
-    AlreadyHeldError,
     Condition,
-    ConfigurationError,
     Held,
     Lock,
     LockLost,
-    LossReason,
-    MultiHeld,
     MultiLock,
     ReadWriteLock,
     ReentrantLock,
-    UsageError,
-    WriteHeld,
 )
+from aiolead.errors import AlreadyHeldError, ConfigurationError, LossReason, UsageError
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend
+from aiolead.types import MultiHeld, WriteHeld
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -8,15 +8,9 @@ import anyio
 import pytest
 from support.recipes import PATIENCE, Served, connect, contenders_left, eventually, in_memory
 
-from aiolead import (
-    AcquireTimeout,
-    Client,
-    ConfigurationError,
-    LockLost,
-    LossReason,
-    UniqueNames,
-)
+from aiolead import AcquireTimeout, Client, LockLost, UniqueNames
 from aiolead._wire.codes import OpCode
+from aiolead.errors import ConfigurationError, LossReason
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

@@ -23,28 +23,20 @@ from support.recipes import (
 from support.virtual_time import SESSION, Link, on_virtual_time, passes, settled
 from support.virtual_time import connect as connect_virtually
 
-from aiolead import (
-    AcquireTimeout,
+from aiolead import AcquireTimeout, Fenced, Held, Lock, LockLost, ReadWriteLock
+from aiolead.errors import (
     AlreadyHeldError,
-    Fenced,
-    Held,
-    Layout,
-    Lock,
-    LockLost,
     LossReason,
     MixedLayoutError,
     NoAuthError,
-    ReadLock,
-    ReadWriteLock,
     ReleaseError,
     ServerError,
     UpgradeError,
-    WriteHeld,
-    WriteLock,
 )
 from aiolead.model import ACL, Permission, SessionState
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
+from aiolead.types import Layout, ReadLock, WriteHeld, WriteLock
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -15,7 +15,8 @@ from support.recipes import (
     raw,
 )
 
-from aiolead import AlreadyHeldError, Held, Lock, LockLost, ReentrantLock, UsageError
+from aiolead import Held, Lock, LockLost, ReentrantLock
+from aiolead.errors import AlreadyHeldError, UsageError
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

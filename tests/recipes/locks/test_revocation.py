@@ -16,14 +16,8 @@ from support.recipes import (
 from support.virtual_time import Link, on_virtual_time, passes, settled
 from support.virtual_time import connect as connect_virtually
 
-from aiolead import (
-    ConfigurationError,
-    Election,
-    Lock,
-    Phase,
-    ReadWriteLock,
-    ReentrantLock,
-)
+from aiolead import Election, Lock, Phase, ReadWriteLock, ReentrantLock
+from aiolead.errors import ConfigurationError
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend
 

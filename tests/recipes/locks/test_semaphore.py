@@ -25,25 +25,20 @@ from support.recipes import (
 from support.virtual_time import SESSION, Link, on_virtual_time, passes, settled
 from support.virtual_time import connect as connect_virtually
 
-from aiolead import (
-    AcquireTimeout,
+from aiolead import AcquireTimeout, Client, CreateMode, Held, LockLost, Semaphore
+from aiolead._recipes.locks.semaphore.permits import Permits
+from aiolead.errors import (
     AlreadyHeldError,
-    Client,
     ConfigurationError,
-    CreateMode,
-    Held,
     InvalidDataError,
-    Layout,
-    LockLost,
     LossReason,
     MixedLayoutError,
-    Semaphore,
-    SessionState,
     UsageError,
 )
-from aiolead._recipes.locks.semaphore.permits import Permits
+from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
+from aiolead.types import Layout
 
 pytestmark = pytest.mark.timeout(60)
 

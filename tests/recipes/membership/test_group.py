@@ -19,20 +19,10 @@ from support.recipes import (
     stopped_clock,
 )
 
-from aiolead import (
-    AcquireTimeout,
-    ChangeKind,
-    Client,
-    ClientClosedError,
-    ConfigurationError,
-    CreateMode,
-    Group,
-    Member,
-    MemberChange,
-    MembersView,
-    UsageError,
-)
+from aiolead import AcquireTimeout, Client, CreateMode, Group
+from aiolead.errors import ClientClosedError, ConfigurationError, UsageError
 from aiolead.testing import EmbeddedServer
+from aiolead.types import ChangeKind, Member, MemberChange, MembersView
 
 pytestmark = pytest.mark.timeout(60)
 

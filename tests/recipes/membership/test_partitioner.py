@@ -18,18 +18,9 @@ from support.recipes import (
     in_memory,
 )
 
-from aiolead import (
-    ACL,
-    Client,
-    ConfigurationError,
-    CreateMode,
-    Held,
-    Lock,
-    NoAuthError,
-    Partitioner,
-    Permission,
-    UsageError,
-)
+from aiolead import ACL, Client, CreateMode, Held, Lock, Partitioner
+from aiolead.errors import ConfigurationError, NoAuthError, UsageError
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

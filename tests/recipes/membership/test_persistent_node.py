@@ -21,25 +21,19 @@ from support.recipes import (
 )
 
 import aiolead
-from aiolead import (
-    ACL,
-    AcquireTimeout,
-    Client,
+from aiolead import ACL, AcquireTimeout, Client, CreateMode, NoNodeError, PersistentNode
+from aiolead.errors import (
     ClientClosedError,
     ConfigurationError,
-    CreateMode,
     NoAuthError,
-    NodeState,
-    NoNodeError,
     NotEmptyError,
-    Permission,
-    PersistentNode,
     ReleaseError,
-    SessionState,
     UsageError,
 )
+from aiolead.model import Permission, SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
+from aiolead.types import NodeState
 
 pytestmark = pytest.mark.timeout(60)
 

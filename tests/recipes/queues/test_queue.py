@@ -12,26 +12,28 @@ from support.recipes import PATIENCE, connect, eventually, names
 
 from aiolead import (
     AcquireTimeout,
-    ClaimLost,
     Client,
-    ConfigurationError,
-    ConnectFailed,
     ConnectionLossError,
     CreateMode,
     DelayQueue,
     Fenced,
-    InvalidDataError,
-    LossReason,
     PriorityQueue,
     Queue,
+)
+from aiolead._recipes.queues.formats import encode
+from aiolead.errors import (
+    ClaimLost,
+    ConfigurationError,
+    ConnectFailed,
+    InvalidDataError,
+    LossReason,
     QueueFullError,
-    QueueItem,
     SequenceExhaustedError,
     SessionError,
     UsageError,
 )
-from aiolead._recipes.queues.formats import encode
 from aiolead.testing import EmbeddedServer
+from aiolead.types import QueueItem
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -9,14 +9,8 @@ import pytest
 from support.recipes import contenders_left
 from support.virtual_time import SESSION, Link, connect, on_virtual_time, passes, settled
 
-from aiolead import (
-    ClaimLost,
-    Client,
-    ConnectionLossError,
-    LossReason,
-    Outcome,
-    Queue,
-)
+from aiolead import Client, ConnectionLossError, Queue
+from aiolead.errors import ClaimLost, LossReason, Outcome
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend

@@ -12,27 +12,18 @@ from support.recipes import PATIENCE, connect, eventually, names
 from support.virtual_time import SESSION, Link, on_virtual_time, passes
 from support.virtual_time import connect as connect_virtually
 
-from aiolead import (
-    ACL,
-    AcquireTimeout,
-    Auth,
-    BoardView,
+from aiolead import ACL, AcquireTimeout, Auth, Client, NodeExistsError, NoNodeError, TaskBoard
+from aiolead.errors import (
     ClaimLost,
-    Client,
     ConfigurationError,
     InvalidDataError,
     NoAuthError,
-    NodeExistsError,
-    NoNodeError,
     QueueFullError,
-    TaskBoard,
-    TaskPhase,
-    TaskResult,
-    TaskState,
     UsageError,
 )
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.testing.simulation import Backend
+from aiolead.types import BoardView, TaskPhase, TaskResult, TaskState
 
 pytestmark = pytest.mark.timeout(60)
 

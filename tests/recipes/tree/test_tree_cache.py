@@ -10,26 +10,18 @@ import anyio
 import pytest
 from support.recipes import Served, Wire, connect, eventually, in_memory
 
-from aiolead import (
-    ACL,
-    Auth,
-    Client,
+from aiolead import ACL, Auth, Client, NoNodeError, TreeCache
+from aiolead._wire.codes import OpCode
+from aiolead.errors import (
     ClientClosedError,
     ConfigurationError,
     NoAuthError,
-    NoNodeError,
-    Permission,
-    SessionState,
-    TreeCache,
-    TreeEvent,
-    TreeEvents,
-    TreeEventType,
-    TreeNode,
     TreeTooLargeError,
     UsageError,
 )
-from aiolead._wire.codes import OpCode
+from aiolead.model import Permission, SessionState
 from aiolead.testing import EmbeddedServer
+from aiolead.types import TreeEvent, TreeEvents, TreeEventType, TreeNode
 
 pytestmark = pytest.mark.timeout(60)
 

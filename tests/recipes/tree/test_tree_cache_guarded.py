@@ -15,20 +15,12 @@ import anyio
 import pytest
 from support.recipes import Served, connect, eventually
 
-from aiolead import (
-    ACL,
-    Auth,
-    Client,
-    CreateMode,
-    Feature,
-    NoAuthError,
-    SessionState,
-    TreeCache,
-    TreeEventType,
-    TreeNode,
-)
+from aiolead import ACL, Auth, Client, CreateMode, TreeCache
+from aiolead.errors import NoAuthError
+from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy
+from aiolead.types import Feature, TreeEventType, TreeNode
 
 pytestmark = pytest.mark.timeout(60)
 

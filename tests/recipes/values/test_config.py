@@ -13,23 +13,18 @@ from anyio.abc import TaskStatus
 from support.hostile_data import ARABIC_DIGITS, BIDI
 from support.recipes import Served, Wire, connect, eventually, in_memory
 
-from aiolead import (
-    ACL,
+from aiolead import ACL, Client, Config, ConnectionLossError, NoNodeError
+from aiolead._wire.codes import OpCode
+from aiolead.errors import (
     BadVersionError,
-    Client,
-    Config,
     ConfigurationError,
-    ConnectionLossError,
     InvalidDataError,
     NoAuthError,
-    NoNodeError,
     Outcome,
-    Permission,
-    Published,
-    SessionState,
 )
-from aiolead._wire.codes import OpCode
+from aiolead.model import Permission, SessionState
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Published
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -8,13 +8,9 @@ import anyio
 import pytest
 from support.recipes import Served, connect, eventually, in_memory
 
-from aiolead import (
-    ConfigurationError,
-    InvalidDataError,
-    SequenceAllocator,
-    SequenceExhaustedError,
-)
+from aiolead import SequenceAllocator
 from aiolead._wire.codes import OpCode
+from aiolead.errors import ConfigurationError, InvalidDataError, SequenceExhaustedError
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

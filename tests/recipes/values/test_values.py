@@ -10,19 +10,16 @@ import anyio
 import pytest
 from support.recipes import PATIENCE, Served, connect, eventually, in_memory, names
 
-from aiolead import (
-    Client,
+from aiolead import Client, Counter, Lock, SharedValue
+from aiolead.errors import (
     ClientClosedError,
-    Codec,
     ConfigurationError,
-    Counter,
     CounterOverflowError,
     InvalidDataError,
-    Lock,
-    SharedValue,
     UsageError,
 )
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Codec
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -21,17 +21,9 @@ from support.cancelling import (
 )
 from support.recipes import PATIENCE, eventually, in_memory
 
-from aiolead import (
-    Client,
-    Codec,
-    Config,
-    Counter,
-    SequenceAllocator,
-    SharedValue,
-    TreeCache,
-    UniqueNames,
-)
+from aiolead import Client, Config, Counter, SequenceAllocator, SharedValue, TreeCache, UniqueNames
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Codec
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -8,23 +8,13 @@ import anyio
 import pytest
 from support.recipes import PATIENCE, Wire, eventually, in_memory
 
-from aiolead import (
-    ACL,
-    Client,
-    Codec,
-    ConnectionLossError,
-    Counter,
-    Lock,
-    LockLost,
-    NoAuthError,
-    Outcome,
-    Permission,
-    SessionState,
-    SharedValue,
-)
+from aiolead import ACL, Client, ConnectionLossError, Counter, Lock, LockLost, SharedValue
 from aiolead._recipes.values.optimistic import compare_and_set
 from aiolead._wire.codes import OpCode
+from aiolead.errors import NoAuthError, Outcome
+from aiolead.model import Permission, SessionState
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Codec
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -113,7 +113,7 @@ class Steps:
 
     world: World
     count: int
-    inside: dict[str, aiolead.BarrierMember] = field(default_factory=dict)
+    inside: dict[str, aiolead.types.BarrierMember] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
 
 

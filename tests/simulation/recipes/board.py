@@ -127,7 +127,9 @@ async def _turn(
         await anyio.sleep(rng.uniform(0.0, 0.1) * client.session_timeout)
 
 
-async def _do(plan: Plan, process: Process, client: aiolead.Client, task: aiolead.Task) -> None:
+async def _do(
+    plan: Plan, process: Process, client: aiolead.Client, task: aiolead.types.Task
+) -> None:
     world, rng, history, who = plan.world, process.rng, plan.world.history, process.name
     if task.name in plan.finished:
         world.violation("board-once", f"{task.name} is taken after it was finished")
@@ -154,7 +156,9 @@ async def _do(plan: Plan, process: Process, client: aiolead.Client, task: aiolea
         plan.finished.add(task.name)
 
 
-async def _body(plan: Plan, process: Process, client: aiolead.Client, task: aiolead.Task) -> None:
+async def _body(
+    plan: Plan, process: Process, client: aiolead.Client, task: aiolead.types.Task
+) -> None:
     world, rng, history, who = plan.world, process.rng, plan.world.history, process.name
     parts = rng.randint(1, 4)
     for part in range(parts):
@@ -175,7 +179,10 @@ async def watcher(plan: Plan, process: Process) -> None:
                     await plan.all_announced.wait()
                     async for states in view:
                         left = {state.phase for state in states.values()}
-                        is_done = not left & {aiolead.TaskPhase.WAITING, aiolead.TaskPhase.WORKING}
+                        is_done = not left & {
+                            aiolead.types.TaskPhase.WAITING,
+                            aiolead.types.TaskPhase.WORKING,
+                        }
                         if is_done and plan.announced.keys() <= states.keys():
                             await _audit(plan, board, view)
                             plan.over.set()
@@ -183,11 +190,11 @@ async def watcher(plan: Plan, process: Process) -> None:
         await anyio.sleep(0.01)
 
 
-async def _audit(plan: Plan, board: aiolead.TaskBoard, view: aiolead.BoardView) -> None:
+async def _audit(plan: Plan, board: aiolead.TaskBoard, view: aiolead.types.BoardView) -> None:
     world, states = plan.world, view.value
     for task, state in states.items():
         result = await board.result(task)
-        phase = aiolead.TaskPhase.FAILED if result.is_failed else aiolead.TaskPhase.DONE
+        phase = aiolead.types.TaskPhase.FAILED if result.is_failed else aiolead.types.TaskPhase.DONE
         if (state.phase, state.worker) != (phase, result.worker):
             world.violation("board-view", f"{state} is seen, and {result} is there")
         if result.data.decode() not in plan.tried.get(task, set()):

@@ -86,7 +86,9 @@ async def over_one_client(
     return is_done
 
 
-async def state_of(client: aiolead.Client, held: aiolead.ConditionHeld) -> tuple[int, int, bool]:
+async def state_of(
+    client: aiolead.Client, held: aiolead.types.ConditionHeld
+) -> tuple[int, int, bool]:
     """How many were put and taken, and whether there will be no more."""
     await held.verify()
     try:
@@ -98,7 +100,7 @@ async def state_of(client: aiolead.Client, held: aiolead.ConditionHeld) -> tuple
 
 
 async def write(
-    client: aiolead.Client, held: aiolead.ConditionHeld, put: int, taken: int, closed: bool
+    client: aiolead.Client, held: aiolead.types.ConditionHeld, put: int, taken: int, closed: bool
 ) -> None:
     data = f"{put} {taken} {'closed' if closed else 'open'}".encode()
     if await client.exists(BUFFER) is None:

@@ -126,7 +126,7 @@ async def member(plan: Members, process: Process, client: aiolead.Client) -> Non
 
 
 async def check_update(
-    plan: Members, client: aiolead.Client, membership: aiolead.Membership, count: int
+    plan: Members, client: aiolead.Client, membership: aiolead.types.Membership, count: int
 ) -> None:
     """What was confirmed is there, unless the znode is gone."""
     with suppress(ConnectionLossError, NoNodeError):
@@ -139,7 +139,7 @@ async def check_update(
 async def observer(plan: Members, _process: Process, client: aiolead.Client) -> None:
     world = plan.world
     members = aiolead.Group(client, GROUP)
-    told: dict[str, aiolead.Member] = {}
+    told: dict[str, aiolead.types.Member] = {}
     async with members.observe() as view, anyio.create_task_group() as tasks:
         tasks.start_soon(add_up, world, view, told)
         await world.healed()
@@ -156,14 +156,16 @@ async def observer(plan: Members, _process: Process, client: aiolead.Client) -> 
     plan.all_have_looked.set()
 
 
-async def add_up(world: World, view: aiolead.MembersView, told: dict[str, aiolead.Member]) -> None:
+async def add_up(
+    world: World, view: aiolead.types.MembersView, told: dict[str, aiolead.types.Member]
+) -> None:
     """What the changes add up to; none of them may make no sense after those before it."""
     with suppress(SessionError):
         async for change in view.changes():
             name = change.member.id
             if told.get(name) != change.before:
                 world.violation("changes", f"{change} after {told.get(name)}")
-            if change.kind is aiolead.ChangeKind.LEFT:
+            if change.kind is aiolead.types.ChangeKind.LEFT:
                 del told[name]
             else:
                 told[name] = change.member
@@ -211,7 +213,7 @@ async def service(plan: Services, process: Process, client: aiolead.Client) -> N
     instance = aiolead.ServiceInstance(name="echo", id=name, registered_at=0.0)
     interval = client.session_timeout / 20
     async with registry.observe("echo") as view:
-        picker = aiolead.Picker(view, aiolead.RoundRobin())
+        picker = aiolead.types.Picker(view, aiolead.types.RoundRobin())
         while True:
             was_healed = world.is_healed
             with world.may_be_cancelled(process, "/services", process.name):
@@ -236,8 +238,8 @@ async def until_all_is_seen(
     plan: Services,
     name: str,
     client: aiolead.Client,
-    view: aiolead.ServiceView,
-    picker: aiolead.Picker,
+    view: aiolead.types.ServiceView,
+    picker: aiolead.types.Picker,
 ) -> None:
     """Looks until the view is right, and then waits until everybody has seen that."""
     while not plan.all_have_looked.is_set():

@@ -48,7 +48,7 @@ class Plan:
     world: World
     kinds: dict[str, str] = field(default_factory=dict)  # by line
 
-    def lock(self, client: aiolead.Client, line: str, who: str) -> aiolead.Holdable:
+    def lock(self, client: aiolead.Client, line: str, who: str) -> aiolead.types.Holdable:
         match self.kinds[line]:
             case "write":
                 return aiolead.ReadWriteLock(client, line, identity=who).write
@@ -195,7 +195,7 @@ class _OneTurn:
         if why == "timeout" and self._lines[1:] and self._lines[1] in self._created():
             self._history.reached(TIMED_OUT)
 
-    async def _inside(self, held: aiolead.MultiHeld) -> None:
+    async def _inside(self, held: aiolead.types.MultiHeld) -> None:
         lines = [each.path.rpartition("/")[0] for each in held.holds]
         if lines != self._lines:
             self._wrong("multi-all", f"asked for {self._lines} and has {lines}")
@@ -214,7 +214,7 @@ class _OneTurn:
             for line, each in zip(lines, held.holds, strict=True):
                 self._history.left(line, self._who, each.token, was_lost=each.loss is not None)
 
-    def _note_loss(self, held: aiolead.MultiHeld, one: aiolead.Tenure) -> None:
+    def _note_loss(self, held: aiolead.types.MultiHeld, one: aiolead.types.Tenure) -> None:
         signal: Callable[[], object] = one._on_lost
 
         def on_lost() -> None:
@@ -224,7 +224,7 @@ class _OneTurn:
 
         one._on_lost = on_lost
 
-    async def _body(self, held: aiolead.MultiHeld) -> None:
+    async def _body(self, held: aiolead.types.MultiHeld) -> None:
         rng, world = self._rng, self._world
         parts = rng.randint(1, 3)
         low, high = rng.choices(((0.0, 0.02), (0.02, 0.3), (0.3, 1.0)), (2, 3, 2))[0]

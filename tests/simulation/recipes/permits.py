@@ -45,11 +45,11 @@ class Plan:
     world: World
     limit: int
     once: Callable[[Plan, Process, aiolead.Client, str], Awaitable[bool]]
-    layout: aiolead.Layout = aiolead.Layout.CURATOR
+    layout: aiolead.types.Layout = aiolead.types.Layout.CURATOR
     line: str = PERMITS
     limits: list[tuple[float, float, int]] = field(default_factory=list)
     """Which limits were in force: from when, until when at the latest, and how many."""
-    holding: dict[str, tuple[aiolead.Tenure, int]] = field(default_factory=dict)
+    holding: dict[str, tuple[aiolead.types.Tenure, int]] = field(default_factory=dict)
     """Whose body runs: with what, and how many permits."""
 
 
@@ -63,7 +63,7 @@ async def kazoos(world: World) -> None:
     """The same, in the layout of kazoo."""
     rng = world.rng("permits")
     limit = rng.choice((1, 2, 3, 4))
-    start(Plan(world, limit, one_of_fixed, layout=aiolead.Layout.KAZOO, line=SEMAPHORE), rng)
+    start(Plan(world, limit, one_of_fixed, layout=aiolead.types.Layout.KAZOO, line=SEMAPHORE), rng)
 
 
 def start(plan: Plan, rng: random.Random) -> None:
@@ -126,7 +126,9 @@ async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> No
         was_healed = world.is_healed
         held = False
         with world.may_be_cancelled(process, line, who):
-            with suppress(AcquireTimeout, TenureLost, ConnectionLossError, aiolead.UsageError):
+            with suppress(
+                AcquireTimeout, TenureLost, ConnectionLossError, aiolead.errors.UsageError
+            ):
                 held = await plan.once(plan, process, client, who)
         if was_healed and held:
             return
@@ -182,7 +184,7 @@ async def one_exclusive(plan: Plan, process: Process, client: aiolead.Client, wh
     return True
 
 
-async def body(plan: Plan, process: Process, held: aiolead.Tenure) -> None:
+async def body(plan: Plan, process: Process, held: aiolead.types.Tenure) -> None:
     world, rng = plan.world, process.rng
     length = rng.uniform(0.0, 0.02)
     if not world.is_healed:

@@ -261,7 +261,7 @@ class _Consumer:
         if not self._world.is_healed:
             await anyio.sleep(rng.uniform(0.0, 0.1) * tau)
 
-    async def _work(self, item: aiolead.QueueItem) -> None:
+    async def _work(self, item: aiolead.types.QueueItem) -> None:
         plan, history, who = self._plan, self._history, self._who
         data = item.data.decode()
         if data in plan.acknowledged:
@@ -303,7 +303,7 @@ class _Consumer:
         if any(plan.due[name] > due and name in waiting for name in before):
             history.reached(OVERTAKEN)
 
-    async def _body(self, item: aiolead.QueueItem) -> None:
+    async def _body(self, item: aiolead.types.QueueItem) -> None:
         rng, tau = self._rng, self._client.session_timeout
         low, high = rng.choices(((0.0, 0.02), (0.02, 0.3), (0.3, 1.5)), (3, 3, 2))[0]
         await anyio.sleep(0.001 if self._world.is_healed else rng.uniform(low, high) * tau)

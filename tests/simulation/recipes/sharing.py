@@ -41,7 +41,7 @@ class Plan:
     def __init__(self, world: World) -> None:
         self.world = world
         self.layout = world.rng("layout").choices(
-            (aiolead.Layout.CURATOR, aiolead.Layout.KAZOO), (4, 1)
+            (aiolead.types.Layout.CURATOR, aiolead.types.Layout.KAZOO), (4, 1)
         )[0]
         self.attempted: set[str] = set()
         self.acknowledged: set[str] = set()
@@ -146,12 +146,12 @@ class _OneTurn:
                     return
                 is_in = True
                 async with self._told(held, mode, held.token):
-                    if isinstance(held, aiolead.WriteHeld):
+                    if isinstance(held, aiolead.types.WriteHeld):
                         await self._write(held)
                     else:
                         await self._read(held, held.token)
                     self.held = True
-                if isinstance(held, aiolead.WriteHeld) and rng.random() < 0.5:
+                if isinstance(held, aiolead.types.WriteHeld) and rng.random() < 0.5:
                     # In between it is both, and neither, as far as others can tell.
                     await held.downgrade()
                     token = held._candidate.node.token
@@ -200,7 +200,7 @@ class _OneTurn:
         if before != after:
             self._world.violation("rw-changed", f"{self._who} saw {before!r}, then {after!r}")
 
-    async def _write(self, held: aiolead.WriteHeld) -> None:
+    async def _write(self, held: aiolead.types.WriteHeld) -> None:
         content = await self._content(held)
         await anyio.sleep(self._length())
         self._history.looked(LINE, self._who, held.token, held=held.is_held)

@@ -26,7 +26,7 @@ from functools import partial
 import anyio
 
 import aiolead
-from aiolead import Codec, Config, Counter, SequenceAllocator, SharedValue, TreeCache, UniqueNames
+from aiolead import Config, Counter, SequenceAllocator, SharedValue, TreeCache, UniqueNames
 from aiolead.errors import (
     AcquireTimeout,
     AioleadError,
@@ -40,6 +40,7 @@ from aiolead.errors import (
     TenureLost,
 )
 from aiolead.testing.simulation import Process, World, told
+from aiolead.types import Codec
 
 COUNTER, VALUE, NUMBERS = "/values/counter", "/values/words", "/values/numbers"
 CONFIG, TREE = "/config", "/tree"
@@ -211,7 +212,7 @@ async def bearer(plan: Plan, process: Process) -> None:
 
 
 async def bear(
-    plan: Plan, process: Process, client: aiolead.Client, held: aiolead.HeldName
+    plan: Plan, process: Process, client: aiolead.Client, held: aiolead.types.HeldName
 ) -> None:
     history, who, signal = plan.world.history, process.name, held._on_lost
     history.joined(held.path, who)
@@ -362,7 +363,7 @@ class Events:
     def __init__(self, world: World, cache: TreeCache) -> None:
         self._world = world
         self._cache = cache
-        self.nodes: dict[str, aiolead.TreeNode] = {}
+        self.nodes: dict[str, aiolead.types.TreeNode] = {}
 
     async def look(self) -> None:
         async for event in self._cache.events(initial=True):
@@ -377,7 +378,7 @@ class Events:
                 self.nodes[event.path] = new
 
 
-def written(node: aiolead.TreeNode | None) -> tuple[int, int] | None:
+def written(node: aiolead.types.TreeNode | None) -> tuple[int, int] | None:
     return None if node is None else (node.stat.czxid, node.stat.mzxid)
 
 

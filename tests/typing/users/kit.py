@@ -28,9 +28,9 @@ def proxy() -> str:
 def modules() -> None:
     assert_type(aiolead.errors.NoNodeError("/a"), aiolead.NoNodeError)
     assert_type(aiolead.paths.join("/a", "b"), str)
-    assert_type(aiolead.events.EventName, type[aiolead.EventName])
-    assert_type(aiolead.instrumentation.Event, type[aiolead.Event])
-    assert_type(aiolead.model.Stat, type[aiolead.Stat])
+    assert_type(aiolead.events.EventName, type[aiolead.events.EventName])
+    assert_type(aiolead.instrumentation.Event, type[aiolead.events.Event])
+    assert_type(aiolead.model.Stat, type[aiolead.model.Stat])
 
 
 def any_client(client: aiolead.abc.CoordinationClient) -> aiolead.Lock:

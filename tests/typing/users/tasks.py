@@ -22,12 +22,14 @@ async def session() -> int:
 
 
 async def operations(client: aiolead.Client) -> bytes:
-    assert_type(await client.create("/a", b"", mode=aiolead.CreateMode.EPHEMERAL), aiolead.Created)
-    assert_type(await client.exists("/a"), aiolead.Stat | None)
+    assert_type(
+        await client.create("/a", b"", mode=aiolead.CreateMode.EPHEMERAL), aiolead.model.Created
+    )
+    assert_type(await client.exists("/a"), aiolead.model.Stat | None)
     assert_type(await client.get_children("/"), list[str])
     assert_type(client.chroot("/b"), aiolead.Client)
     data, stat = await client.get("/a")
-    assert_type(stat, aiolead.Stat)
+    assert_type(stat, aiolead.model.Stat)
     await client.set("/a", data, version=stat.version)
     assert_type(aiolead.errors.NoNodeError, type[aiolead.NoNodeError])
     return data
@@ -74,7 +76,7 @@ async def reading(client: aiolead.Client) -> int:
 
 async def writing(client: aiolead.Client) -> int:
     async with aiolead.ReadWriteLock(client, "/lock").write as held:
-        assert_type(held, aiolead.WriteHeld)
+        assert_type(held, aiolead.types.WriteHeld)
         await held.downgrade()
         return held.token
 
@@ -88,19 +90,19 @@ async def permits(client: aiolead.Client) -> int:
 async def several(client: aiolead.Client) -> int:
     both = aiolead.MultiLock(aiolead.Lock(client, "/a"), aiolead.ReadWriteLock(client, "/b").read)
     async with both as held:
-        assert_type(held, aiolead.MultiHeld)
+        assert_type(held, aiolead.types.MultiHeld)
         return len(held.holds)
 
 
 async def condition(client: aiolead.Client) -> bool:
     async with aiolead.Condition(client, "/condition") as held:
-        assert_type(held, aiolead.ConditionHeld)
+        assert_type(held, aiolead.types.ConditionHeld)
         return await held.wait(timeout=5)
 
 
 async def names(client: aiolead.Client) -> int:
     async with aiolead.UniqueNames(client, "/names").claim("worker") as name:
-        assert_type(name, aiolead.HeldName)
+        assert_type(name, aiolead.types.HeldName)
         return name.token
 
 
@@ -125,7 +127,7 @@ async def run(client: aiolead.Client) -> None:
 async def campaign(client: aiolead.Client) -> aiolead.Phase:
     async with aiolead.Election(client, "/election").campaign() as states:
         async for state in states:
-            assert_type(state, aiolead.CampaignState)
+            assert_type(state, aiolead.types.CampaignState)
             return state.phase
     raise AssertionError
 
@@ -133,7 +135,7 @@ async def campaign(client: aiolead.Client) -> aiolead.Phase:
 async def observing(client: aiolead.Client) -> str | None:
     async with aiolead.Election(client, "/election").observe() as states:
         async for state in states:
-            assert_type(state, aiolead.ElectionState)
+            assert_type(state, aiolead.types.ElectionState)
             return state.leader.identity if state.leader is not None else None
     raise AssertionError
 
@@ -143,7 +145,7 @@ async def observing(client: aiolead.Client) -> str | None:
 
 async def getting(client: aiolead.Client) -> bytes:
     async with aiolead.Queue(client, "/queue").get(timeout=5) as item:
-        assert_type(item, aiolead.QueueItem)
+        assert_type(item, aiolead.types.QueueItem)
         await item.ack()
         return item.data
 
@@ -151,20 +153,20 @@ async def getting(client: aiolead.Client) -> bytes:
 async def consuming(client: aiolead.Client) -> bytes:
     async with aiolead.Queue(client, "/queue").consume() as items:
         async for item in items:
-            assert_type(item, aiolead.QueueItem)
+            assert_type(item, aiolead.types.QueueItem)
             return item.data
     raise AssertionError
 
 
 async def working(client: aiolead.Client) -> bytes:
     async with aiolead.TaskBoard(client, "/tasks").claim() as task:
-        assert_type(task, aiolead.Task)
+        assert_type(task, aiolead.types.Task)
         return task.data
 
 
 async def barrier(client: aiolead.Client) -> int:
     async with aiolead.DoubleBarrier(client, "/barrier", 3) as member:
-        assert_type(member, aiolead.BarrierMember)
+        assert_type(member, aiolead.types.BarrierMember)
         return member.token
 
 
@@ -175,15 +177,15 @@ async def node(client: aiolead.Client) -> str | None:
 
 async def member(client: aiolead.Client) -> str:
     async with aiolead.Group(client, "/group").join(b"address") as membership:
-        assert_type(membership, aiolead.Membership)
+        assert_type(membership, aiolead.types.Membership)
         return membership.identity
 
 
 async def members(client: aiolead.Client) -> list[str]:
     async with aiolead.Group(client, "/group").observe() as view:
-        assert_type(view, aiolead.MembersView)
+        assert_type(view, aiolead.types.MembersView)
         async for now in view:
-            assert_type(now, Mapping[str, aiolead.Member])
+            assert_type(now, Mapping[str, aiolead.types.Member])
             return list(now)
     raise AssertionError
 
@@ -193,7 +195,7 @@ async def instance(client: aiolead.Client) -> str:
     async with registry.register(
         aiolead.ServiceInstance(name="web", address="host", port=80)
     ) as registration:
-        assert_type(registration, aiolead.Registration)
+        assert_type(registration, aiolead.types.Registration)
         return registration.instance.id
 
 
@@ -203,12 +205,12 @@ async def instance(client: aiolead.Client) -> str:
 async def events(client: aiolead.Client) -> str:
     async with client.watch("/a", recursive=True) as stream:
         async for event in stream:
-            assert_type(event, aiolead.WatchEvent | aiolead.Missed)
-            return "?" if isinstance(event, aiolead.Missed) else event.path
+            assert_type(event, aiolead.model.WatchEvent | aiolead.model.Missed)
+            return "?" if isinstance(event, aiolead.model.Missed) else event.path
     raise AssertionError
 
 
-async def once(client: aiolead.Client) -> aiolead.EventType:
+async def once(client: aiolead.Client) -> aiolead.model.EventType:
     watch = client.make_watch()
     await client.exists("/a", watch=watch)
     return (await watch.wait()).type

@@ -14,10 +14,10 @@ def session() -> int:
 
 
 def operations(client: aiolead.blocking.Client) -> bytes:
-    assert_type(client.create("/a"), aiolead.Created)
+    assert_type(client.create("/a"), aiolead.model.Created)
     assert_type(client.call(lambda c: c.get_children("/")), list[str])
     data, stat = client.get("/a")
-    assert_type(stat, aiolead.Stat)
+    assert_type(stat, aiolead.model.Stat)
     return data
 
 

@@ -12,11 +12,12 @@ from math import inf
 import pytest
 from support.client_script import Holder, Script
 
-from aiolead import LossReason, OverdueHold, Overrun, Watchdog
+from aiolead import Watchdog
 from aiolead._client.watchdog import thread as module
 from aiolead._client.watchdog.settings import within
 from aiolead._client.watchdog.thread import Guard
-from aiolead.errors import ConfigurationError
+from aiolead.errors import ConfigurationError, LossReason
+from aiolead.types import OverdueHold, Overrun
 
 PATIENCE = 20.0
 """How long anything is waited for that must happen, in seconds."""

@@ -12,8 +12,9 @@ import anyio
 import pytest
 from support.certificates import Authority, Pem
 
-from aiolead import TLS, ConfigurationError, connect
+from aiolead import TLS, connect
 from aiolead._client.net.tls import ContextSource
+from aiolead.errors import ConfigurationError
 
 PASSWORD = "open sesame"
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aiolead import ConfigurationError
 from aiolead._recipes.contention.kernel import holding, in_order, sharing
 from aiolead._recipes.contention.layouts import LAYOUTS, Layout, Role
 from aiolead._recipes.contention.recognized import Kind, kind_of
+from aiolead.errors import ConfigurationError
 from aiolead.paths import sequence_of
 
 N = "0000000007"

@@ -14,8 +14,8 @@ from itertools import product
 
 import pytest
 
-from aiolead import Layout
 from aiolead._recipes.contention.layouts import Role
+from aiolead.types import Layout
 
 BEFORE, OWN, BEHIND = "0000000007", "0000000008", "0000000009"
 HEX = "8f2a1c0e5a0b4b0e9c550123456789ab"

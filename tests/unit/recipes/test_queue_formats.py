@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead import ConfigurationError
 from aiolead._recipes.queues.formats import decode, encode
 from aiolead._recipes.queues.naming import ByPriority, ByTime, Naming
+from aiolead.errors import ConfigurationError
 
 # --- bytes -------------------------------------------------------------------------------------
 

@@ -8,19 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from aiolead import (
-    ConfigurationError,
+from aiolead import ServiceInstance
+from aiolead._recipes.membership.split import Split, score
+from aiolead.errors import ConfigurationError, UsageError
+from aiolead.types import (
     ConsistentHash,
     DownPolicy,
     LeastLoaded,
     Picker,
     RoundRobin,
-    ServiceInstance,
     Strategy,
-    UsageError,
     WeightedRandom,
 )
-from aiolead._recipes.membership.split import Split, score
 
 
 def instances(count: int, **options: float) -> list[ServiceInstance]:

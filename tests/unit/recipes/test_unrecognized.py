@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead import Stranger, strangers
+from aiolead.types import Stranger, strangers
 
 MUTEX = "_c_8f2a1c0e-5a0b-4b0e-9c55-0123456789ab-lock-0000000007"
 GO, C, JAVA = "go-zookeeper", "ZooKeeper's lock in C", "ZooKeeper's WriteLock"

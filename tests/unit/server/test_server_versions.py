@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from support.wire_core import Client, World, create
 
-from aiolead import Feature
 from aiolead._wire.codes import OpCode
 from aiolead._wire.replies import MultiReply
 from aiolead._wire.requests import (
@@ -23,6 +22,7 @@ from aiolead._wire.requests import (
 from aiolead._wire.srvr import Version
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, EventType, Permission
 from aiolead.testing._server.connection import Closing
+from aiolead.types import Feature
 
 ANN = Auth.digest("ann", "secret")
 PRIVATE = (ANN.acl(),)

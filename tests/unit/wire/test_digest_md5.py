@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead import AuthFailedError
 from aiolead._wire.digest_md5 import LONGEST, DigestMD5, Proof, parse, quoted
+from aiolead.errors import AuthFailedError
 
 RFC_CHALLENGE = (
     b'realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",'
