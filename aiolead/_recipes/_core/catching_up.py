@@ -12,10 +12,15 @@ server (`SessionMovedException`). Nothing that we have sent before is applied af
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from ...abc import CoordinationClient
-from ...errors import NoAuthError, NoNodeError
+from ...errors import AioleadError, NoAuthError, NoNodeError
+from .error_policy import Step, before_next_try
+
+R = TypeVar("R")
 
 
 async def catch_up(client: CoordinationClient, path: str) -> None:
@@ -34,3 +39,20 @@ async def catch_up(client: CoordinationClient, path: str) -> None:
     """
     with suppress(NoNodeError, NoAuthError):  # it is the quorum that has refused it
         await client.check(path)
+
+
+async def caught_up(client: CoordinationClient, path: str, read: Callable[[], Awaitable[R]]) -> R:
+    """Makes a read that shows all that was applied, over as many connections as it takes.
+
+    Args:
+        client: the session.
+        path: as for `catch_up`.
+        read: the read; made again after errors that pass.
+    """
+    while True:
+        try:
+            await client.ready()
+            await catch_up(client, path)
+            return await read()
+        except AioleadError as error:
+            await before_next_try(client, error, Step.FOLLOW)

@@ -1,4 +1,4 @@
-"""How a value is written as the bytes of a znode."""
+"""Values as the data of a znode."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[T]):
-    """How a value is written as the bytes of a znode, and read from them.
+    """Encodes values as the data of a znode, and decodes them.
 
-    Both functions refuse what is not valid by raising any exception: `decode` is then said to have
-    found invalid data (`InvalidDataError`), `encode` to have been given an invalid value
-    (`ConfigurationError`). They must be quick: they run in the event loop.
+    Both functions raise any exception for what is not valid: the recipe raises `InvalidDataError`
+    if `decode` does, `ConfigurationError` if `encode` does. They run in the event loop: they must
+    be quick.
 
     Attributes:
-        encode: a value as bytes.
-        decode: bytes as a value.
+        encode: makes bytes from a value.
+        decode: makes a value from bytes.
     """
 
     encode: Callable[[T], bytes]
@@ -33,7 +33,7 @@ class Codec(Generic[T]):
 
     @staticmethod
     def raw() -> Codec[bytes]:
-        """The bytes as they are."""
+        """Bytes, unchanged."""
         return Codec(bytes, bytes)
 
     @staticmethod
@@ -43,10 +43,10 @@ class Codec(Generic[T]):
 
     @staticmethod
     def json() -> Codec[Any]:
-        """Whatever JSON can say, in UTF-8.
+        """JSON, in UTF-8.
 
-        Numbers are finite and have up to 300 digits, text is Unicode without lone surrogates, and
-        there are up to 64 levels. Neither what is read nor what is written is anything else.
+        In both directions, numbers must be finite and have at most 300 digits, text must be Unicode
+        without lone surrogates, and nesting is limited to 64 levels.
         """
         return Codec(_to_json, json_value)
 
@@ -104,7 +104,7 @@ def checked_codec(codec: Codec[T]) -> Codec[T]:
 
 
 def encoded(codec: Codec[T], value: T, *, name: str = "value") -> bytes:
-    """A value that a caller has given, as bytes.
+    """Encodes a value that a caller has given.
 
     Raises:
         ConfigurationError: the codec refuses it.
@@ -119,7 +119,7 @@ def encoded(codec: Codec[T], value: T, *, name: str = "value") -> bytes:
 
 
 def decoded(codec: Codec[T], path: str, data: bytes, stat: Stat) -> T:
-    """What the data of a znode mean.
+    """Decodes the data of a znode.
 
     Raises:
         InvalidDataError: the codec refuses them.

@@ -1,9 +1,10 @@
-"""A number that everybody counts with: the data of one znode."""
+"""A distributed counter: the data of one znode."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import final
 
 import anyio
@@ -16,33 +17,36 @@ from .._core.arguments import checked_acl, checked_client, checked_count, checke
 from ..contention.contender import Contender
 from ..contention.layouts import Layout, Role
 from .codec import Codec, checked_codec, decoded, encoded
-from .optimistic import checked_rng, compare_and_set, pause, read, write
+from .optimistic import Contended, checked_rng, read, update, write
+
+
+class _IsOther(Exception):
+    """The number is not the expected one."""
 
 
 @final
 class Counter:
-    """A number that everybody counts with. Curator's `DistributedAtomicLong`.
+    """A distributed counter. Curator's `DistributedAtomicLong`.
 
         counter = Counter(client, "/app/jobs")
         total = await counter.add(1)
 
-    Each change is a compare-and-set, repeated after a random pause where somebody was quicker.
-    Under contention that is promoted to a lock, so that one at a time tries, first come first
+    Each change is a compare-and-set, repeated after a random pause if somebody else was quicker.
+    Under contention the client takes a lock, so that one at a time tries, first come, first
     served. A counter that does not exist, or whose znode is empty, is 0; the first change creates
-    it. One object may be used by any number of tasks.
+    it. Any number of tasks may use one object.
 
-    A counter that is deleted while it is in use may lose changes, since versions start anew then.
+    A counter that is deleted while it is in use may lose changes, since versions start again then.
 
     Args:
         client: the session.
         path: the znode.
-        codec: how the number is written: `Codec.int64()` unless given; `Codec.int32()` for
+        codec: how the number is written: `Codec.int64()` by default; `Codec.int32()` for
             Curator's `DistributedAtomicInteger`, `Codec.decimal()` for those of kazoo and aiozk.
-        lock: the path of the lock; `lock` below the counter unless given. (What Curator's
-            `PromotedToLock` is given.)
+        lock: the path of the lock (Curator's `PromotedToLock`); defaults to `<path>/lock`.
         promote_after: after how many failures the lock is taken.
-        rng: for the pauses; one of its own unless given.
-        acl: of what has to be created; everybody everything by default.
+        rng: for the pauses.
+        acl: of what has to be created; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -64,7 +68,7 @@ class Counter:
         self._codec = Codec.int64() if codec is None else checked_codec(codec)
         self._lock = join(path, "lock") if lock is None else checked_path(lock)
         if self._lock == path:
-            raise ConfigurationError("lock: must be another path than that of the counter")
+            raise ConfigurationError(f"lock: must not be the path of the counter: {lock!r}")
         self._promote_after = checked_count("promote_after", promote_after, least=0, most=1_000_000)
         self._rng = checked_rng(rng)
         self._acl = checked_acl(acl)
@@ -80,27 +84,27 @@ class Counter:
     async def get(self) -> int:
         """The number, as the connected server has it, which may be a moment behind.
 
-        `await client.sync()` before it where that matters.
+        Call `client.sync()` before it where that matters.
 
         Raises:
-            InvalidDataError: what is there is no number of this format.
+            InvalidDataError: the znode does not hold a number in this format.
         """
-        return (await self._read())[0]
+        return self._decoded(*await read(self._client, self._path))
 
     async def add(self, n: int = 1) -> int:
-        """Adds to the number, and gives the new one.
+        """Adds to the number; returns the new one.
 
         Args:
             n: how much; negative to subtract.
 
         Raises:
-            CounterOverflowError: the format has no such number; nothing was changed.
-            InvalidDataError: what is there is no number of this format.
+            CounterOverflowError: the new number does not fit the format; nothing was changed.
+            InvalidDataError: the znode does not hold a number in this format.
 
         Cancellation: the last try may be applied.
 
         On connection loss: finds out whether it was applied, and if not, tries again. If the number
-        that it finds could be its own or another one's, it raises `ConnectionLossError` (or
+        that it finds could be its own or somebody else's, it raises `ConnectionLossError` (or
         `SessionExpiredError`), with the outcome `UNKNOWN`.
         """
         if not isinstance(n, int) or isinstance(n, bool):
@@ -108,70 +112,62 @@ class Counter:
         return await self._change(lambda value: value + n)
 
     async def compare_and_set(self, old: int, new: int) -> bool:
-        """Sets the number if it is `old`; says whether it was.
+        """Sets the number if it is `old`; returns whether it was.
 
         Raises, cancellation, on connection loss: as `add`.
         """
         encoded(self._codec, new, name="new")
-        was_old = True
 
-        def change(value: int) -> int | None:
-            nonlocal was_old
-            was_old = value == old
-            return new if was_old else None
+        def change(value: int) -> int:
+            if value != old:
+                raise _IsOther
+            return new
 
-        await self._change(change)
-        return was_old
+        try:
+            await self._change(change)
+        except _IsOther:
+            return False
+        return True
 
     async def set(self, value: int) -> None:
-        """Sets the number, whatever it was: what others add at this moment may be lost by that.
+        """Sets the number, whatever it was; concurrent additions may be lost.
 
-        On connection loss: raises `ConnectionLossError`; nothing speaks against doing it again.
+        On connection loss: raises `ConnectionLossError`; it is safe to retry.
         """
         await write(self._client, self._path, encoded(self._codec, value), self._acl)
 
-    # --- changing ------------------------------------------------------------------------------
+    def _decoded(self, data: bytes, stat: Stat | None) -> int:
+        return decoded(self._codec, self._path, data, stat) if stat is not None and data else 0
 
-    async def _read(self) -> tuple[int, Stat | None]:
-        data, stat = await read(self._client, self._path)
-        if stat is None or not data:
-            return 0, stat
-        return decoded(self._codec, self._path, data, stat), stat
+    async def _change(self, change: Callable[[int], int]) -> int:
+        new = 0
 
-    async def _change(self, change: Callable[[int], int | None]) -> int:
-        """Reads, changes and sets, until nobody comes in between. None leaves it as it is."""
-        for failures in range(self._promote_after):
-            await anyio.sleep(pause(self._rng, failures))
-            done = await self._try(change)
-            if done is not None:
-                return done
-        # The line is made of containers, which servers delete once they are empty. No counter is.
+        def new_data(data: bytes, stat: Stat | None) -> bytes:
+            nonlocal new
+            new = change(self._decoded(data, stat))
+            try:
+                return encoded(self._codec, new)
+            except ConfigurationError as error:
+                raise CounterOverflowError(self._path, new, error.__cause__ or error) from None
+
+        async def update_in(tries: int | None) -> int:
+            client, path = self._client, self._path
+            await update(client, path, new_data, rng=self._rng, acl=self._acl, tries=tries)
+            return new
+
+        with suppress(Contended):
+            return await update_in(self._promote_after)
+        # The lock's path consists of containers, which servers delete once they are empty. The
+        # counter must not be one.
         await self._client.ensure_path(self._path, acl=self._acl)
         contender = Contender(
             self._client, self._lock, Layout.CURATOR, Role.LOCK, b"counter", acl=self._acl
         )
         try:
-            # It only spares us the others: nothing depends on its being held. So its loss goes
-            # unnoticed, and who holds it for long is passed by.
+            # The lock only keeps others out of the way, and nothing depends on it: its loss goes
+            # unnoticed, and nobody waits for a slow holder for long.
             with anyio.move_on_after(self._client.session_timeout):
                 await contender.reach_front()
-            failures = 0
-            while (done := await self._try(change)) is None:
-                failures += 1
-                await anyio.sleep(pause(self._rng, failures))
-            return done
+            return await update_in(None)
         finally:
             contender.discard()
-
-    async def _try(self, change: Callable[[int], int | None]) -> int | None:
-        """One try; None if somebody was quicker."""
-        value, stat = await self._read()
-        new = change(value)
-        if new is None:
-            return value
-        try:
-            data = encoded(self._codec, new)
-        except ConfigurationError as error:
-            raise CounterOverflowError(self._path, new, error.__cause__ or error) from None
-        stat = await compare_and_set(self._client, self._path, data, stat, self._acl)
-        return None if stat is None else new

@@ -1,14 +1,17 @@
-"""Reading, changing and writing back a znode's data, with nobody in between: compare and set."""
+"""Optimistic updates: read, change, and write unless somebody else has written in between."""
 
 from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import anyio
 
 from ...abc import CoordinationClient
 from ...errors import (
-    AioleadError,
     BadVersionError,
     ConfigurationError,
     ConnectionLossError,
@@ -18,25 +21,39 @@ from ...errors import (
     Outcome,
     SessionExpiredError,
 )
-from ...model import ACL, Stat
+from ...model import ACL, CreateMode, Stat
 from ...paths import parent
-from .._core.catching_up import catch_up
-from .._core.error_policy import Step, before_next_try
+from .._core.catching_up import caught_up
+from .._core.parents import TRIES, with_parent
+from .._core.reading import read_data
 
-TRIES = 10
-"""How often it is tried anew for one call, where others delete and create what it needs."""
+R = TypeVar("R")
 
 PAUSE = 0.005
 """Upper limit of the first pause between two tries, in seconds. It doubles with each."""
 
 LONGEST_PAUSE = 0.25
-"""Where the limit ends, in seconds."""
+"""The greatest upper limit, in seconds."""
+
+
+class Contended(Exception):
+    """Others were quicker in each of the tries. Never leaves the recipes."""
+
+
+class Verdict(enum.Enum):
+    """What the present state shows of a write whose answer was lost."""
+
+    NOT_YET = enum.auto()
+    """Nobody has written: it was not applied, but may still be on its way."""
+    NOT_APPLIED = enum.auto()
+    """Somebody else has written under the same condition: it will never be applied."""
+    UNKNOWN = enum.auto()
 
 
 def pause(rng: random.Random, failures: int) -> float:
-    """How long to wait after so many failures, in seconds: anything up to a limit that doubles.
+    """How long to wait after so many failures, in seconds: random, up to a limit that doubles.
 
-    Nothing after the first one: somebody was quicker, which is not a crowd yet.
+    Nothing after the first failure: that somebody was quicker once is no contention yet.
     """
     if failures < 2:
         return 0.0
@@ -49,35 +66,120 @@ def checked_rng(rng: random.Random | None) -> random.Random:
     return rng or random.Random()  # noqa: S311 - for pauses
 
 
-async def read(client: CoordinationClient, path: str) -> tuple[bytes, Stat | None]:
-    """The data, and None for the `Stat` if there is no such znode.
+# --- the loop ------------------------------------------------------------------------------------
 
-    A session that ends meanwhile makes no difference to that: it is asked again in the next one.
+
+async def until_first(
+    attempt: Callable[[], Awaitable[R | None]], rng: random.Random, *, tries: int | None = None
+) -> R:
+    """Repeats an attempt, after pauses, until nobody else was quicker.
+
+    Args:
+        attempt: gives None where somebody else was quicker.
+        rng: for the pauses.
+        tries: how many attempts to make; as many as it takes by default.
+
+    Raises:
+        Contended: somebody else was quicker in each of the tries.
     """
+    failures = 0
+    while tries is None or failures < tries:
+        await anyio.sleep(pause(rng, failures))
+        result = await attempt()
+        if result is not None:
+            return result
+        failures += 1
+    raise Contended
+
+
+async def settled(
+    write: Callable[[], Awaitable[R | None]], look: Callable[[], Awaitable[R | Verdict]]
+) -> R | None:
+    """Makes a conditional write, and finds out what became of it where its answer was lost.
+
+    Args:
+        write: sends it, always under the same condition; gives None where that does not hold.
+        look: says what became of the writes that were sent: a verdict, or the result.
+
+    Returns:
+        The result; None if somebody else was quicker, so that nothing was applied.
+
+    Raises:
+        ConnectionLossError, SessionExpiredError: the answer was lost, and what is there now does
+            not show whether it was applied.
+    """
+    doubt: ConnectionLossError | SessionExpiredError | None = None
+    while True:
+        result: R | None = None
+        try:
+            result = await write()
+        except NotReadOnlyError:
+            if doubt is None:
+                raise
+        except (ConnectionLossError, SessionExpiredError) as lost:
+            if lost.outcome is Outcome.UNKNOWN:
+                doubt = lost
+            elif doubt is None:
+                raise
+        if result is not None or doubt is None:
+            return result
+        verdict = await look()
+        if not isinstance(verdict, Verdict):
+            return verdict
+        if verdict is Verdict.UNKNOWN:
+            raise doubt
+        if verdict is Verdict.NOT_APPLIED:
+            return None
+        # Sent again, under the same condition: should the first one only be late, one of the two
+        # fails.
+
+
+async def over_sessions(client: CoordinationClient, read: Callable[[], Awaitable[R]]) -> R:
+    """Makes a read, again if the session expires meanwhile: its outcome does not depend on it."""
     while True:
         try:
-            return await client.get(path)
-        except NoNodeError:
-            return b"", None
+            return await read()
         except SessionExpiredError:
             await client.ready()
 
 
-async def write(
-    client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
-) -> Stat:
-    """Sets a znode's data, whatever they were; creates what is missing.
+# --- the data of a znode -------------------------------------------------------------------------
 
-    On connection loss: raises `ConnectionLossError`; nothing speaks against doing it again.
+
+async def read(client: CoordinationClient, path: str) -> tuple[bytes, Stat | None]:
+    """The data of a znode, and its `Stat`: None if it does not exist."""
+    return await over_sessions(client, partial(read_data, client, path))
+
+
+async def update(
+    client: CoordinationClient,
+    path: str,
+    change: Callable[[bytes, Stat | None], bytes],
+    *,
+    rng: random.Random,
+    acl: Sequence[ACL] | None,
+    tries: int | None = None,
+) -> Stat:
+    """Reads, changes and sets the data of a znode, until nobody has written in between.
+
+    Args:
+        client: the session.
+        path: the znode; created, with what is missing above it.
+        change: makes the new data from what `read` gives. Called for each try.
+        rng: for the pauses.
+        acl: of what has to be created.
+        tries: how many tries to make; as many as it takes by default.
+
+    Raises:
+        Contended: somebody else was quicker in each of the tries.
+        ConnectionLossError, SessionExpiredError: as `compare_and_set`.
     """
-    for _ in range(TRIES):
-        try:
-            return await client.set(path, data)
-        except NoNodeError:
-            stat = await _create(client, path, data, acl)
-            if stat is not None:
-                return stat
-    return await client.set(path, data)
+
+    async def attempt() -> Stat | None:
+        data, stat = await read(client, path)
+        return await compare_and_set(client, path, change(data, stat), stat, acl)
+
+    return await until_first(attempt, rng, tries=tries)
 
 
 async def compare_and_set(
@@ -87,13 +189,13 @@ async def compare_and_set(
     expected: Stat | None,
     acl: Sequence[ACL] | None,
 ) -> Stat | None:
-    """Sets a znode's data if nobody has changed it since.
+    """Sets the data of a znode if nobody has changed it since.
 
     Args:
         client: the session.
         path: the znode.
-        data: what to set.
-        expected: what was read; None if there was no such znode, which is then created.
+        data: the new data.
+        expected: what was read; None if the znode did not exist, and is to be created.
         acl: of what has to be created.
 
     Returns:
@@ -103,86 +205,72 @@ async def compare_and_set(
         ConnectionLossError, SessionExpiredError: the answer was lost, and what is there now does
             not show whether it was applied.
 
-    On connection loss: finds out whether it was applied, and if not, tries again. One thing it
-    cannot tell is whether the very data that it finds are its own, or another one's.
+    On connection loss: finds out whether it was applied, and if not, tries again. It cannot tell
+    its own data from the same data written by somebody else.
     """
-    doubt: ConnectionLossError | SessionExpiredError | None = None
-    while True:
-        stat: Stat | None = None
+
+    async def conditional() -> Stat | None:
+        if expected is None:
+            return await _create(client, path, data, acl)
         try:
-            if expected is None:
-                stat = await _create(client, path, data, acl)
-            else:
-                stat = await client.set(path, data, version=expected.version)
+            return await client.set(path, data, version=expected.version)
         except (BadVersionError, NoNodeError):
-            pass
-        except NotReadOnlyError:
-            if doubt is None:
-                raise
-        except (ConnectionLossError, SessionExpiredError) as lost:
-            if lost.outcome is Outcome.UNKNOWN:
-                doubt = lost
-            elif doubt is None:
-                raise
-        if stat is not None or doubt is None:
-            return stat
-        match await _look(client, path, data, expected):
-            case _Verdict.UNKNOWN:
-                raise doubt
-            case _Verdict.NOT_APPLIED:
-                return None
-            case _Verdict.NOT_YET:
-                # Sent again, under the same condition: should the first one be only late, one of
-                # the two fails.
-                pass
-
-
-async def _create(
-    client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
-) -> Stat | None:
-    """Creates a znode, and what is missing above it; None if it is there already."""
-    tries = 0
-    while True:
-        try:
-            return (await client.create(path, data, acl=acl)).stat
-        except NodeExistsError:
             return None
-        except NoNodeError:
-            tries += 1
-            if tries == TRIES:
-                raise
-        await client.ensure_path(parent(path), acl=acl)
 
-
-class _Verdict(enum.Enum):
-    """What the present state shows of a write whose answer was lost."""
-
-    NOT_YET = enum.auto()
-    """Nobody has written: it was not applied, but may be on its way still."""
-    NOT_APPLIED = enum.auto()
-    """Exactly one has written, and not this: so this was not applied, and never will be."""
-    UNKNOWN = enum.auto()
+    return await settled(conditional, partial(_look, client, path, data, expected))
 
 
 async def _look(
     client: CoordinationClient, path: str, data: bytes, expected: Stat | None
-) -> _Verdict:
-    while True:
-        try:
-            await client.ready()
-            await catch_up(client, path)
-            now, stat = await client.get(path)
-            break
-        except NoNodeError:
-            # What was deleted since may have had it.
-            return _Verdict.NOT_YET if expected is None else _Verdict.UNKNOWN
-        except AioleadError as error:
-            await before_next_try(client, error, Step.FOLLOW)
-            continue
+) -> Verdict:
+    now, stat = await caught_up(client, path, partial(read_data, client, path))
+    if stat is None:
+        # What was deleted since may have had it.
+        return Verdict.NOT_YET if expected is None else Verdict.UNKNOWN
     if expected is not None:
         if stat.czxid != expected.czxid:
-            return _Verdict.UNKNOWN
+            return Verdict.UNKNOWN
         if stat.mzxid == expected.mzxid:
-            return _Verdict.NOT_YET
+            return Verdict.NOT_YET
     writes = stat.version - (-1 if expected is None else expected.version)
-    return _Verdict.NOT_APPLIED if writes == 1 and now != data else _Verdict.UNKNOWN
+    return Verdict.NOT_APPLIED if writes == 1 and now != data else Verdict.UNKNOWN
+
+
+async def write(
+    client: CoordinationClient,
+    path: str,
+    data: bytes,
+    acl: Sequence[ACL] | None,
+    *,
+    parents: CreateMode = CreateMode.PERSISTENT,
+) -> Stat:
+    """Sets the data of a znode, whatever they were; creates what is missing.
+
+    On connection loss: raises `ConnectionLossError`; it is safe to retry.
+    """
+    for _ in range(TRIES):
+        try:
+            return await client.set(path, data)
+        except NoNodeError:
+            stat = await _create(client, path, data, acl, parents)
+            if stat is not None:
+                return stat
+    return await client.set(path, data)
+
+
+async def _create(
+    client: CoordinationClient,
+    path: str,
+    data: bytes,
+    acl: Sequence[ACL] | None,
+    parents: CreateMode = CreateMode.PERSISTENT,
+) -> Stat | None:
+    """Creates a znode, and what is missing above it; None if it exists already."""
+
+    async def create() -> Stat | None:
+        try:
+            return (await client.create(path, data, acl=acl)).stat
+        except NodeExistsError:
+            return None
+
+    return await with_parent(client, parent(path), create, mode=parents, acl=acl)

@@ -1,4 +1,4 @@
-"""Numbers that are given out once."""
+"""Numbers that are handed out once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import anyio.lowlevel
 
 from ...abc import CoordinationClient
 from ...errors import AioleadError, SequenceExhaustedError
-from ...model import ACL
+from ...model import ACL, Stat
 from ...paths import join
 from .._core.arguments import checked_acl, checked_client, checked_count, checked_path
 from .._core.error_policy import Step, before_next_try
 from .codec import Codec, decoded
-from .optimistic import checked_rng, compare_and_set, pause, read, write
+from .optimistic import checked_rng, update, write
 
 LAST = (1 << 63) - 1
 """The last number of the format."""
@@ -26,29 +26,28 @@ STAMP = "stamp"
 
 @final
 class SequenceAllocator:
-    """Numbers that are given out once, to whoever asks, in any process.
+    """Numbers that are handed out once, in all processes together.
 
         orders = SequenceAllocator(client, "/app/orders", block=100)
         number = await orders.next()        # 1, 2, 3 ... : a request for every 100 of them
         numbers = await orders.take(500)    # a range: all of them at once
         stamp = await orders.stamp()        # one request, never the same again whatever happens
 
-    Numbers rise from 1, in each process; those of several processes mix. They have gaps: what a
-    process has taken and not given out is lost with it, and so is a block whose answer was lost.
-    None is given out twice as long as the path is not deleted: then the count starts anew, but for
-    those that have counted before, which never go back.
+    Numbers rise from 1, in each process; those of several processes mix. They have gaps: the
+    numbers that a process has taken and not handed out are lost with it, and so is a block whose
+    answer was lost. No number is handed out twice as long as the path is not deleted. If it is,
+    the count starts again at 1, except in processes that have counted before, which never go back.
 
     The path holds the last number that was taken: 8 bytes, as Curator's `CachedAtomicLong` has it.
-    Processes with different block sizes may use one path. One object may be used by any number of
-    tasks.
+    Processes with different block sizes may share a path. Any number of tasks may use one object.
 
     Args:
         client: the session.
-        path: the counter; `stamp` below it is for the stamps.
+        path: the counter; `<path>/stamp` is for the stamps.
         block: how many numbers to take at once.
-        last: the last number to give out.
-        rng: for pauses; one of its own unless given.
-        acl: of what has to be created; everybody everything by default.
+        last: the last number to hand out.
+        rng: for the pauses.
+        acl: of what has to be created; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -73,7 +72,7 @@ class SequenceAllocator:
         self._codec = Codec.int64()
         self._cached = range(0)
         self._highest = 0
-        """The highest number that we have seen taken."""
+        """The highest number that this object has taken."""
         self._refill = anyio.Lock()
 
     def __repr__(self) -> str:
@@ -86,20 +85,19 @@ class SequenceAllocator:
 
     @property
     def at_hand(self) -> int:
-        """How many numbers can be given out without asking."""
+        """How many numbers can be handed out without a request."""
         return len(self._cached)
 
     async def next(self) -> int:
         """A number that nobody else gets.
 
         Raises:
-            SequenceExhaustedError: all are given out, up to `last`.
-            InvalidDataError: what the path holds is no number.
+            SequenceExhaustedError: all numbers up to `last` were handed out.
+            InvalidDataError: the path does not hold a number.
 
         Cancellation: loses a block of numbers at most.
 
-        On connection loss: goes on over the next one, with other numbers if it has to. In the end
-        it has one, or the client has come to its end.
+        On connection loss: goes on over the next connection, with other numbers if necessary.
         """
         await anyio.lowlevel.checkpoint()
         while not self._cached:
@@ -110,7 +108,7 @@ class SequenceAllocator:
         return number
 
     async def take(self, count: int) -> range:
-        """So many numbers in a row, that nobody else gets. Those at hand stay there.
+        """`count` numbers in a row that nobody else gets. Those at hand stay there.
 
         Raises, cancellation, on connection loss: as `next`.
         """
@@ -118,37 +116,39 @@ class SequenceAllocator:
         return await self._take(count, count)
 
     async def _take(self, least: int, most: int) -> range:
-        """From `least` to `most` numbers, as many as there are."""
-        failures = 0
+        """From `least` to `most` numbers, as many as are left."""
+        start = end = 0
+
+        def advance(data: bytes, stat: Stat | None) -> bytes:
+            nonlocal start, end
+            taken = 0
+            if stat is not None and data:
+                taken = decoded(self._codec, self._path, data, stat)
+            # The count of a path that was deleted starts again. Ours does not.
+            start = max(taken, self._highest, 0)
+            end = min(start + most, self._last)
+            if end - start < least:
+                raise SequenceExhaustedError(self._path, last=self._last)
+            return self._codec.encode(end)
+
         while True:
             try:
-                data, stat = await read(self._client, self._path)
-                taken = 0
-                if stat is not None and data:
-                    taken = decoded(self._codec, self._path, data, stat)
-                # A path that was deleted and made anew begins at the start. We do not.
-                start = max(taken, self._highest, 0)
-                end = min(start + most, self._last)
-                if end - start < least:
-                    raise SequenceExhaustedError(self._path, last=self._last)
-                written = self._codec.encode(end)
-                if await compare_and_set(self._client, self._path, written, stat, self._acl):
-                    self._highest = max(self._highest, end)
-                    return range(start + 1, end + 1)
+                await update(self._client, self._path, advance, rng=self._rng, acl=self._acl)
             except AioleadError as error:
                 # If they were taken, nobody gets them.
                 await before_next_try(self._client, error, Step.FOLLOW)
-            failures += 1
-            await anyio.sleep(pause(self._rng, failures))
+            else:
+                self._highest = max(self._highest, end)
+                return range(start + 1, end + 1)
 
     async def stamp(self) -> int:
-        """A number that is never given out again, by any path of the ensemble: one request.
+        """A number that no path of the ensemble ever hands out again: one request.
 
-        It is the id of a transaction: it rises, and does so over the whole ensemble, in large
-        steps. It is not one of the numbers of `next`, and not bounded by `last`. None is repeated,
-        even if the path is deleted; only an ensemble that is set up anew begins anew.
+        It is a transaction id: it rises, over the whole ensemble, in large steps. It is unrelated
+        to the numbers of `next`, and not bounded by `last`. No stamp is repeated, even if the path
+        is deleted; only a new ensemble starts again.
 
-        On connection loss: goes on over the next one, with another transaction.
+        On connection loss: goes on over the next connection, with another transaction.
         """
         while True:
             try:

@@ -1,4 +1,4 @@
-"""A value that everybody shares: the data of one znode."""
+"""A value that several processes share: the data of one znode."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast, final, overload
 
-import anyio
-
 from ..._internal_errors import call_back
 from ...abc import CoordinationClient
-from ...errors import InvalidDataError, NoNodeError
+from ...errors import InvalidDataError
 from ...model import ACL, Stat
 from .._core.arguments import (
     OnInvalid,
@@ -21,8 +19,9 @@ from .._core.arguments import (
     checked_path,
 )
 from .._core.observe import View
+from .._core.reading import read_data
 from .codec import Codec, checked_codec, decoded, encoded
-from .optimistic import checked_rng, compare_and_set, pause, read, write
+from .optimistic import checked_rng, compare_and_set, read, update, write
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -30,11 +29,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Versioned(Generic[T_co]):
-    """A value, and when it was that.
+    """A value with its version.
 
     Attributes:
         value: the value.
-        stat: of its znode; None if there is none, so that the value is the default.
+        stat: of its znode; None if that does not exist, so that the value is the default.
     """
 
     value: T_co
@@ -42,13 +41,13 @@ class Versioned(Generic[T_co]):
 
     @property
     def version(self) -> int:
-        """The version of the znode's data; -1 if there is no such znode."""
+        """The version of the znode's data; -1 if the znode does not exist."""
         return -1 if self.stat is None else self.stat.version
 
 
 @final
 class SharedValue(Generic[T]):
-    """A value that everybody shares: the data of a znode. Curator's `SharedValue`, `SharedCount`.
+    """A value that several processes share. Curator's `SharedValue`, `SharedCount`.
 
         limit = SharedValue(client, "/app/limit", 10, codec=Codec.int32())
         now = await limit.get()
@@ -58,19 +57,19 @@ class SharedValue(Generic[T]):
         async with limit.observe() as view:
             async for value in view: ...
 
-    The znode is created by the first write; until then the value is the default. One object may be
-    used by any number of tasks.
+    The first write creates the znode; until then the value is the default. Any number of tasks may
+    use one object.
 
     Args:
         client: the session.
         path: the znode.
-        default: the value as long as there is no such znode.
-        codec: how a value is written; as it is, in bytes, unless given.
-        on_invalid: for those who follow the value: told of data that make no sense, which are
-            skipped then. Without it they end the following with the error. It is called in the
-            client's task: it must be quick. What it raises is logged.
-        rng: for the pauses of `update`; one of its own unless given.
-        acl: of what has to be created; everybody everything by default.
+        default: the value while the znode does not exist.
+        codec: how the value is written; bytes, unchanged, by default.
+        on_invalid: called with the error when `observe` finds data that the codec refuses; they are
+            skipped. Without it the error ends the view. It runs in the client's task: it must be
+            quick. Its exceptions are logged.
+        rng: for the pauses of `update`.
+        acl: of what has to be created; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -132,63 +131,64 @@ class SharedValue(Generic[T]):
     async def get(self) -> Versioned[T]:
         """The value, as the connected server has it, which may be a moment behind.
 
-        `await client.sync()` before it where that matters.
+        Call `client.sync()` before it where that matters.
 
         Raises:
-            InvalidDataError: the codec refuses what is there.
+            InvalidDataError: the codec refuses the data.
         """
         return self._understood(*await read(self._client, self._path))
 
     async def set(self, value: T) -> Versioned[T]:
         """Sets the value, whatever it was.
 
-        On connection loss: raises `ConnectionLossError`; nothing speaks against doing it again.
+        On connection loss: raises `ConnectionLossError`; it is safe to retry.
         """
         data = encoded(self._codec, value)
         return Versioned(value, await write(self._client, self._path, data, self._acl))
 
     async def compare_and_set(self, expected: Versioned[T], value: T) -> Versioned[T] | None:
-        """Sets the value if nobody has changed it since; gives None if somebody has.
+        """Sets the value if nobody has changed it since; returns None if somebody has.
 
-        Versions start anew where the znode is deleted and created again: who does that while it is
-        in use may have a write accepted that was made for the old one.
+        Versions start again when the znode is deleted and created: then a write may be accepted
+        that was meant for the old one.
 
         Args:
-            expected: what was read, or written, last. One with the version -1 stands for no znode.
-            value: what to set.
+            expected: what was read, or written, last. Version -1 stands for no znode.
+            value: the new value.
 
-        On connection loss: finds out whether it was applied, and if not, tries again. Only if the
-        value is there already, or was changed more than once, it cannot know whose it is, and
-        raises `ConnectionLossError` (or `SessionExpiredError`), with the outcome `UNKNOWN`.
+        On connection loss: finds out whether it was applied, and if not, tries again. If the value
+        is there already, or was changed more than once, nobody knows whose it is: that raises
+        `ConnectionLossError` (or `SessionExpiredError`), with the outcome `UNKNOWN`.
         """
         data = encoded(self._codec, value)
         stat = await compare_and_set(self._client, self._path, data, expected.stat, self._acl)
         return None if stat is None else Versioned(value, stat)
 
     async def update(self, change: Callable[[T], T]) -> Versioned[T]:
-        """Reads the value, changes it and sets it, until nobody has come in between.
+        """Reads the value, changes it and sets it, until nobody else has written in between.
 
         Args:
-            change: makes the new value of the old one. Called as often as it takes.
+            change: makes the new value from the old one. Called for each try.
 
         Raises:
-            InvalidDataError: the codec refuses what is there.
+            InvalidDataError: the codec refuses the data.
 
         Cancellation: the last try may be applied.
 
         On connection loss: as `compare_and_set`.
         """
-        failures = 0
-        while True:
-            now = await self.get()
-            done = await self.compare_and_set(now, change(now.value))
-            if done is not None:
-                return done
-            failures += 1
-            await anyio.sleep(pause(self._rng, failures))
+        value = self._default
+
+        def new_data(data: bytes, stat: Stat | None) -> bytes:
+            nonlocal value
+            value = change(self._understood(data, stat).value)
+            return encoded(self._codec, value)
+
+        stat = await update(self._client, self._path, new_data, rng=self._rng, acl=self._acl)
+        return Versioned(value, stat)
 
     def observe(self) -> SharedValueView[T]:
-        """The latest value, and what it becomes: `async with value.observe() as view`."""
+        """A view of the latest value: `async with value.observe() as view`."""
         return SharedValueView(self._client, self)
 
     def _understood(self, data: bytes, stat: Stat | None) -> Versioned[T]:
@@ -199,7 +199,7 @@ class SharedValue(Generic[T]):
 
 @final
 class SharedValueView(View[T]):
-    """The latest of a `SharedValue`, and an async iterator over what it becomes. See `View`.
+    """A view of a `SharedValue`. See `View`.
 
     A write counts as a change even if it sets the same value.
     """
@@ -217,7 +217,8 @@ class SharedValueView(View[T]):
         return cast(Versioned[T], self._latest)
 
     async def _read(self) -> T:
-        data, stat = await self._look_at()
+        path = self._shared.path
+        data, stat = await read_data(self._client, path, self._watch(path))
         before, shared = self._latest, self._shared
         try:
             latest = shared._understood(data, stat)
@@ -230,15 +231,6 @@ class SharedValueView(View[T]):
         self._is_other = _written(before) != _written(latest)
         self._latest = latest
         return latest.value
-
-    async def _look_at(self) -> tuple[bytes, Stat | None]:
-        client, path = self._client, self._shared.path
-        while True:
-            try:
-                return await client.get(path, watch=self._watch(path))
-            except NoNodeError:
-                if await client.exists(path, watch=self._watch(path)) is None:
-                    return b"", None
 
     def _is_news(self, before: T, after: T) -> bool:
         return self._is_other

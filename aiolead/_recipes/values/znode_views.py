@@ -1,4 +1,4 @@
-"""The latest data, or children, of a znode."""
+"""Views of the data, or the children, of a znode."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ...abc import CoordinationClient
 from ...errors import NoNodeError
 from ...model import SessionState, Stat
 from .._core.observe import View
+from .._core.reading import read_data
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ class _ZnodeView(View[T]):
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
         super().__init__(client)
-        client.full_path(path)  # refuses what is no path
+        client.full_path(path)  # refuses what is not a path
         self._path = path
 
     def __repr__(self) -> str:
@@ -27,19 +28,14 @@ class _ZnodeView(View[T]):
 
 @final
 class DataView(_ZnodeView[tuple[bytes, Stat] | None]):
-    """The latest data and `Stat` of a znode; None while there is no such znode. See `View`.
+    """The latest data and `Stat` of a znode; None while it does not exist. See `View`.
 
-    Also over a server that is read-only, if the client takes one.
+    Also works over a read-only server, if the client accepts one.
     """
 
     async def _read(self) -> tuple[bytes, Stat] | None:
-        while True:
-            watch = self._watch("data")
-            try:
-                return await self._client.get(self._path, watch=watch)
-            except NoNodeError:
-                if await self._client.exists(self._path, watch=watch) is None:
-                    return None
+        data, stat = await read_data(self._client, self._path, self._watch("data"))
+        return None if stat is None else (data, stat)
 
     def _is_news(self, before: tuple[bytes, Stat] | None, after: tuple[bytes, Stat] | None) -> bool:
         if before is None or after is None:
@@ -49,9 +45,9 @@ class DataView(_ZnodeView[tuple[bytes, Stat] | None]):
 
 @final
 class ChildrenView(_ZnodeView[list[str] | None]):
-    """The latest children of a znode, sorted; None while there is no such znode. See `View`.
+    """The latest children of a znode, sorted; None while it does not exist. See `View`.
 
-    Also over a server that is read-only, if the client takes one.
+    Also works over a read-only server, if the client accepts one.
     """
 
     async def _read(self) -> list[str] | None:

@@ -117,8 +117,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/values/optimistic.py",
-                "return _Verdict.NOT_APPLIED if writes == 1 and now != data else _Verdict.UNKNOWN",
-                "return _Verdict.NOT_APPLIED if writes and now != data else _Verdict.UNKNOWN",
+                "return Verdict.NOT_APPLIED if writes == 1 and now != data else Verdict.UNKNOWN",
+                "return Verdict.NOT_APPLIED if writes and now != data else Verdict.UNKNOWN",
             ),
         ),
         tests=VALUES,
@@ -145,8 +145,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/values/config/config.py",
-                "case found if found == author:",
-                "case found if found == author and False:",
+                "return number if found == author else Verdict.NOT_APPLIED",
+                "return number if found == author and False else Verdict.NOT_APPLIED",
             ),
         ),
         tests=CONFIGS,

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from ...._parsing import MalformedError, whole
 from ....abc import CoordinationClient, Reply, Watch
-from ....errors import InvalidDataError, NodeExistsError, NoNodeError
+from ....errors import InvalidDataError, NoNodeError
 from ....model import ACL, CreateMode, Stat
-from ....paths import parent
+from ...values.optimistic import write
 from .arrangement import Arrangement
 
 MOST_PERMITS = 0x7FFF_FFFF
@@ -78,13 +78,4 @@ async def publish(
 ) -> None:
     """Publishes a limit, whether or not there was one."""
     data = limit.to_bytes(SIZE, "big", signed=True)
-    while True:
-        try:
-            await client.set(path, data)
-        except NoNodeError:
-            await client.ensure_path(parent(path), mode=CreateMode.CONTAINER, acl=acl)
-            try:
-                await client.create(path, data, acl=acl)
-            except (NodeExistsError, NoNodeError):
-                continue
-        return
+    await write(client, path, data, acl, parents=CreateMode.CONTAINER)

@@ -1,12 +1,12 @@
-"""The configuration centre.
+"""Configuration: several keys that are published together.
 
-    snapshot    what was published: reading it as a whole, and its form in the history
-    config      the recipe: publishing, rolling back
-    view        following it
+    config            the recipe: publishing, rolling back
+    config_snapshot   reading the keys as a whole, and the format of the history
+    config_view       the view
 
 Layout, below the path:
 
     (data)              the number of the version, in decimal digits
     keys/<key>          the values
-    history/<number>    each version as a whole, in JSON: see `snapshot`
+    history/<number>    each version as a whole, in JSON
 """

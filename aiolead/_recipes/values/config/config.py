@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar, cast, final, overload
-
-import anyio
 
 from ...._escaping import escaped
 from ...._logging import get_logger
@@ -14,14 +13,10 @@ from ....abc import CoordinationClient, Reply
 from ....errors import (
     BadVersionError,
     ConfigurationError,
-    ConnectionLossError,
     InvalidDataError,
     InvalidPathError,
     NodeExistsError,
     NoNodeError,
-    NotReadOnlyError,
-    Outcome,
-    SessionExpiredError,
     TransactionError,
 )
 from ....model import ACL, Stat
@@ -35,8 +30,10 @@ from ..._core.arguments import (
     checked_on_invalid,
     checked_path,
 )
-from ..._core.catching_up import catch_up
-from ..optimistic import TRIES, checked_rng, pause
+from ..._core.catching_up import catch_up, caught_up
+from ..._core.parents import TRIES
+from ..._core.reading import read_children, read_data
+from ..optimistic import Verdict, checked_rng, over_sessions, settled, until_first
 from .config_snapshot import (
     HISTORY,
     KEYS,
@@ -49,6 +46,7 @@ from .config_snapshot import (
     entry_name,
     number_of,
     read_snapshot,
+    version_of,
 )
 from .config_view import ConfigView
 
@@ -57,13 +55,13 @@ T = TypeVar("T")
 logger = get_logger(__name__)
 
 MAX_SIZE = 256 * 1024
-"""Of all keys and values together, in bytes: a transaction may have all of them twice, and has to
-fit into a packet (`jute.maxbuffer`, 1 MiB unless configured otherwise)."""
+"""Of all keys and values together, in bytes: a transaction may contain all of them twice, and must
+fit into a packet (`jute.maxbuffer`, 1 MiB by default)."""
 
 MAX_KEYS = 1000
 
 _SHOWN, _SHOWN_NAMES = 80, 3
-"""How much the log shows of what is no version: so many characters of so many names."""
+"""How much the log shows of foreign children: so many characters of so many names."""
 
 
 @final
@@ -77,23 +75,22 @@ class Config(Generic[T]):
             async for settings in view: ...
         await config.rollback(3)
 
-    The keys of one version are always seen together. What is published is validated before, by the
-    same function that those who follow it read it with. One object may be used by any number of
-    tasks.
+    The keys of one version are always seen together. A configuration is validated before it is
+    published, by the function that its readers parse it with. Any number of tasks may use one
+    object.
 
     Args:
         client: the session.
-        path: where it lives. Nothing else should use what is below it.
-        parse: makes the value of all keys, by raising any exception if they are not valid. It runs
-            in the event loop: it must be quick. Unless given, the value is the keys.
+        path: the path. Nothing else should use what is below it.
+        parse: makes the value from all keys; raises any exception if they are not valid. It runs
+            in the event loop: it must be quick. By default, the value is the keys.
         keep: how many versions the history has.
-        identity: what the history says of who has published; host name and process id by default.
-        on_invalid: for those who follow: told of a version that is not valid, which is skipped. It
-            is called in the client's task: it must be quick. What it raises is
-            logged.
+        identity: the publisher, for the history; defaults to host name and process id.
+        on_invalid: called with the error when `observe` finds a version that is not valid; it is
+            skipped. It runs in the client's task: it must be quick. Its exceptions are logged.
         max_size: how many bytes all keys and values may have together.
-        rng: for pauses; one of its own unless given.
-        acl: of what has to be created; everybody everything by default.
+        rng: for the pauses.
+        acl: of what has to be created; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -160,13 +157,13 @@ class Config(Generic[T]):
 
     @property
     def path(self) -> str:
-        """Where it lives."""
+        """The path."""
         return self._path
 
     async def get(self) -> Published[T]:
         """The present configuration, as the connected server has it, maybe a moment behind.
 
-        `await client.sync()` before it where that matters.
+        Call `client.sync()` before it where that matters.
 
         Raises:
             InvalidDataError: it is not valid.
@@ -175,31 +172,31 @@ class Config(Generic[T]):
         return Published(self._parsed(snapshot), snapshot.version)
 
     def observe(self) -> ConfigView[T]:
-        """The current configuration, and what it becomes: `async with config.observe() as view`."""
+        """A view of the current configuration: `async with config.observe() as view`."""
         return ConfigView(self._client, self._path, self._parsed, self._on_invalid)
 
     async def publish(
         self, changes: Mapping[str, bytes | None], *, version: int | None = None
     ) -> int:
-        """Changes some keys, all at once, and gives the number of the new version.
+        """Changes some keys, all at once; returns the number of the new version.
 
         Args:
             changes: the new values; None deletes a key. The other keys stay as they are.
-            version: the version that this builds upon. Unless given, whatever is there when it is
-                published: where somebody else is quicker, it is done anew with what he has left.
+            version: the version that this builds upon. By default, the version at the moment of
+                publishing: if somebody else is quicker, the changes are applied to theirs.
 
         Raises:
-            BadVersionError: another version than the given one is there; nothing was published.
-            ConfigurationError: a key or value is malformed, it would not be valid as a whole, or it
-                would be too large; nothing was published.
-            InvalidDataError: the number of the present version is none, or has none after it;
+            BadVersionError: the present version is not the given one; nothing was published.
+            ConfigurationError: a key or value is malformed, or the result would not be valid, or
+                too large; nothing was published.
+            InvalidDataError: the number of the present version is invalid, or the last one;
                 nothing was published.
 
         Cancellation: it may be published.
 
-        On connection loss: finds out whether it was published, by the history, and if not, tries
-        again. `ConnectionLossError` with the outcome `UNKNOWN` is raised only if so many versions
-        have come since that the history does not say it.
+        On connection loss: finds out by the history whether it was published, and if not, tries
+        again. Raises `ConnectionLossError` with the outcome `UNKNOWN` only if the history does not
+        reach back to it any more.
         """
         checked = {_checked_key(key): _checked_value(key, changes[key]) for key in changes}
         if not checked:
@@ -212,15 +209,14 @@ class Config(Generic[T]):
         return await self._publish(merge, version)
 
     async def rollback(self, version: int) -> int:
-        """Publishes an earlier version as a new one, and gives the number of that.
+        """Publishes an earlier version as a new one; returns the number of the new one.
 
         Args:
-            version: which one of the history.
+            version: a version of the history.
 
         Raises:
             NoNodeError: the history does not have it, or not any more.
-            InvalidDataError: what the history has is no version, or the number of the present
-                version is none.
+            InvalidDataError: the history's entry, or the number of the present version, is invalid.
             ConfigurationError: it is not valid (any more), or too large; nothing was published.
 
         Cancellation, on connection loss: as `publish`.
@@ -230,32 +226,29 @@ class Config(Generic[T]):
         try:
             found = await self._client.get(path)
         except NoNodeError:
-            # This server may know less than that over which it was published.
+            # The version may have been published over a server that is ahead of this one.
             await catch_up(self._client, self._path)
             found = await self._client.get(path)
         old, _ = decode_entry(path, version, *found)
         return await self._publish(lambda _keys: dict(old.keys), None)
 
     async def history(self) -> list[ConfigVersion]:
-        """The versions that the history has, the latest first.
+        """The versions in the history, the latest first.
 
-        A version that was published or dropped while this reads may be left out. So is what
-        somebody else has put there under a name that is no version's; the log says so.
+        A version that is published or dropped meanwhile may be missing. Foreign children of the
+        history are skipped, with a warning in the log.
 
         Raises:
-            InvalidDataError: what has the name of a version is none: its `path` has to be deleted.
+            InvalidDataError: an entry with the name of a version is invalid: delete its `path`.
         """
-        client = self._client
-        numbers = await self._numbers(client.get_children(join(self._path, HISTORY)))
-        looks = [(number, client.get(self._entry(number))) for number in numbers]
-        found: list[ConfigVersion] = []
-        for number, look in looks:
-            try:
-                entry, _ = decode_entry(self._entry(number), number, *await look)
-            except NoNodeError:
-                continue
-            found.append(entry)
-        return found
+        path = join(self._path, HISTORY)
+        numbers = await self._numbers(self._client.get_children(path))
+        names = {entry_name(number): number for number in numbers}
+        found = await read_children(self._client, path, list(names))
+        return [
+            decode_entry(join(path, name), names[name], data, stat)[0]
+            for name, (data, stat) in found.items()
+        ]
 
     def _entry(self, version: int) -> str:
         return join(join(self._path, HISTORY), entry_name(version))
@@ -273,67 +266,79 @@ class Config(Generic[T]):
     ) -> int:
         client = self._client
         author = f"{client.session_id & (1 << 64) - 1:016x}-{client.serial()}"
-        doubt: ConnectionLossError | SessionExpiredError | None = None
-        attempted = failures = 0
-        has_caught_up = False
+        conflicts = 0
+
+        async def attempt() -> int | None:
+            snapshot, stat, numbers = await self._present(version)
+            if snapshot.version >= LAST:
+                why = f"{snapshot.version} is the last number of a version"
+                raise InvalidDataError(self._path, why, version=stat.version)
+            keys = self._checked(change(snapshot.keys))
+            number = snapshot.version + 1
+            too_old = [each for each in numbers if each <= number - self._keep]
+
+            async def write() -> int | None:
+                nonlocal conflicts
+                try:
+                    await self._transaction(snapshot, stat, keys, author, too_old)
+                except TransactionError as error:
+                    if not isinstance(error.cause, BadVersionError):
+                        # Somebody changes keys, or the history, by hand; or it is not allowed.
+                        conflicts += 1
+                        if not isinstance(error.cause, _BY_HAND) or conflicts >= TRIES:
+                            raise error.cause from None
+                        await self._make_room()
+                    return None
+                return number
+
+            return await settled(write, partial(self._look, number, author))
+
+        return await until_first(attempt, self._rng)
+
+    async def _present(self, version: int | None) -> tuple[Snapshot, Stat, list[int]]:
+        """The present configuration, and the numbers of the versions in the history.
+
+        Raises:
+            BadVersionError: it is not that version.
+        """
+        client, has_caught_up = self._client, False
         while True:
-            is_sent = False
+            snapshot, numbers = await over_sessions(client, self._read)
+            if version is not None and snapshot.version != version:
+                if snapshot.version > version or has_caught_up:
+                    raise BadVersionError(self._path)
+                # The version may have been published over a server that is ahead of this one.
+                await catch_up(client, self._path)
+                has_caught_up = True
+            elif snapshot.stat is None:
+                await self._make_room()
+            else:
+                return snapshot, snapshot.stat, numbers
+
+    async def _read(self) -> tuple[Snapshot, list[int]]:
+        listing = self._client.get_children(join(self._path, HISTORY))
+        return await read_snapshot(self._client, self._path), await self._numbers(listing)
+
+    async def _look(self, number: int, author: str) -> int | Verdict:
+        """What became of a publication whose answer was lost."""
+        client, path = self._client, self._entry(number)
+
+        async def read() -> int | Verdict:
+            data, stat = await read_data(client, self._path)
+            if stat is None:
+                return Verdict.UNKNOWN
+            if version_of(self._path, data, stat) < number:
+                return Verdict.NOT_YET
             try:
-                if doubt is not None:
-                    await client.ready()
-                    await catch_up(client, self._path)
-                listing = client.get_children(join(self._path, HISTORY))
-                snapshot = await read_snapshot(client, self._path)
-                if doubt is not None and snapshot.version >= attempted:
-                    # Published by us, or by somebody else: then ours never comes any more.
-                    match await self._author_of(attempted):
-                        case None:
-                            raise doubt
-                        case found if found == author:
-                            return attempted
-                    doubt = None
-                # Else nobody has published meanwhile. Sent again under the same condition: should
-                # the first one be only late, one of the two fails.
-                if version is not None and snapshot.version != version:
-                    if snapshot.version > version or has_caught_up:
-                        raise BadVersionError(self._path)
-                    # This server knows less than that over which it was published.
-                    await catch_up(client, self._path)
-                    has_caught_up = True
-                    continue
-                if snapshot.stat is None:
-                    await self._make_room()
-                    continue
-                if snapshot.version >= LAST:
-                    why = f"{snapshot.version} is the last number of a version"
-                    raise InvalidDataError(self._path, why, version=snapshot.stat.version)
-                keys = self._checked(change(snapshot.keys))
-                attempted = snapshot.version + 1
-                too_old = [n for n in await self._numbers(listing) if n <= attempted - self._keep]
-                is_sent = True
-                await self._transaction(snapshot, snapshot.stat, keys, author, too_old)
-                return attempted
-            except TransactionError as error:
-                failures += 1
-                if not isinstance(error.cause, BadVersionError):
-                    # Somebody changes keys, or the history, by hand; or this may not be done.
-                    if not isinstance(error.cause, _BY_HAND) or failures >= TRIES:
-                        raise error.cause from None
-                    await self._make_room()
-                await anyio.sleep(pause(self._rng, failures))
-            except NotReadOnlyError:
-                if doubt is None:
-                    raise
-            except (ConnectionLossError, SessionExpiredError) as lost:
-                if is_sent and lost.outcome is Outcome.UNKNOWN:
-                    doubt = lost
-                elif isinstance(lost, SessionExpiredError) and not is_sent:
-                    await client.ready()  # what only reads does not depend on the session
-                elif doubt is None or lost is doubt:
-                    raise
+                _, found = decode_entry(path, number, *await client.get(path))
+            except (NoNodeError, InvalidDataError):
+                return Verdict.UNKNOWN
+            return number if found == author else Verdict.NOT_APPLIED
+
+        return await caught_up(client, self._path, read)
 
     def _checked(self, keys: dict[str, bytes]) -> dict[str, bytes]:
-        """Refuses what is too large or not valid as a whole."""
+        """Refuses keys that are too many, too large, or not valid as a whole."""
         size = sum(len(key.encode()) + len(value) for key, value in keys.items())
         if size > self._max_size:
             raise ConfigurationError(
@@ -353,14 +358,6 @@ class Config(Generic[T]):
         for name in (KEYS, HISTORY):
             await self._client.ensure_path(join(self._path, name), acl=self._acl)
 
-    async def _author_of(self, version: int) -> str | None:
-        """Which call has published a version; None if the history does not say it."""
-        path = self._entry(version)
-        try:
-            return decode_entry(path, version, *await self._client.get(path))[1]
-        except (NoNodeError, InvalidDataError):
-            return None
-
     async def _transaction(
         self,
         snapshot: Snapshot,
@@ -371,7 +368,7 @@ class Config(Generic[T]):
     ) -> None:
         number = snapshot.version + 1
         transaction = self._client.transaction()
-        # The condition, and the first operation: so a failure for another reason is not about it.
+        # The first operation is the condition: if another one fails, the condition held.
         transaction.set(self._path, str(number).encode(), version=stat.version)
         for key in sorted(snapshot.keys.keys() | keys.keys()):
             path = join(join(self._path, KEYS), key)
@@ -388,7 +385,7 @@ class Config(Generic[T]):
         await transaction.commit()
 
     async def _numbers(self, listing: Reply[list[str]]) -> list[int]:
-        """The versions that the history has, the latest first."""
+        """The numbers of the versions in the history, the latest first."""
         try:
             names = await listing
         except NoNodeError:
@@ -398,7 +395,7 @@ class Config(Generic[T]):
         return sorted((n for n in numbers.values() if n is not None), reverse=True)
 
     def _report(self, foreign: list[str]) -> None:
-        """Says what is in the history and no version; again when that has changed."""
+        """Logs the foreign children of the history; again when they have changed."""
         if foreign and foreign != self._reported:
             logger.warning(
                 "%s has %d children that are no versions, and are skipped: %s",

@@ -1,4 +1,4 @@
-"""What was published: reading it as a whole, and its form in the history."""
+"""The published configuration: reading it as a whole, and the format of its history."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENTRY = re.compile(r"[0-9]{10}|[1-9][0-9]{10,18}")
 
 @dataclass(frozen=True, slots=True)
 class Published(Generic[T_co]):
-    """A configuration, and its version.
+    """A configuration with its version.
 
     Attributes:
         value: the configuration.
@@ -41,13 +41,13 @@ class Published(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class ConfigVersion:
-    """A version of a configuration, as its history has it.
+    """A version of a configuration in the history.
 
     Attributes:
         version: its number.
         keys: all keys with their values.
-        identity: who has published it.
-        time: when, by the wall clock of the servers' leader, in milliseconds since 1970.
+        identity: the publisher.
+        time: when it was published, by the leader's wall clock, in milliseconds since 1970.
     """
 
     version: int
@@ -58,12 +58,12 @@ class ConfigVersion:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that is published, at one moment.
+    """All that is published at one moment.
 
     Attributes:
         keys: all keys with their values.
         version: the number.
-        stat: of the znode with the number; None if there is none.
+        stat: of the znode with the number; None if it does not exist.
     """
 
     keys: dict[str, bytes]
@@ -74,15 +74,14 @@ class Snapshot:
 async def read_snapshot(
     client: CoordinationClient, path: str, watch: Watch | None = None
 ) -> Snapshot:
-    """Reads the keys between two looks at the version; again, if it has changed meanwhile.
+    """Reads the keys between two reads of the version; again, if it has changed meanwhile.
 
-    In two round trips, whatever the number of keys. One server answers all of it in order, or one
-    that is no older than the last one: between two looks with the same outcome nothing was
-    published.
+    Two round trips, whatever the number of keys. A client never reads an older state than before,
+    so nothing was published between two reads with the same version.
 
     Args:
         client: the session.
-        path: the configuration's.
+        path: the configuration.
         watch: armed on the version.
     """
     keys_path = join(path, KEYS)
@@ -115,10 +114,10 @@ async def read_snapshot(
 
 
 def version_of(path: str, data: bytes, stat: Stat) -> int:
-    """The number of the version. A znode without data is one of which nothing was published.
+    """The number of the version; 0 for a znode without data.
 
     Raises:
-        InvalidDataError: it holds something else.
+        InvalidDataError: the data are not a number.
     """
     if not data:
         return 0
@@ -136,7 +135,7 @@ def entry_name(version: int) -> str:
 
 
 def number_of(name: str) -> int | None:
-    """The number of a version in the history; None for what is none."""
+    """The number of a version, by its name in the history; None for a foreign child."""
     if _ENTRY.fullmatch(name) is None:
         return None
     number = whole(name, most=10**19)
@@ -144,12 +143,12 @@ def number_of(name: str) -> int | None:
 
 
 def encode_entry(keys: Mapping[str, bytes], identity: str, author: str) -> bytes:
-    """A version in the history: for people to read, as far as the values are text.
+    """A version in the history: readable for people as far as the values are text.
 
     Args:
         keys: all keys with their values.
-        identity: who publishes it.
-        author: which call: found again where its answer was lost.
+        identity: the publisher.
+        author: identifies the call, if its answer is lost.
     """
     values = {key: _encode_value(keys[key]) for key in sorted(keys)}
     entry = {"identity": identity, "author": author, "keys": values}
@@ -162,16 +161,16 @@ def _encode_value(value: bytes) -> str | dict[str, str]:
         text = value.decode()
     except UnicodeDecodeError:
         return {"base64": packed}
-    # Control characters take six in JSON: no value may take much more than its size.
+    # JSON needs six characters for a control character: no value may take much more than its size.
     said = json.dumps(text, ensure_ascii=False)
     return text if len(said.encode()) <= len(packed) + 2 else {"base64": packed}
 
 
 def decode_entry(path: str, version: int, data: bytes, stat: Stat) -> tuple[ConfigVersion, str]:
-    """The version, and which call has published it.
+    """The version, and the call that has published it.
 
     Raises:
-        InvalidDataError: it is none that `encode_entry` has made.
+        InvalidDataError: `encode_entry` has not made it.
     """
     try:
         return _decode_entry(version, data, stat)

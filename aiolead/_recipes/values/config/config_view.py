@@ -1,4 +1,4 @@
-"""Following a configuration."""
+"""The view of a configuration."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 @final
 class ConfigView(View[T]):
-    """The current configuration, and an async iterator over what it becomes. See `View`.
+    """A view of the current configuration, which is always valid. See `View`.
 
-    It is valid, always: a version that is not is skipped, and reported: by `invalid`, and to the
-    `on_invalid` of the configuration.
+    A version that is not valid is skipped, and reported: by `invalid`, and to the `on_invalid` of
+    the configuration.
 
     Raises (on entering):
-        InvalidDataError: what is there is not valid, and so there is nothing to begin with.
+        InvalidDataError: the present version is not valid.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ConfigView(View[T]):
 
     @property
     def invalid(self) -> InvalidDataError | None:
-        """What is wrong with the latest version; None if nothing is, so that it is `value`."""
+        """What is wrong with the latest version; None if it is valid, and so is `value`."""
         return self._invalid
 
     async def _read(self) -> T:
@@ -73,10 +73,10 @@ class ConfigView(View[T]):
         return value
 
     def _skip(self, error: InvalidDataError) -> None:
-        is_told = self._invalid is not None and self._invalid.version == error.version
+        is_reported = self._invalid is not None and self._invalid.version == error.version
         self._is_other = False
         self._invalid = error
-        if self._on_invalid is not None and not is_told:
+        if self._on_invalid is not None and not is_reported:
             call_back(self._on_invalid, error)
 
     def _is_news(self, before: T, after: T) -> bool:

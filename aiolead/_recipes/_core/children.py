@@ -1,0 +1,103 @@
+"""Children of a znode with what they hold, read incrementally for a view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ...abc import Reply
+from ...errors import NoNodeError
+from ...model import Stat
+from .observe import View
+from .reading import read_children
+
+E = TypeVar("E")
+
+
+class ChildReader(Generic[E]):
+    """Reads the children of a znode again and again, and never all of them because of one change.
+
+    One watch is on the list of children, one on each child. The list is read again when its watch
+    has fired; a child when its own has, or when it is new. A znode that does not exist has none.
+
+    Args:
+        view: whose readings these are.
+        path: the parent.
+        entry: makes the entry of a child, of its name, data and `Stat`; None leaves the child out.
+        is_wanted: says by its name whether a child is read.
+        is_watched: whether changes of the data of a child matter.
+    """
+
+    def __init__(
+        self,
+        view: View[Any],
+        path: str,
+        entry: Callable[[str, bytes, Stat], E | None],
+        *,
+        is_wanted: Callable[[str], bool] = lambda _name: True,
+        is_watched: bool = True,
+    ) -> None:
+        self._view = view
+        self._client = view._client
+        self._path = path
+        self._below = f"{path}/"
+        self._is_wanted = is_wanted
+        self._entry = entry
+        self._is_watched = is_watched
+        self._listing: Reply[list[str]] | None = None
+        self._names: list[str] | None = None
+        """The list, as long as its watch has not fired."""
+        self._known: dict[str, E | None] = {}
+        """The entries, as long as their watches have not fired."""
+
+    def ask(self) -> None:
+        """Sends the request for the list, if it may have changed: for several lists in one go."""
+        self._forget_changed()
+        self._listing = self._list() if self._names is None else None
+
+    async def names(self) -> list[str]:
+        """The names of the children, sorted; to be called after `ask`."""
+        view, listing = self._view, self._listing
+        while listing is not None:
+            try:
+                self._names = [name for name in sorted(await listing) if self._is_wanted(name)]
+            except NoNodeError:
+                view._unwatch(self._below)  # it was not armed
+                if await self._client.exists(self._path, watch=view._watch(self._path)) is None:
+                    self._names = []
+                    break
+                listing = self._list()
+            else:
+                if self._path in view._watches:
+                    view._unwatch(self._path)
+                break
+        names = self._names or []
+        # The watches of what is not read now stay, too.
+        keys = {self._path, self._below, *(self._below + name for name in names)}
+        view._asked |= keys & view._watches.keys()
+        return names
+
+    async def read(self) -> dict[str, E]:
+        """The entries of the children, by name, sorted; to be called after `ask`."""
+        names = await self.names()
+        missing = [name for name in names if name not in self._known]
+        watch = (lambda name: self._view._watch(self._below + name)) if self._is_watched else None
+        found = await read_children(self._client, self._path, missing, watch=watch)
+        for name, (data, stat) in found.items():
+            self._known[name] = self._entry(name, data, stat)
+        self._known = {name: self._known[name] for name in names if name in self._known}
+        return {name: entry for name, entry in self._known.items() if entry is not None}
+
+    def _list(self) -> Reply[list[str]]:
+        return self._client.get_children(self._path, watch=self._view._watch(self._below))
+
+    def _forget_changed(self) -> None:
+        """What has changed since it was read is not known any more."""
+        for key, watch in self._view._watches.items():
+            if watch.event is None:
+                continue
+            if key in (self._path, self._below):
+                self._names = None
+            elif key.startswith(self._below):
+                # Deleted or set: if it is still listed, it may have been created again.
+                self._known.pop(key.removeprefix(self._below), None)

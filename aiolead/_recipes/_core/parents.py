@@ -1,0 +1,40 @@
+"""Requests that need a path which may be missing, or be deleted again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from ...abc import CoordinationClient
+from ...errors import NoNodeError
+from ...model import ACL, CreateMode
+
+R = TypeVar("R")
+
+TRIES = 10
+"""How often the path is created in a row: servers delete empty containers (CURATOR-724)."""
+
+
+async def with_parent(
+    client: CoordinationClient,
+    path: str,
+    request: Callable[[], Awaitable[R]],
+    *,
+    mode: CreateMode = CreateMode.PERSISTENT,
+    acl: Sequence[ACL] | None,
+) -> R:
+    """Makes a request again, with its path created, as long as that is missing.
+
+    Args:
+        client: the session.
+        path: what the request needs.
+        request: raises `NoNodeError` if the path is missing.
+        mode: of the path, and of what is missing above it.
+        acl: of what has to be created.
+    """
+    for _ in range(TRIES):
+        try:
+            return await request()
+        except NoNodeError:
+            await client.ensure_path(path, mode=mode, acl=acl)
+    return await request()
