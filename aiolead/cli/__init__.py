@@ -15,7 +15,7 @@ _EXTRA = {"attrs", "cyclopts", "rich"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command, and returns the exit code.
+    """Run the command; return the exit code.
 
     Args:
         arguments: the command line, without the program's name; that of the process by default.

@@ -1,16 +1,25 @@
-"""`aiolead acl`."""
+"""`aiolead acl`, and entries of access control lists as text: `scheme:id:permissions`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import Client
 from ..errors import ConfigurationError
+from ..model import ACL, Permission
 from ..paths import validate
-from . import exits, shown
-from .acl_text import format_entry, parse_entries, shown_id
 from .options import COMMON, Common, Flag
-from .output import write_json, write_line
 
-__all__ = ["acl"]
+HIDDEN = "***"
+"""Replaces the hash of a password."""
+
+_LETTERS = {
+    "c": Permission.CREATE,
+    "d": Permission.DELETE,
+    "r": Permission.READ,
+    "w": Permission.WRITE,
+    "a": Permission.ADMIN,
+}
 
 
 def acl(
@@ -25,7 +34,7 @@ def acl(
 
     An entry is SCHEME:ID:PERMISSIONS, as zkCli.sh has it; permissions are some of the letters
     cdrwa: create, delete, read, write, administer. Such as world:anyone:r, and auth::cdrwa for
-    whoever we are ourselves.
+    the identities of this command itself.
 
     With --json, an object: path, version, and acl, a list of scheme, id, permissions.
 
@@ -41,28 +50,64 @@ def acl(
     if version != -1 and not wanted:
         raise ConfigurationError("--version: is for setting entries")
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         if wanted:
             changed = await client.set_acl(path, wanted, version=version)
             if not common.as_json:
                 common.reporter.state(f"the ACL of {path} has version {changed.aversion}")
-                return exits.OK
+                return
         else:
             client.sync(path)
         entries, stat = await client.get_acl(path)
-        if common.as_json:
-            said = [
-                {
-                    "scheme": each.scheme,
-                    "id": shown_id(each, hashes=hashes),
-                    "permissions": format_entry(each, hashes=False).rpartition(":")[2],
-                }
-                for each in entries
-            ]
-            write_json({"path": path, "version": stat.aversion, "acl": said})
-        else:
-            for each in entries:
-                write_line(shown.escaped(format_entry(each, hashes=hashes)))
-        return exits.OK
+        found = [
+            {
+                "scheme": each.scheme,
+                "id": _shown_id(each, hashes=hashes),
+                "permissions": "".join(
+                    letter for letter, bit in _LETTERS.items() if each.permissions & bit
+                ),
+            }
+            for each in entries
+        ]
+        lines = (":".join(each.values()) for each in found)
+        common.show({"path": path, "version": stat.aversion, "acl": found}, *lines)
 
     return common.with_client(work)
+
+
+def parse_entries(texts: Sequence[str], *, name: str = "ENTRY") -> list[ACL]:
+    """The entries that some texts stand for.
+
+    Args:
+        texts: one for each entry.
+        name: what an error calls them.
+
+    Raises:
+        ConfigurationError: a text is no entry.
+    """
+    return [_parse(text, name) for text in texts]
+
+
+def _parse(text: str, name: str) -> ACL:
+    scheme, colon, rest = text.partition(":")
+    id_, colon, letters = rest.rpartition(":")
+    if not scheme or not colon or not letters or any(letter not in _LETTERS for letter in letters):
+        # There may be a password in it: it is not shown.
+        raise ConfigurationError(
+            f"{name}: must be SCHEME:ID:PERMISSIONS, such as world:anyone:r or auth::cdrwa; "
+            "permissions are some of the letters cdrwa"
+        )
+    if HIDDEN in id_:
+        raise ConfigurationError(
+            f"{name}: {HIDDEN} stands for a hash that was not shown (--hashes)"
+        )
+    permissions = Permission(0)
+    for letter in letters:
+        permissions |= _LETTERS[letter]
+    return ACL(permissions, scheme, id_)
+
+
+def _shown_id(entry: ACL, *, hashes: bool) -> str:
+    """The id of an entry, without the hash of a password unless that is wanted."""
+    user, colon, _ = entry.id.partition(":")
+    return f"{user}:{HIDDEN}" if entry.scheme == "digest" and colon and not hashes else entry.id

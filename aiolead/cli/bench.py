@@ -16,30 +16,21 @@ import anyio
 from .. import Client, CreateMode, Lock
 from ..errors import AioleadError, ConfigurationError, NoNodeError
 from ..paths import join, validate
-from . import exits, shown
+from . import render
 from .options import COMMON, Common, Seconds
 from .output import table, write_json, write_line
 
-__all__ = ["Measured", "bench"]
-
 MOST = 200_000
-"""How often each thing is done at most."""
+"""Upper limit of the samples of each measurement."""
 GONE_WITHIN = 5.0
-"""How long what was created may take to be deleted at the end, in seconds."""
+"""How long cleaning up may take, in seconds."""
 RENEWALS = 4
-"""So many renewals fit into a session timeout; each may take that part of it."""
+"""A renewal of the lease may take this part of a session timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How long something took, each time.
-
-    Attributes:
-        name: what it is called.
-        what: what it is.
-        seconds: how long it took, sorted. Not empty.
-        elapsed: how long all of it took, in seconds.
-    """
+    """One measurement: all samples in seconds, sorted, and the time for all of them."""
 
     name: str
     what: str
@@ -48,11 +39,11 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """How many there were per second."""
+        """Per second."""
         return len(self.seconds) / self.elapsed
 
     def quantile(self, part: float) -> float:
-        """What that part of all took at most, in seconds."""
+        """The longest time of that part of all samples, in seconds."""
         return self.seconds[max(0, ceil(part * len(self.seconds)) - 1)]
 
 
@@ -89,25 +80,22 @@ def bench(
     if not 0 <= size <= 500_000:
         raise ConfigurationError(f"--size: must be 0 to 500,000 bytes, not {size}")
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         async with common.connect() as other, _place(client, path) as place:
             found: list[Measured] = []
             for measure in _measurements(client, other, place, seconds, in_flight, bytes(size)):
                 found.append(await measure())
-                if common.as_json:
-                    write_json(_as_json(found[-1]))
+                common.show(_as_json(found[-1]))
             timeout = client.session_timeout
         _sum_up(found, timeout, as_json=common.as_json)
-        return exits.OK
 
     return common.with_client(work)
 
 
 @asynccontextmanager
 async def _place(client: Client, path: str) -> AsyncIterator[str]:
-    """A znode to work below, which does not outlive us for long, whatever happens."""
+    """A znode to work below; servers delete it if this process cannot."""
     place = join(path, f"aiolead-bench-{uuid.uuid4().hex}")
-    # Servers delete a container once it is empty.
     try:
         await client.create(place, mode=CreateMode.CONTAINER)
     except NoNodeError:
@@ -115,7 +103,7 @@ async def _place(client: Client, path: str) -> AsyncIterator[str]:
     try:
         yield place
     finally:
-        # Without a link: see above.
+        # Without a connection the servers do it: they delete a container once it is empty.
         with anyio.move_on_after(GONE_WITHIN, shield=True), suppress(AioleadError):
             await client.delete_all(place)
 
@@ -123,44 +111,37 @@ async def _place(client: Client, path: str) -> AsyncIterator[str]:
 def _measurements(
     client: Client, other: Client, place: str, seconds: float, in_flight: int, data: bytes
 ) -> list[Callable[[], Awaitable[Measured]]]:
-    """What is measured, in order."""
     znode = join(place, "data")
+
+    lock = Lock(client, join(place, "lock"))
 
     async def read() -> Measured:
         await client.create(znode, data, mode=CreateMode.EPHEMERAL)
         return await _one_by_one("read", "get", lambda: client.get(znode), seconds)
 
-    async def write() -> Measured:
-        what = f"set of {shown.plural(len(data), 'byte')}"
-        return await _one_by_one("write", what, lambda: client.set(znode, data), seconds)
+    async def take_lock() -> None:
+        async with lock:
+            pass
 
-    async def reads() -> Measured:
-        what = f"get, {in_flight} in flight"
-        return await _many(what, "reads", lambda: client.get(znode), seconds, in_flight)
-
-    async def writes() -> Measured:
-        what = f"set, {in_flight} in flight"
-        return await _many(what, "writes", lambda: client.set(znode, data), seconds, in_flight)
-
-    async def lock() -> Measured:
-        mine = Lock(client, join(place, "lock"))
-
-        async def once() -> None:
-            async with mine:
-                pass
-
-        return await _one_by_one("lock", "taking and releasing a free lock", once, seconds)
-
-    async def hand_over() -> Measured:
-        return await _hand_over(client, other, join(place, "line"), seconds)
-
-    return [read, write, reads, writes, lock, hand_over]
+    set_of = f"set of {render.plural(len(data), 'byte')}"
+    at_once = f"{in_flight} in flight"
+    free = "taking and releasing a free lock"
+    return [
+        read,
+        lambda: _one_by_one("write", set_of, lambda: client.set(znode, data), seconds),
+        lambda: _many("reads", f"get, {at_once}", lambda: client.get(znode), seconds, in_flight),
+        lambda: _many(
+            "writes", f"set, {at_once}", lambda: client.set(znode, data), seconds, in_flight
+        ),
+        lambda: _one_by_one("lock", free, take_lock, seconds),
+        lambda: _hand_over(client, other, join(place, "queue"), seconds),
+    ]
 
 
 async def _one_by_one(
     name: str, what: str, once: Callable[[], Awaitable[object]], seconds: float
 ) -> Measured:
-    await once()  # the first time, something may have to be created, or learnt
+    await once()  # the first time may have to create something
     took: list[float] = []
     begin = last = time.perf_counter()
     while not took or (last - begin < seconds and len(took) < MOST):
@@ -172,7 +153,7 @@ async def _one_by_one(
 
 
 async def _many(
-    what: str, name: str, ask: Callable[[], Awaitable[object]], seconds: float, in_flight: int
+    name: str, what: str, ask: Callable[[], Awaitable[object]], seconds: float, in_flight: int
 ) -> Measured:
     took: list[float] = []
     asked: deque[tuple[float, Awaitable[object]]] = deque()
@@ -188,7 +169,7 @@ async def _many(
 
 
 async def _hand_over(client: Client, other: Client, path: str, seconds: float) -> Measured:
-    """From where one releases a lock to where the next one in line, on another session, has it."""
+    """The time from the release of a lock to the acquisition by a waiter of another session."""
     took: list[float] = []
     begin = time.perf_counter()
     released = 0.0
@@ -204,8 +185,7 @@ async def _hand_over(client: Client, other: Client, path: str, seconds: float) -
                 released = 0.0
                 if now - begin >= seconds and took:
                     stop = True
-                # Not before the other one waits: or else it is not handed over to anybody. It is
-                # the servers that know.
+                # Release only while the other session waits, which only the servers know.
                 while not stop and len(await others.contenders()) < 2:  # noqa: ASYNC110
                     await anyio.sleep(0.001)
                 released = 0.0 if stop else time.perf_counter()
@@ -220,9 +200,6 @@ async def _hand_over(client: Client, other: Client, path: str, seconds: float) -
         sorted(took),
         time.perf_counter() - begin,
     )
-
-
-# --- what is said of it --------------------------------------------------------------------------
 
 
 def _sum_up(found: list[Measured], timeout: float, *, as_json: bool) -> None:

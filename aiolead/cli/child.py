@@ -1,6 +1,6 @@
-"""The command that `aiolead run` and `aiolead lock` run: as `aiolead` sees it.
+"""The command that `aiolead run` and `aiolead lock` run, as seen from the process that holds.
 
-The process itself is in the hands of a keeper; see `keeper.py`.
+The command itself is a child of a keeper, a process of its own: see `process_keeper.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import anyio
 
@@ -25,67 +25,28 @@ from .. import _parsing
 from .._parsing import MalformedError
 from . import exits
 from . import process_keeper as keeper
+from .exits import CommandError
 from .process_keeper import clock
 
-__all__ = ["Child", "CommandError", "Ended", "Patience", "Tenancy", "find_command"]
-
 _KEEPER_ENDS_WITHIN = 2.0
-"""In seconds. It has no more to do then than to exit."""
-
-
-class CommandError(Exception):
-    """The command could not be run, or kept.
-
-    Attributes:
-        code: what to exit with.
-    """
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class Tenancy(Protocol):
-    """What a child needs to know of a term or a held lock."""
-
-    def remaining(self) -> float: ...
+"""In seconds, when its child is gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How the command has ended.
+class ChildExit:
+    """How the command ended.
 
     Attributes:
         code: its exit code, or 128 + the signal that it died of.
-        signal: that signal; 0 if none.
-        stopped: whether it was told to end since the lease ran out.
+        was_stopped: whether the keeper stopped it because the lease ran out.
     """
 
     code: int
-    signal: int
-    stopped: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a child may go on after it was told to end.
-
-    Attributes:
-        grace: how long after SIGTERM it is killed, in seconds, at the latest.
-        after_lease: how long after the end of the lease it is killed at the latest; the lease's
-            grace period, less what it takes to die.
-    """
-
-    grace: float
-    after_lease: float
+    was_stopped: bool
 
 
 def find_command(command: str) -> None:
-    """Returns if there is such a command.
-
-    Raises:
-        CommandError: there is none, or it may not be executed.
-    """
+    """Raise `CommandError` if there is no such command, or it may not be executed."""
     if shutil.which(command) is None:
         path = Path(command)
         if os.sep in command and path.exists():
@@ -94,13 +55,13 @@ def find_command(command: str) -> None:
 
 
 class Child:
-    """A command that a keeper holds ready, and runs once at most. A context manager.
+    """A context manager: a command that a keeper holds ready, and runs once at most.
 
-    The keeper is a process that is started here, so that the child itself starts without delay.
+    The keeper is started here, so that the command itself starts without delay.
 
     Args:
         command: the command and its arguments.
-        environ: what it inherits. The keeper has no other environment, either.
+        environ: what it inherits; the keeper has no other environment, either.
     """
 
     def __init__(self, command: tuple[str, ...], environ: Mapping[str, str]) -> None:
@@ -108,8 +69,9 @@ class Child:
         self._environ = environ
         self._pid = 0
         self._kill_by = 0.0
+        self._after_lease = 0.0
         self._unread = b""
-        self._ended: Ended | None = None
+        self._exit: ChildExit | None = None
         self._on_terminal = False
 
     def __enter__(self) -> Self:
@@ -143,78 +105,82 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended, as far as we know."""
-        return self._kill_by > 0.0 and self._ended is None
+        """Whether it was started and has not ended, as far as this process knows."""
+        return self._kill_by > 0.0 and self._exit is None
 
     @property
     def is_on_terminal(self) -> bool:
-        """Whether the terminal's own signals (Ctrl-C) go to it, rather than to us."""
+        """Whether the terminal's own signals (Ctrl-C) go to it, rather than to this process."""
         return self._on_terminal
 
     def send_signal(self, number: int) -> None:
-        """Passes a signal on to it; nothing happens if it has ended."""
-        self._tell("signal", number=number)
+        """Pass a signal on to it; nothing happens if it has ended."""
+        self._send("signal", number=number)
 
     async def run(
         self,
-        tenancy: Tenancy,
+        remaining: Callable[[], float],
         env: Mapping[str, str],
-        patience: Patience,
         *,
+        grace: float,
+        after_lease: float,
         renew_every: float,
         warn: Callable[[str], object],
-    ) -> Ended:
-        """Runs it until it ends.
+    ) -> ChildExit:
+        """Run it until it ends.
 
         Args:
-            tenancy: under what it runs; the keeper is told how long that lasts.
+            remaining: gives how long the lease lasts, in seconds.
             env: set over what it inherits.
-            patience: how it is stopped.
-            renew_every: how often the keeper is told, in seconds.
-            warn: called with what went wrong on the way.
+            grace: how long after SIGTERM it is killed, in seconds, at the latest.
+            after_lease: how long after the end of the lease it is killed at the latest: the grace
+                period of the lease, less what it takes to die.
+            renew_every: how often the keeper gets the end of the lease, in seconds.
+            warn: called with problems on the way.
 
         Raises:
             CommandError: it could not be started, or its keeper was killed; it does not run.
 
-        Cancellation: stops the child, and waits until it is dead, for as long as `patience` has it.
+        Cancellation: stops the child, and waits until it is dead, within these times.
         """
         self._on_terminal = _has_terminal()
-        start = {"env": dict(env), "grace": patience.grace, "terminal": self._on_terminal}
+        self._after_lease = after_lease
+        start = {"env": dict(env), "grace": grace, "terminal": self._on_terminal}
         try:
-            self._tell("start", **start, **self._lease(tenancy, patience))
-            while self._ended is None:
+            self._send("start", **start, **self._lease(remaining))
+            while self._exit is None:
                 with anyio.move_on_after(renew_every):
                     await self._receive(warn)
                     continue
-                if tenancy.remaining() > 0.0:
-                    self._tell("lease", **self._lease(tenancy, patience))
+                if remaining() > 0.0:
+                    self._send("lease", **self._lease(remaining))
         finally:
-            if self._ended is None:
+            if self._exit is None:
                 await self._stop(warn)
-        assert self._ended is not None
-        return self._ended
+        assert self._exit is not None
+        return self._exit
 
-    def _lease(self, tenancy: Tenancy, patience: Patience) -> dict[str, float]:
+    def _lease(self, remaining: Callable[[], float]) -> dict[str, float]:
         # In this order: the time between the two calls is not counted twice.
         now = clock()
-        until = now + tenancy.remaining()
-        self._kill_by = until + patience.after_lease
+        until = now + remaining()
+        self._kill_by = until + self._after_lease
         return {"until": until, "kill_by": self._kill_by}
 
     async def _stop(self, warn: Callable[[str], object]) -> None:
-        self._tell("stop")
+        self._send("stop")
         warn("not held any more: told the command to end")
         with anyio.move_on_after(max(0.0, self._kill_by - clock()), shield=True):
-            while self._ended is None:
+            while self._exit is None:
                 await self._receive(warn)
-        if self._ended is None:
-            # The keeper should have killed it by now; the lease does not allow to ask why.
+        if self._exit is None:
+            # The keeper should have killed it by now, and the lease leaves no time to ask.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
             self._keeper.kill()
 
     async def _receive(self, warn: Callable[[str], object]) -> None:
-        """Takes in what the keeper says next."""
+        """Take in the next messages of the keeper."""
         await anyio.wait_readable(self._socket)
         try:
             data = self._socket.recv(65536)
@@ -229,7 +195,7 @@ class Child:
             try:
                 message = _parsing.json_object(line)
             except MalformedError:
-                await self._keeper_lost()  # whoever says that is no keeper
+                await self._keeper_lost()  # no keeper writes that
             else:
                 self._on_message(message, warn)
 
@@ -238,10 +204,9 @@ class Child:
             case {"started": pid}:
                 self._pid = pid
             case {"ended": code, "stopped": stopped}:
-                number = max(0, -code)
-                self._ended = Ended(exits.by_signal(number) if number else code, number, stopped)
+                self._exit = ChildExit(exits.by_signal(-code) if code < 0 else code, stopped)
             case {"failed": code, "why": why}:
-                self._ended = Ended(exits.CANNOT_EXECUTE, 0, stopped=False)
+                self._exit = ChildExit(exits.CANNOT_EXECUTE, was_stopped=False)
                 if code == 2:
                     raise _not_found(self._command[0])
                 raise _cannot_execute(self._command[0], why)
@@ -250,8 +215,8 @@ class Child:
                 warn(f"{name} could not be sent to the command: it belongs to another user")
 
     async def _keeper_lost(self) -> None:
-        """The keeper was killed. So is the child: nobody would stop it in time."""
-        self._ended = Ended(exits.by_signal(signal.SIGKILL), signal.SIGKILL, stopped=True)
+        """The keeper was killed: kill the child, which nobody would stop in time."""
+        self._exit = ChildExit(exits.by_signal(signal.SIGKILL), was_stopped=True)
         with anyio.move_on_after(max(0.0, self._kill_by - clock()), shield=True):
             with suppress(ProcessLookupError, PermissionError):
                 while self._pid:
@@ -259,8 +224,8 @@ class Child:
                     await anyio.sleep(0.005)
         raise CommandError("the process that looks after the command was killed", exits.FAILED)
 
-    def _tell(self, do: str, **details: Any) -> None:
-        # A keeper that is gone, or does not listen, is noticed where it is listened to.
+    def _send(self, do: str, **details: Any) -> None:
+        # A keeper that is gone, or hangs, is noticed by `_receive` and `_stop`.
         with suppress(OSError):
             self._socket.sendall(json.dumps({"do": do, **details}).encode() + b"\n")
 
@@ -274,7 +239,7 @@ def _cannot_execute(command: str, why: str) -> CommandError:
 
 
 def _has_terminal() -> bool:
-    """Whether our standard input is a terminal, and its input is for us."""
+    """Whether standard input is a terminal, and this process is in its foreground."""
     try:
         return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -282,7 +247,7 @@ def _has_terminal() -> bool:
 
 
 def _give_terminal_to(group: int) -> None:
-    # Who is not in the foreground would be stopped by doing this.
+    # A process in the background would be stopped by this.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
     try:
         with suppress(OSError):

@@ -9,7 +9,7 @@ from typing import Any
 from .. import Client, Semaphore
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..paths import join, validate
-from . import exits, shown
+from . import exits, render
 from .options import COMMON, Common
 from .output import table, write_json, write_line
 from .recognize import (
@@ -137,19 +137,19 @@ def _row(one: ContenderLine | Unreadable) -> list[str]:
     identity = "(not allowed to read)"
     state = "holds" if one.place.holds else "waits"
     if isinstance(one, Unreadable):
-        name = shown.escaped(one.place.name)
+        name = render.escaped(one.place.name)
         return [str(one.place.number), state, identity, "?", "?", "?", name]
     owner = one.stat.ephemeral_owner
     if one.identity is not None:
-        identity = shown.shortened(one.identity, LONGEST_NAME)
+        identity = render.shortened(one.identity, LONGEST_NAME)
     return [
         str(one.place.number),
         f"{state}, asked to go" if one.is_asked_to_go else state,
         identity,
-        shown.hexadecimal(owner) if owner else "none",
-        shown.age(one.stat.ctime),
+        render.hexadecimal(owner) if owner else "none",
+        render.age(one.stat.ctime),
         str(one.stat.czxid),
-        shown.escaped(one.place.name),
+        render.escaped(one.place.name),
     ]
 
 
@@ -159,9 +159,9 @@ def _as_json(one: ContenderLine | Unreadable) -> dict[str, Any]:
         owner = one.stat.ephemeral_owner
         known = {
             "identity": one.identity,
-            "session": shown.hexadecimal(owner) if owner else None,
-            "age": round(shown.seconds_since(one.stat.ctime), 3),
-            "created": shown.moment(one.stat.ctime),
+            "session": render.hexadecimal(owner) if owner else None,
+            "age": round(render.seconds_since(one.stat.ctime), 3),
+            "created": render.moment(one.stat.ctime),
             "token": one.stat.czxid,
         }
     return {

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from . import shown
+from . import render
 from .demo_troupe import DemoProcess, Troupe
 from .output import is_fancy, write_json, write_line
 from .process_keeper import clock
@@ -145,7 +145,7 @@ class LiveScreen(Screen):
 
     def tell(self, text: str, style: str = "") -> None:
         self._told.append(
-            (f"{self._scene.elapsed:6.2f} s", Text(shown.escaped(text, keep="\n"), style))
+            (f"{self._scene.elapsed:6.2f} s", Text(render.escaped(text, keep="\n"), style))
         )
         self.refresh()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import Client, Election, Phase, Term
 from ..paths import validate
 from ..types import CampaignState
-from . import exits, shown
+from . import exits, render
 from .options import COMMON, Common, Flag
-from .output import write_line
-
-__all__ = ["elect"]
 
 
 def elect(
@@ -21,13 +20,13 @@ def elect(
     once: Flag = False,
     common: Common = COMMON,
 ) -> int:
-    """Contend for leadership and print how that stands, until SIGINT or SIGTERM.
+    """Contend for leadership and print each change, until SIGINT or SIGTERM.
 
-    Nothing is run while we lead, and so nothing is stopped when leadership is lost: a program that
-    must not run twice belongs to `aiolead run`. SIGINT and SIGTERM resign.
+    Nothing is run while this process leads, and so nothing is stopped when leadership is lost: a
+    program that must not run twice belongs to `aiolead run`. SIGINT and SIGTERM resign.
 
-    With --json: time (UTC), state (following, leading, suspended, lost), rank (how many have to go
-    before we lead; null if not known), token, node, session, id, reason (why it was lost).
+    With --json: time (UTC), state (following, leading, suspended, lost), rank (how many contenders
+    are before this one; null if not known), token, node, session, id, reason (why it was lost).
 
     Args:
         path: What is contended for.
@@ -37,20 +36,22 @@ def elect(
         common: Where to connect.
     """
     validate(path)
-    describe = _as_json if common.as_json else _as_text
 
     async def work(client: Client) -> int:
         election = Election(client, path, identity=id, leaders=leaders)
+
+        def show(state: CampaignState) -> None:
+            common.show(_as_json(state, election.identity), _as_text(state, election.identity))
+
         term: Term | None = None
         async with election.campaign() as states:
             async for state in states:
-                # The latest state wins: that the term was lost may have been passed over.
+                # Only the latest state is delivered: the loss of the term may have been skipped.
                 if term is not None and state.term is not term:
-                    lost = CampaignState(Phase.LOST, term.session_id, term, term.loss)
-                    write_line(describe(lost, election.identity))
+                    show(CampaignState(Phase.LOST, term.session_id, term, term.loss))
                     if once:
                         return exits.LOST
-                write_line(describe(state, election.identity))
+                show(state)
                 if once and state.phase is Phase.LOST:
                     return exits.LOST
                 term = None if state.phase is Phase.LOST else state.term
@@ -59,19 +60,17 @@ def elect(
     return common.with_client(work, endless=True)
 
 
-def _as_json(state: CampaignState, identity: str) -> str:
-    term = state.term
-    about = {
-        "time": shown.now(),
+def _as_json(state: CampaignState, identity: str) -> dict[str, Any]:
+    return {
+        "time": render.now(),
         "state": state.phase.value,
         "rank": state.rank,
         "token": state.token,
-        "node": term and term.path,
-        "session": shown.hexadecimal(state.session_id),
+        "node": state.term and state.term.path,
+        "session": render.hexadecimal(state.session_id),
         "id": identity,
         "reason": state.reason and state.reason.value,
     }
-    return shown.as_json(about)
 
 
 def _as_text(state: CampaignState, identity: str) -> str:
@@ -79,7 +78,7 @@ def _as_text(state: CampaignState, identity: str) -> str:
         case Phase.LEADING:
             what = f"leads (token {state.token})"
         case Phase.SUSPENDED:
-            what = "has no link to the servers: leads as long as the lease lasts"
+            what = "has no connection to the servers: leads as long as the lease lasts"
         case Phase.LOST:
             what = f"has lost: {state.reason}"
         case Phase.RESIGNED:
@@ -87,4 +86,4 @@ def _as_text(state: CampaignState, identity: str) -> str:
         case _:
             before = "" if state.rank is None else f", {state.rank} before it"
             what = f"waits{before}"
-    return f"{shown.now()}  {shown.escaped(identity)} {what}"
+    return f"{render.now()}  {render.escaped(identity)} {what}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..paths import parse_connect_string
-from . import exits, shown
+from . import exits, render
 from .options import COMMON, Common, Flag, Seconds
 from .output import styled, table, write_json, write_line
 from .roster import ADMIN_PORT, PATIENCE, inquirer_for, members_besides, read_config
@@ -90,15 +90,15 @@ def _show(answers: Sequence[Answers], quorum: Quorum) -> None:
 
 
 def _row(answers: Answers, lag: int | str | None) -> list[str]:
-    name = shown.escaped(str(answers.server))
+    name = render.escaped(str(answers.server))
     if not answers.is_serving:
-        problem = shown.escaped(answers.problem or answers.mode or "does not say what it is")
+        problem = render.escaped(answers.problem or answers.mode or "does not say what it is")
         return [name, problem, answers.version, "", "", "", ""]
     return [
         name,
         answers.mode,
         answers.version or "?",
-        "?" if answers.zxid is None else shown.hexadecimal(answers.zxid),
+        "?" if answers.zxid is None else render.hexadecimal(answers.zxid),
         "?" if lag is None else str(lag),
         "?" if answers.connections is None else str(answers.connections),
         "?" if answers.mean_latency is None else f"{answers.mean_latency:g}",
@@ -111,7 +111,7 @@ def _summary(quorum: Quorum) -> str:
             f"a quorum of {quorum.quorum} of {quorum.voters} voters is up; how many more may fail "
             "is not known: not all were asked"
         )
-    whole = f"{quorum.up} of {shown.plural(quorum.voters, 'voter')} up"
+    whole = f"{quorum.up} of {render.plural(quorum.voters, 'voter')} up"
     if quorum.source == "hosts":
         whole += " (as far as --hosts lists them)"
     if not quorum.is_met:

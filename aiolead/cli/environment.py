@@ -1,15 +1,12 @@
 """The environment variables that the command reads, and which of them are secret. Pure.
 
-The one list: the commands that `run` and `lock` start get none of the secret ones, and the
-configuration file is checked for the options that go with them. A variable that is not listed
-cannot be used: `variable` refuses it. So nobody adds one without saying whether it is secret.
+The only list: a command run by `run` or `lock` gets none of the secret variables, and `variable`
+refuses one that is not listed, so that no variable is added without this decision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-__all__ = ["PLAIN", "SECRET", "SECRET_OPTIONS", "variable", "without_credentials"]
 
 SECRET: Mapping[str, str | None] = {
     "AIOLEAD_AUTH": "auth",
@@ -17,8 +14,7 @@ SECRET: Mapping[str, str | None] = {
     "AIOLEAD_SASL": "sasl",
     "AIOLEAD_TLS_KEY_PASSWORD": None,
 }
-"""Variables whose value lets in whoever knows it, with the option that is the same; None if there
-is no such option."""
+"""Variables whose value grants access, and the option of the same meaning, if there is one."""
 
 PLAIN: frozenset[str] = frozenset(
     {
@@ -36,23 +32,19 @@ PLAIN: frozenset[str] = frozenset(
         "AIOLEAD_TLS_KEY",
     }
 )
-"""Variables that anybody may know. Those of files name the files: not what is in them."""
+"""Variables that anybody may know. Those of files hold paths, not contents."""
 
 SECRET_OPTIONS: frozenset[str] = frozenset(option for option in SECRET.values() if option)
 """The options with secret values, without their dashes."""
 
 
 def variable(name: str) -> str:
-    """The name of a variable, if it is listed above.
-
-    Raises:
-        KeyError: it is not.
-    """
+    """The name of a listed variable; raises `KeyError` if it is not listed."""
     if name not in PLAIN and name not in SECRET:
         raise KeyError(f"{name}: say in {__name__} whether it is secret")
     return name
 
 
 def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment, less the secret variables."""
+    """An environment without the secret variables."""
     return {name: value for name, value in environ.items() if name not in SECRET}

@@ -1,6 +1,8 @@
-"""Exit codes: those of the shell and of `sysexits.h` where they fit."""
+"""How an error ends a command: the exit code (those of the shell and `sysexits.h`) and one line."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from ..errors import (
     AcquireTimeout,
@@ -8,24 +10,12 @@ from ..errors import (
     AuthFailedError,
     ConfigurationError,
     NoAuthError,
+    NoNodeError,
+    NotEmptyError,
     SessionError,
     TenureLost,
     TransportError,
 )
-
-__all__ = [
-    "CANNOT_EXECUTE",
-    "FAILED",
-    "LOST",
-    "NOT_ACQUIRED",
-    "NOT_FOUND",
-    "OK",
-    "REFUSED",
-    "UNAVAILABLE",
-    "USAGE",
-    "by_signal",
-    "exit_code",
-]
 
 OK = 0
 FAILED = 1
@@ -33,31 +23,75 @@ USAGE = 2
 UNAVAILABLE = 69
 """No server could be reached."""
 LOST = 74
-"""What was held was lost while the command ran."""
+"""The lock or leadership was lost while the command ran."""
 NOT_ACQUIRED = 75
 REFUSED = 77
 """The servers refused the credentials, or the ACL does not allow it."""
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
 
+_CODES: tuple[tuple[tuple[type[AioleadError], ...], int], ...] = (
+    ((ConfigurationError,), USAGE),
+    ((AuthFailedError, NoAuthError), REFUSED),
+    ((TransportError, SessionError), UNAVAILABLE),
+    ((AcquireTimeout,), NOT_ACQUIRED),
+    ((TenureLost,), LOST),
+)
+
+_OPTIONS: Mapping[str, str] = {
+    "ca": "--tls-ca",
+    "cert": "--tls-cert",
+    "connect_timeout": "--connect-timeout",
+    "hosts": "--hosts",
+    "identity": "--id",
+    "key": "--tls-key",
+    "leaders": "--leaders",
+    "require_auth": "--require-auth",
+    "server_hostname": "--tls-hostname",
+    "server_version": "--server-version",
+    "session_timeout": "--session-timeout",
+    "ttl": "--ttl",
+    "version": "--version",
+}
+"""The options that stand for arguments of the library."""
+
+
+class CommandError(Exception):
+    """A command cannot go on. The message says why; `code` is the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
 
 def by_signal(number: int) -> int:
-    """What the shell says of a process that died of a signal."""
+    """The exit code of a process that died of a signal."""
     return 128 + number
 
 
 def exit_code(error: AioleadError) -> int:
     """The exit code for an error that ends a command."""
+    return next((code for types, code in _CODES if isinstance(error, types)), FAILED)
+
+
+def complaint(error: BaseException, command: str = "") -> str:
+    """One line about an error, in terms of the command's options, with what to do if known.
+
+    Args:
+        error: what ends the command.
+        command: its name, such as "ls", if that matters.
+    """
+    text = str(error) or type(error).__name__
     match error:
         case ConfigurationError():
-            return USAGE
-        case AuthFailedError() | NoAuthError():
-            return REFUSED
-        case TransportError() | SessionError():
-            return UNAVAILABLE
-        case AcquireTimeout():
-            return NOT_ACQUIRED
-        case TenureLost():
-            return LOST
+            argument, colon, rest = text.partition(": ")
+            option = _OPTIONS.get(argument)
+            return f"{option}: {rest}" if colon and option is not None else text
+        case NoNodeError(path="/"):
+            return f"{text} (the chroot in --hosts does not exist)"
+        case NoNodeError() if command == "create":
+            return f"{text} (--parents creates it)"
+        case NotEmptyError() if command == "rm":
+            return f"{text} (--recursive deletes them, too)"
         case _:
-            return FAILED
+            return text

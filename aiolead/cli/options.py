@@ -1,4 +1,4 @@
-"""The options that commands share."""
+"""The options that commands share: each class is the table of some of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import anyio
 from cyclopts import Group, Parameter
@@ -19,29 +19,18 @@ from ..errors import ConfigurationError
 from ..model import Auth
 from . import exits
 from .environment import variable
-from .output import Reporter, show_log
+from .output import Reporter, show_log, write_json, write_line
 from .signals import Signals, until_signal
-
-__all__ = [
-    "BASICS",
-    "BASIC_OPTIONS",
-    "COMMON",
-    "COMMON_OPTIONS",
-    "Basics",
-    "Common",
-    "Flag",
-    "Seconds",
-]
 
 T = TypeVar("T")
 
 DEFAULT_SESSION_TIMEOUT = 10.0
 
 Seconds = float
-"""What options say of times."""
+"""The type of options that are times."""
 
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
-"""What is said or not: there is no `--no-...` for it, and its help names no default."""
+"""An option that is given or not: no `--no-...`, and no default in its help."""
 
 # A command's own options come first in its help; those of all commands after them.
 _CONNECTING = Group("Where to connect", sort_key=1)
@@ -80,8 +69,16 @@ class Basics:
     def reporter(self) -> Reporter:
         return Reporter(self.quiet, self.as_json, self.debug)
 
+    def show(self, value: Any, *lines: str) -> None:
+        """Print a result: the value as JSON, or the lines, as the options say."""
+        if self.as_json:
+            write_json(value)
+        else:
+            for line in lines:
+                write_line(line)
+
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Runs an event loop until the work is done."""
+        """Run an event loop until the work is done."""
         if self.verbose:
             show_log()
         if self.backend == "trio" and find_spec("trio") is None:
@@ -89,6 +86,36 @@ class Basics:
                 '--backend: trio is not installed: pip install "aiolead[trio]"'
             )
         return anyio.run(work, backend=self.backend)
+
+    def run_until_signal(
+        self,
+        work: Callable[[], Awaitable[int | None]],
+        *,
+        endless: bool = False,
+        followed: bool = False,
+    ) -> int:
+        """Run some work until it ends, or a signal ends it.
+
+        Args:
+            work: the work; it returns the exit code, None for success.
+            endless: whether a signal is its normal end.
+            followed: whether it ends, too, when nobody reads standard output any more.
+
+        Returns:
+            The exit code: that of the work, or 128 + the signal.
+        """
+        code = exits.OK
+
+        async def finish() -> None:
+            nonlocal code
+            code = await work() or exits.OK
+
+        async def main() -> int:
+            return await until_signal(signals, finish, followed=followed)
+
+        with Signals() as signals:
+            number = self.run(main)
+        return exits.by_signal(number) if number and not endless else code
 
 
 @Parameter(name="*", group=_CONNECTING)
@@ -102,7 +129,8 @@ class Common(Basics):
     session_timeout: Annotated[
         Seconds | None, Parameter(env_var=variable("AIOLEAD_SESSION_TIMEOUT"))
     ] = None
-    """How long the servers wait for one that they do not hear from, in seconds. Default: 10."""
+    """How long the servers keep the session of a client that they do not hear from, in seconds.
+    Default: 10."""
 
     connect_timeout: Annotated[
         Seconds | None, Parameter(env_var=variable("AIOLEAD_CONNECT_TIMEOUT"))
@@ -148,24 +176,30 @@ class Common(Basics):
 
     @property
     def wanted_hosts(self) -> str:
-        """The connect string.
-
-        Raises:
-            ConfigurationError: there is none.
-        """
+        """The connect string; raises `ConfigurationError` if there is none."""
         if not self.hosts:
             raise ConfigurationError("--hosts: not given, and AIOLEAD_HOSTS is not set")
         return self.hosts
 
+    @property
+    def wanted_tls(self) -> TLS | None:
+        """How to use TLS; None if it is not wanted."""
+        given = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_hostname)
+        if not self.tls and all(value is None for value in given):
+            return None
+        password = os.environ.get(variable("AIOLEAD_TLS_KEY_PASSWORD"))
+        return TLS(
+            ca=self.tls_ca,
+            cert=self.tls_cert,
+            key=self.tls_key,
+            password=password if self.tls_cert else None,
+            server_hostname=self.tls_hostname,
+        )
+
     def connect(
         self, hosts: str | None = None, *, grace_period: float | None = None
     ) -> aiolead.types.Connection:
-        """`aiolead.connect` with these options.
-
-        Args:
-            hosts: instead of what the options say.
-            grace_period: as there.
-        """
+        """`aiolead.connect` with these options; `hosts` replaces theirs."""
         return aiolead.connect(
             hosts or self.wanted_hosts,
             session_timeout=self.wanted_session_timeout,
@@ -179,60 +213,25 @@ class Common(Basics):
 
     def with_client(
         self,
-        work: Callable[[aiolead.Client], Awaitable[int]],
+        work: Callable[[aiolead.Client], Awaitable[int | None]],
         *,
         endless: bool = False,
         followed: bool = False,
     ) -> int:
-        """Connects, does some work, and closes the session; a signal ends it.
+        """As `run_until_signal`, with a client whose session is closed at the end."""
 
-        Args:
-            work: the work; it returns the exit code.
-            endless: whether it has no other end than a signal, so that this is how it ends well.
-            followed: whether it ends, too, when nobody reads standard output any more.
-
-        Returns:
-            The exit code: that of the work, or 128 + the signal.
-        """
-        code = exits.OK
-
-        async def connected() -> None:
-            nonlocal code
+        async def connected() -> int | None:
             async with self.connect() as client:
-                code = await work(client)
+                return await work(client)
 
-        async def main() -> int:
-            return await until_signal(signals, connected, followed=followed)
-
-        with Signals() as signals:
-            number = self.run(main)
-        return exits.by_signal(number) if number and not endless else code
-
-    @property
-    def wanted_tls(self) -> TLS | None:
-        """How to use TLS; None if it is not wanted.
-
-        Raises:
-            ConfigurationError: the options do not go together.
-        """
-        given = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_hostname)
-        if not self.tls and all(value is None for value in given):
-            return None
-        password = os.environ.get(variable("AIOLEAD_TLS_KEY_PASSWORD"))
-        return TLS(
-            ca=self.tls_ca,
-            cert=self.tls_cert,
-            key=self.tls_key,
-            password=password if self.tls_cert else None,
-            server_hostname=self.tls_hostname,
-        )
+        return self.run_until_signal(connected, endless=endless, followed=followed)
 
     def _credentials(self) -> list[Auth]:
         if self.auth is None:
             return []
         scheme, colon, credential = self.auth.partition(":")
         if not scheme or not colon:
-            # What was given may be a password: it is not shown.
+            # The value may be a password: it is not shown.
             raise ConfigurationError("--auth: must be SCHEME:CREDENTIAL")
         return [Auth(scheme, credential.encode(errors="surrogateescape"))]
 
@@ -263,4 +262,20 @@ COMMON_OPTIONS = _names(Common)
 """The options of all commands, without their dashes."""
 
 BASIC_OPTIONS = _names(Basics)
-"""Those of them that commands have which connect to nothing."""
+"""Those of commands that connect to nothing."""
+
+
+def check_at_least(least: float, **options: float | None) -> None:
+    """Raise `ConfigurationError` for an option that is given and less than that."""
+    for name, value in options.items():
+        if value is not None and not value >= least:
+            option = name.replace("_", "-")
+            raise ConfigurationError(f"--{option}: must be {least:g} or more, not {value:g}")
+
+
+def check_one_of(**options: bool) -> None:
+    """Raise `ConfigurationError` if more than one of these options is given."""
+    if sum(options.values()) > 1:
+        names = ", ".join(f"--{name}" for name in options)
+        how = "one or the other" if len(options) == 2 else "one of them"
+        raise ConfigurationError(f"{names}: {how}")

@@ -1,8 +1,8 @@
-"""What the command says: results on standard output, all else on standard error.
+"""What the command prints: results on standard output, everything else on standard error.
 
-Everything that is printed passes through here, and is escaped here, whatever its callers have done:
-names, data, identities, and all that servers and errors say may have been written by anybody. What
-is left as it is are the colours of `styled`, and the data that `get` writes to a file or a pipe.
+Everything that is printed passes through here and is escaped here: names, data, identities, and
+what servers and errors say may have been written by anybody. Exceptions are the colours of
+`styled`, and the data that `get` writes to a file or a pipe.
 """
 
 from __future__ import annotations
@@ -21,29 +21,15 @@ from typing import Any, final
 
 from rich.cells import cell_len
 
-from . import shown
-from .complaints import complaint
-
-__all__ = [
-    "Reporter",
-    "Styled",
-    "is_fancy",
-    "prepare",
-    "styled",
-    "table",
-    "undo_at_once",
-    "undone_at_once",
-    "write_bytes",
-    "write_json",
-    "write_line",
-]
+from . import render
+from .exits import complaint
 
 
 @final
 class Styled(str):
-    """A text in a colour, escaped but for that: only `styled` makes it.
+    """A text in a colour, escaped but for that; only `styled` makes it.
 
-    What is made of it by `+`, or in an f-string, is a plain text: its colour is escaped, too.
+    A text made of it by `+`, or in an f-string, is a plain text: its colour is escaped, too.
     """
 
     __slots__ = ()
@@ -51,11 +37,11 @@ class Styled(str):
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """Says what happens, on standard error, one line at a time.
+    """Reports what happens, on standard error, one line at a time.
 
     Attributes:
         quiet: leave out everything but errors and warnings.
-        as_json: say it as JSON objects.
+        as_json: report it as JSON objects.
         debug: show where errors come from.
     """
 
@@ -64,52 +50,40 @@ class Reporter:
     debug: bool = False
 
     def state(self, text: str, **details: object) -> None:
-        """Something has changed.
-
-        Args:
-            text: what.
-            details: the same for programs; they are left out of the text.
-        """
+        """Report a change; the details are for programs, and left out of the text."""
         if not self.quiet:
-            self._say("info", text, details, patience=0.1)
+            self._print("info", text, details, patience=0.1)
 
     def error(self, text: str, **details: object) -> None:
-        """Something is wrong, or ends the command."""
-        self._say("error", text, details, patience=1.0)
+        """Report what is wrong, or ends the command."""
+        self._print("error", text, details, patience=1.0)
 
     def failure(self, error: BaseException, text: str = "") -> None:
-        """An error ends the command.
-
-        Args:
-            error: the error.
-            text: what to say of it, if it does not speak for itself.
-        """
+        """Report an error that ends the command; `text` replaces its message."""
         if self.debug:
             where = "".join(traceback.format_exception(error))
             with suppress(OSError):
-                print(shown.escaped(where, keep="\n"), end="", file=sys.stderr, flush=True)
+                print(render.escaped(where, keep="\n"), end="", file=sys.stderr, flush=True)
         self.error(text or complaint(error))
 
-    def _say(self, level: str, text: str, details: dict[str, object], *, patience: float) -> None:
-        message = shown.escaped(" ".join(text.split()))
+    def _print(self, level: str, text: str, details: dict[str, object], *, patience: float) -> None:
+        message = render.escaped(" ".join(text.split()))
         if self.as_json:
-            said = {"time": shown.now(), "level": level, "message": message, **details}
-            line = shown.as_json(said)
+            about = {"time": render.now(), "level": level, "message": message, **details}
+            line = render.as_json(about)
         else:
             line = f"aiolead: {message}"
-        try:
+        # Without a reader, what the command is there for goes on.
+        with suppress(OSError):
             if _takes_more(patience):
                 print(line, file=sys.stderr, flush=True)
-        except OSError:
-            # Nobody can be told; what the command is there for goes on.
-            return
 
 
 def _takes_more(patience: float) -> bool:
-    """Whether standard error takes a line without waiting for longer than that, in seconds.
+    """Whether standard error takes a line within so many seconds.
 
-    A pipe that nobody reads fills up, be it by what a command of ours has written; whoever wrote to
-    it then would wait for ever, with a lease that runs out.
+    A pipe that nobody reads fills up, perhaps by the output of a command of ours. Writing to it
+    would block forever, while a lease runs out.
     """
     try:
         poller = select.poll()
@@ -120,10 +94,10 @@ def _takes_more(patience: float) -> bool:
 
 
 def prepare() -> None:
-    """Sees to it that anything can be written, wherever it goes.
+    """Make the standard streams safe to write to.
 
-    What a terminal's encoding cannot express is escaped. Standard streams that are closed are
-    replaced: or else the next file that is opened, a connection perhaps, would take their number.
+    Characters that a terminal's encoding does not have are escaped. Standard streams that are
+    closed are replaced: the next file that is opened, perhaps a connection, would get their number.
     """
     for number in range(3):
         try:
@@ -136,26 +110,26 @@ def prepare() -> None:
 
 
 def write_line(*parts: str, keep: str = "") -> None:
-    """A result, on standard output; there at once, also in a pipe.
+    """Print a line of a result, and flush it.
 
     Args:
-        parts: what it is made of, one after the other. All but what `styled` has made is escaped.
-        keep: what is left as it is, such as newlines.
+        parts: the parts of the line. All but those of `styled` are escaped.
+        keep: characters that are not escaped, such as newlines.
 
     Raises:
         BrokenPipeError: nobody reads any more.
     """
-    safe = (part if isinstance(part, Styled) else shown.escaped(part, keep=keep) for part in parts)
+    safe = (part if isinstance(part, Styled) else render.escaped(part, keep=keep) for part in parts)
     print("".join(safe), flush=True)
 
 
 def write_json(value: Any) -> None:
     """As `write_line`, for a value as JSON."""
-    write_line(shown.as_json(value))
+    write_line(render.as_json(value))
 
 
 def write_bytes(data: bytes) -> None:
-    """A result that is not ours to change."""
+    """Write data as they are."""
     if sys.stdout is not None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -168,37 +142,30 @@ def is_terminal() -> bool:
 
 
 def has_lost_terminal() -> bool:
-    """Whether standard output was a terminal that is not there any more."""
+    """Whether standard output was a terminal that is closed now."""
     return stat.S_ISCHR(os.fstat(1).st_mode) and not os.isatty(1)
 
 
 def has_lost_reader() -> bool:
     """Whether standard output is a pipe that nobody reads any more."""
     poller = select.poll()
-    poller.register(1, 0)  # what is wrong with it is told without being asked for
+    poller.register(1, 0)  # errors are reported without being asked for
     return bool(poller.poll(0))
 
 
 def flush_output() -> None:
-    """Writes what was printed and is not written yet.
-
-    Raises:
-        OSError: that cannot be: nobody reads any more, or a disk is full.
-    """
+    """Write what is still buffered; raises `OSError` if nobody reads, or a disk is full."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
 
 def give_up_output() -> None:
-    """Lets standard output go nowhere: whoever read has gone.
-
-    Python would else try once more to write what is left, and fail, as it exits.
-    """
+    """Discard all output from here on; Python would fail to write the rest of it as it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def is_fancy() -> bool:
-    """Whether standard output is a terminal that colours and moving text are welcome on."""
+    """Whether standard output is a terminal for colours and moving text."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") in ("", "dumb")
     return is_terminal() and not plain
 
@@ -216,22 +183,20 @@ _CODES = {"dim": "2", "green": "32", "yellow": "33", "red": "31"}
 
 
 def styled(text: str, style: str) -> Styled:
-    """A text in a colour, where that is welcome."""
-    text = shown.escaped(text)
+    """A text in a colour, if standard output takes colours."""
+    text = render.escaped(text)
     return Styled(f"\x1b[{_CODES[style]}m{text}\x1b[0m" if is_fancy() else text)
 
 
 def table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
 ) -> list[str]:
-    """The lines of a table, columns two blanks apart.
-
-    It is as wide as what is in it: a terminal that is narrower wraps the lines.
+    """The lines of a table, as wide as its content; columns two blanks apart.
 
     Args:
         headings: of the columns.
-        rows: their cells, escaped already, so that the columns are as wide as what is shown.
-        right: the headings of those columns that are flush right.
+        rows: their cells, escaped already, so that widths are those of what is shown.
+        right: the headings of the columns that are flush right.
     """
     widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
 
@@ -249,31 +214,27 @@ class _EscapingFormatter(logging.Formatter):
     """One line for each record, and below it where an error comes from."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name
-        return shown.escaped(super().formatMessage(record))
+        return render.escaped(super().formatMessage(record))
 
     def format(self, record: logging.LogRecord) -> str:
-        return shown.escaped(super().format(record), keep="\n")
+        return render.escaped(super().format(record), keep="\n")
 
 
 def show_log() -> None:
-    """Shows what the library logs, on standard error."""
+    """Show what the library logs, on standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_EscapingFormatter("%(asctime)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.DEBUG, handlers=[handler])
 
 
-# --- leaving at once ---------------------------------------------------------------------------
+# --- the end of the process from a signal handler ------------------------------------------------
 
 _TO_UNDO: list[Callable[[], object]] = []
 
 
 @contextmanager
 def undone_at_once(undo: Callable[[], object]) -> Iterator[None]:
-    """Has something undone also when the process ends without leaving its blocks.
-
-    Args:
-        undo: puts the terminal, say, in order; called by a signal handler.
-    """
+    """Have `undo` called, too, when a signal handler ends the process inside the block."""
     _TO_UNDO.append(undo)
     try:
         yield
@@ -282,7 +243,7 @@ def undone_at_once(undo: Callable[[], object]) -> Iterator[None]:
 
 
 def undo_at_once() -> None:
-    """Undoes what is to be undone before the process ends now."""
+    """Put the terminal, say, in order before the process ends now."""
     for undo in reversed(_TO_UNDO):
         with suppress(OSError):
             undo()

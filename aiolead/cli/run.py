@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from .. import Election
-from . import exits
-from .options import COMMON, Common, Flag, Seconds
-from .run_while_held import Job, keep
-
-__all__ = ["run"]
+from .options import COMMON, Common, Flag
+from .run_while_held import RUN_OPTIONS, HeldCommand, RunOptions
 
 
 def run(
     path: str,
     /,
     *command: str,
-    id: str | None = None,  # noqa: A002 - the name of the option
     forever: Flag = False,
     shell: Flag = False,
-    pass_credentials: Flag = False,
-    grace: Seconds | None = None,
-    lost_exit_code: int = exits.LOST,
+    options: RunOptions = RUN_OPTIONS,
     common: Common = COMMON,
 ) -> int:
     """Run a command only while leader.
@@ -39,25 +33,18 @@ def run(
     Args:
         path: What is contended for, such as /jobs/scheduler.
         command: The command and its arguments, after "--". No shell is involved, but for --shell.
-        id: What others see as the leader. Default: host name and process id.
         forever: Contend again when leadership was lost, or the command has ended.
         shell: The command is one argument, for /bin/sh.
-        pass_credentials: The command finds the credentials in its environment, as we have them.
-        grace: How long the command has after SIGTERM when leadership is lost, in seconds: a quarter
-            of the session timeout at most. Default: a tenth.
-        lost_exit_code: What to exit with when leadership was lost while the command ran.
+        options: How to run it.
         common: Where to connect.
     """
-    job = Job(
+    return HeldCommand(
         path=path,
         verb="leads",
         noun="leadership of",
-        hold=lambda client: Election(client, path, identity=id).leadership(),
+        acquire=lambda client: Election(client, path, identity=options.id).leadership(),
         command=command,
         shell=shell,
-        pass_credentials=pass_credentials,
-        grace=grace,
+        options=options,
         forever=forever,
-        lost=lost_exit_code,
-    )
-    return keep(job, common)
+    ).run(common)

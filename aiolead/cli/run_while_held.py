@@ -8,111 +8,131 @@ from dataclasses import dataclass, replace
 from signal import SIGHUP, SIGINT, SIGTERM
 
 import anyio
+from cyclopts import Parameter
 
 from .. import Client, Held, Term
 from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
 from ..paths import validate
 from ..types import TenureContext, WriteHeld
-from . import exits, shown
-from .child import Child, CommandError, Ended, Patience, find_command
+from . import exits, render
+from .child import Child, ChildExit, find_command
 from .environment import without_credentials
-from .options import Common
+from .exits import CommandError
+from .options import Common, Flag, Seconds
 from .process_keeper import clock
 from .signals import Signals
 
-__all__ = ["Job", "keep"]
-
 DYING = 0.1
-"""What a process group may need to be gone after SIGKILL, in seconds; less where there is less."""
-
+"""How long a process group may need to be gone after SIGKILL, in seconds; less in a short lease."""
 LEAST_TERM = 1.0
 """Least time between two starts of a command, in seconds, if it is started again."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of `run` and `lock`."""
+
+    id: str | None = None
+    """What others see as the leader or holder. Default: host name and process id."""
+
+    pass_credentials: Flag = False
+    """The command finds the credentials in its environment, as this command has them."""
+
+    grace: Seconds | None = None
+    """How long the command has after SIGTERM when leadership or the lock is lost, in seconds: a
+    quarter of the session timeout at most. Default: a tenth."""
+
+    lost_exit_code: int = exits.LOST
+    """What to exit with when leadership or the lock was lost while the command ran."""
+
+
+RUN_OPTIONS = RunOptions()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What is to be held, and what is to be run meanwhile.
+class HeldCommand:
+    """A command, and what is to be held while it runs.
 
     Attributes:
         path: what is contended for.
-        verb: what having it is called: "leads", "holds".
-        noun: what is had: "leadership of", "lock".
-        hold: makes what waits for our turn and holds it.
+        verb: "leads" or "holds".
+        noun: "leadership of" or "the lock".
+        acquire: makes the context manager that acquires and releases.
         command: the command and its arguments.
         shell: whether it is one argument, for a shell.
-        pass_credentials: whether it finds our credentials in its environment.
-        grace: how long after SIGTERM the command is killed if what was held is lost, in seconds.
-        forever: whether to contend again after that, and after the command has ended.
-        not_acquired: what to exit with when it cannot be had in time.
-        lost: what to exit with when it is lost.
+        options: the options of the command line.
+        forever: whether to contend again after a loss, and after the command has ended.
+        not_acquired: the exit code if it cannot be acquired in time.
     """
 
     path: str
     verb: str
     noun: str
-    hold: Callable[[Client], TenureContext[Term] | TenureContext[Held] | TenureContext[WriteHeld]]
+    acquire: Callable[
+        [Client], TenureContext[Term] | TenureContext[Held] | TenureContext[WriteHeld]
+    ]
     command: tuple[str, ...]
-    shell: bool = False
-    pass_credentials: bool = False
-    grace: float | None = None
+    shell: bool
+    options: RunOptions
     forever: bool = False
     not_acquired: int = exits.NOT_ACQUIRED
-    lost: int = exits.LOST
+
+    def run(self, common: Common) -> int:
+        """Run it; return the exit code.
+
+        Raises:
+            ConfigurationError: the options make no sense together.
+            CommandError: there is no such command.
+        """
+        validate(self.path)
+        timeout, grace = common.wanted_session_timeout, self.options.grace
+        if not self.command:
+            raise ConfigurationError("no command was given; it goes last, after --")
+        for option, code in (
+            ("--conflict-exit-code", self.not_acquired),
+            ("--lost-exit-code", self.options.lost_exit_code),
+        ):
+            # The system would keep the lowest eight bits: 256 would be success.
+            if not 0 <= code <= 255:
+                raise ConfigurationError(f"{option}: must be 0 to 255, not {code}")
+        if grace is not None and not 0 <= grace <= timeout / 4:
+            raise ConfigurationError(
+                f"--grace: must be 0 to {timeout / 4:g} seconds, a quarter of the session timeout "
+                f"(--session-timeout is {timeout:g}), not {grace:g}"
+            )
+        command = self.command
+        if self.shell:
+            if len(command) != 1:
+                raise ConfigurationError("--shell: give the command as one argument, in quotes")
+            command = ("/bin/sh", "-c", command[0])
+        find_command(command[0])
+        with Signals(passed_on=True) as signals:
+            job = replace(self, command=command)
+            return common.run(lambda: _Execution(job, common, signals).run())
 
 
-def keep(job: Job, common: Common) -> int:
-    """Does a job; returns the exit code.
+class _Execution:
+    """One execution of a held command, from contending to the exit code."""
 
-    Raises:
-        ConfigurationError: the options make no sense together.
-        CommandError: there is no such command.
-    """
-    validate(job.path)
-    timeout = common.wanted_session_timeout
-    if not job.command:
-        raise ConfigurationError("no command was given; it goes last, after --")
-    for option, code in (
-        ("--conflict-exit-code", job.not_acquired),
-        ("--lost-exit-code", job.lost),
-    ):
-        # The system would keep the lowest eight bits: 256 would be success.
-        if not 0 <= code <= 255:
-            raise ConfigurationError(f"{option}: must be 0 to 255, not {code}")
-    if job.grace is not None and not 0 <= job.grace <= timeout / 4:
-        raise ConfigurationError(
-            f"--grace: must be 0 to {timeout / 4:g} seconds, a quarter of the session timeout "
-            f"(--session-timeout is {timeout:g}), not {job.grace:g}"
-        )
-    if job.shell:
-        if len(job.command) != 1:
-            raise ConfigurationError("--shell: give the command as one argument, in quotes")
-        job = replace(job, command=("/bin/sh", "-c", job.command[0]))
-    find_command(job.command[0])
-    with Signals(passed_on=True) as signals:
-        return common.run(lambda: Holding(job, common, signals).run())
-
-
-class Holding:
-    """One run of a job, from contending to the exit code."""
-
-    def __init__(self, job: Job, common: Common, signals: Signals) -> None:
+    def __init__(self, job: HeldCommand, common: Common, signals: Signals) -> None:
         self._job = job
         self._common = common
         self._signals = signals
         self._reporter = common.reporter
-        self._scope = anyio.CancelScope()  # ended by a signal, unless the command runs
+        self._scope = anyio.CancelScope()  # cancelled by a signal, unless the command runs
         self._environ = (
-            dict(os.environ) if job.pass_credentials else without_credentials(os.environ)
+            dict(os.environ) if job.options.pass_credentials else without_credentials(os.environ)
         )
-        self._grace_period: float | None = None
-        if job.grace is not None:
-            self._grace_period = min(job.grace + DYING, common.wanted_session_timeout / 4)
+        grace = job.options.grace
+        self._grace_period = (
+            None if grace is None else min(grace + DYING, common.wanted_session_timeout / 4)
+        )
         self._child: Child | None = None
-        self._asked = 0  # the signal that asked us to end
+        self._asked = 0  # the signal that asks this process to end
         self._code: int | None = None
 
     async def run(self) -> int:
-        """Runs it; returns the exit code."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._listen)
             try:
@@ -134,7 +154,7 @@ class Holding:
             number = await self._signals.next()
             if self._child is not None and self._child.is_running:
                 self._child.send_signal(number)
-                if number != SIGHUP:  # to many a daemon, SIGHUP means to read its files again
+                if number != SIGHUP:  # many daemons reload their files on SIGHUP
                     self._asked = number
             else:
                 self._asked = number
@@ -144,52 +164,54 @@ class Holding:
         async with self._common.connect(grace_period=self._grace_period) as client:
             while True:
                 earliest = clock() + LEAST_TERM
-                await self._one_tenure(client)
+                await self._hold_once(client)
                 if self._asked or not self._job.forever:
                     return
                 self._code = None
                 await anyio.sleep(max(0.0, earliest - clock()))
 
-    async def _one_tenure(self, client: Client) -> None:
-        """Waits for our turn and runs the command; sets the exit code, if it came to that."""
-        job = self._job
+    async def _hold_once(self, client: Client) -> None:
+        """Acquire, run the command and release; set the exit code, if it came to that."""
+        job, path = self._job, self._job.path
+        lost_code = job.options.lost_exit_code
         with Child(job.command, self._environ) as child:
-            self._reporter.state(f"waits for {job.noun} {job.path}", event="waiting", path=job.path)
+            self._reporter.state(f"waits for {job.noun} {path}", event="waiting", path=path)
             try:
-                async with job.hold(client) as held:
+                async with job.acquire(client) as held:
                     if self._asked or self._signals.pending:
                         return
                     self._reporter.state(
-                        f"{job.verb} {job.path} (token {held.token})",
+                        f"{job.verb} {path} (token {held.token})",
                         event="held",
-                        path=job.path,
+                        path=path,
                         token=held.token,
                         node=held.path,
-                        session=shown.hexadecimal(held.session_id),
+                        session=render.hexadecimal(held.session_id),
                     )
                     self._child = child
-                    ended = await self._keep(child, client, held)
-                    self._code = job.lost if ended.stopped else ended.code
-                    if ended.code in self._quitting(child):
+                    ended = await self._run_child(child, client, held)
+                    self._code = lost_code if ended.was_stopped else ended.code
+                    # A terminal has ended it: by hanging up, or by Ctrl-C.
+                    quitting = [SIGHUP, SIGINT] if child.is_on_terminal else [SIGHUP]
+                    if ended.code in map(exits.by_signal, quitting):
                         self._asked = ended.code - exits.by_signal(0)
             except AcquireTimeout:
                 self._reporter.error(
-                    f"did not get {job.noun} {job.path}: somebody else has it",
+                    f"did not get {job.noun} {path}: somebody else has it",
                     event="not acquired",
-                    path=job.path,
+                    path=path,
                 )
                 self._code = job.not_acquired
             except TenureLost as lost:
-                self._reporter.error(str(lost), event="lost", path=job.path, token=lost.token)
-                self._code = job.lost
+                self._reporter.error(str(lost), event="lost", path=path, token=lost.token)
+                self._code = lost_code
             else:
-                self._tell_end(ended)
+                self._report_end(ended)
             finally:
                 self._child = None
 
-    async def _keep(self, child: Child, client: Client, held: Term | Held) -> Ended:
-        """Runs the command while it is held."""
-        timeout, grace = client.session_timeout, self._job.grace
+    async def _run_child(self, child: Child, client: Client, held: Term | Held) -> ChildExit:
+        timeout, grace = client.session_timeout, self._job.options.grace
         grace_period = min(
             timeout / 10 if self._grace_period is None else self._grace_period, timeout / 4
         )
@@ -204,35 +226,30 @@ class Holding:
             "AIOLEAD_NODE": held.path,
             "AIOLEAD_ID": held.identity,
             "AIOLEAD_TOKEN": str(held.token),
-            "AIOLEAD_SESSION": shown.hexadecimal(held.session_id),
+            "AIOLEAD_SESSION": render.hexadecimal(held.session_id),
             "AIOLEAD_CONNECT": self._common.hosts or "",
         }
         return await child.run(
-            held,
+            held.remaining,
             env,
-            Patience(grace=longest if grace is None else grace, after_lease=longest),
+            grace=longest if grace is None else grace,
+            after_lease=longest,
             renew_every=timeout / 8,
             warn=self._reporter.error,
         )
 
-    def _quitting(self, child: Child) -> list[int]:
-        """The exit codes of a command that a terminal has ended: by hanging up, or with Ctrl-C."""
-        quitting = [exits.by_signal(SIGHUP)]
-        if child.is_on_terminal:
-            quitting.append(exits.by_signal(SIGINT))
-        return quitting
-
-    def _tell_end(self, ended: Ended) -> None:
-        if ended.stopped:
+    def _report_end(self, ended: ChildExit) -> None:
+        path = self._job.path
+        if ended.was_stopped:
             self._reporter.error(
-                f"the lease ran out while this process did not run: {self._job.path} was lost",
+                f"the lease ran out while this process did not run: {path} was lost",
                 event="lost",
-                path=self._job.path,
+                path=path,
             )
         else:
             self._reporter.state(
-                f"gave up {self._job.path}: the command ended ({ended.code})",
+                f"gave up {path}: the command ended ({ended.code})",
                 event="released",
-                path=self._job.path,
+                path=path,
                 code=ended.code,
             )

@@ -15,10 +15,7 @@ from ..errors import ConfigurationError
 from . import exits
 from .environment import variable
 from .options import BASICS, Basics
-from .output import Reporter, write_json, write_line
-from .signals import Signals, until_signal
-
-__all__ = ["server"]
+from .output import Reporter
 
 
 def server(
@@ -35,8 +32,8 @@ def server(
 ) -> int:
     """Run a ZooKeeper server for development, until SIGINT or SIGTERM.
 
-    It speaks ZooKeeper's protocol to every client, and keeps everything in memory: when it ends,
-    all is gone. It has no copies; never use it in production.
+    It speaks ZooKeeper's protocol to every client, and keeps everything in memory: all data are
+    gone when it ends. There are no replicas; never use it in production.
 
     The first line on standard output is the connect string (with --json, in an object as "hosts").
 
@@ -72,32 +69,24 @@ def server(
         )
     except ConfigurationError as error:
         argument, _, rest = str(error).partition(": ")
-        if argument == "version":  # as an option, that is a znode's
+        if argument == "version":  # elsewhere --version is that of a znode
             raise ConfigurationError(f"--server-version: {rest}") from None
         raise
 
     async def serve() -> None:
         async with made as embedded:
-            if basics.as_json:
-                write_json({"hosts": embedded.connect_string})
-            else:
-                write_line(embedded.connect_string)
+            basics.show({"hosts": embedded.connect_string}, embedded.connect_string)
             reporter.state("a server for development: everything is in memory, and gone at its end")
             await anyio.sleep_forever()
 
-    async def work() -> None:
-        await until_signal(signals, serve)
-
     try:
-        with Signals() as signals:
-            basics.run(work)
+        return basics.run_until_signal(serve, endless=True)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
         hint = "" if port == 0 else " (--port 0 takes a free one)"
         reporter.error(f"cannot listen on {host}, port {port}: {error.strerror or error}{hint}")
         return exits.FAILED
-    return exits.OK
 
 
 def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSLContext | None:
@@ -110,7 +99,7 @@ def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSLContext
         if path is not None:
             _read(path, option)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    # Left alone, OpenSSL would ask for the password on the terminal.
+    # Without a password, OpenSSL would ask for it on the terminal.
     password = os.environ.get(variable("AIOLEAD_TLS_KEY_PASSWORD"), "")
     try:
         context.load_cert_chain(cert, key, lambda: password)
@@ -130,7 +119,7 @@ def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSLContext
 
 
 def _users(path: Path, reporter: Reporter) -> dict[str, str]:
-    """The passwords in a file. None of them is shown, whatever is wrong with it."""
+    """The passwords in a file. No message shows any of them."""
     users: dict[str, str] = {}
     try:
         lines = _read(path, "--sasl-users").decode().splitlines()

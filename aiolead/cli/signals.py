@@ -15,41 +15,34 @@ import anyio
 
 from .output import has_lost_reader, undo_at_once
 
-__all__ = ["Signals", "until_signal"]
-
 LOOK_EVERY = 1.0
-"""How often it is looked whether somebody reads, in seconds: what has nothing to say for an hour
-would not notice it by writing."""
+"""How often to check that somebody still reads, in seconds; a command that has nothing to print for
+an hour would not notice it by writing."""
 
 PATIENT_FOR = 0.5
-"""How long after the first signal another one ends the process at once, in seconds. A shell, or
-whatever runs us, may send two of them for one Ctrl-C."""
+"""Time after the first signal from which another one ends the process at once, in seconds. A shell
+or supervisor may send two of them for one Ctrl-C."""
 
 _ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _AT_ONCE = (signal.SIGTERM, signal.SIGINT)
 
 
 class Signals:
-    """Notes SIGTERM, SIGINT and SIGHUP for as long as it is entered.
+    """A context manager that collects SIGTERM, SIGINT and SIGHUP.
 
-    They are noted as Python itself learns of them, not when the event loop comes round to it: so
-    `pending` can be trusted where something must not be begun after a signal.
-
-    Whoever sends SIGTERM or SIGINT once more, after a while, wants no orderly end: the process dies
-    of it, whatever it does or waits for.
-
-    A signal that was ignored when the process began stays ignored, as `nohup` and background jobs
-    of a shell script want it.
+    A signal is recorded in Python's signal handler, not by the event loop: `pending` is reliable
+    where something must not begin after a signal. A second SIGTERM or SIGINT, after a while, kills
+    the process, whatever it does or waits for. A signal that was ignored when the process began
+    stays ignored, for `nohup` and background jobs of shell scripts.
 
     Args:
-        passed_on: whether signals are for a command that is run, so that none of them ends us.
+        passed_on: signals are for a command that is run: none of them ends this process.
     """
 
     def __init__(self, *, passed_on: bool = False) -> None:
         self._passed_on = passed_on
         self._first_at = 0.0
         self.first: int | None = None
-        """The first signal that came."""
         self._waiting: deque[int] = deque()
         self._before: dict[signal.Signals, Any] = {}
         self._pipe = (-1, -1)
@@ -80,7 +73,7 @@ class Signals:
         return bool(self._waiting)
 
     async def next(self) -> int:
-        """Waits for a signal that was not returned yet. Cancellation: loses none."""
+        """Wait for a signal that was not returned yet. Cancellation loses none."""
         while not self._waiting:
             await anyio.wait_readable(self._pipe[0])
             with suppress(BlockingIOError):
@@ -105,18 +98,18 @@ class Signals:
 async def until_signal(
     signals: Signals, work: Callable[[], Awaitable[object]], *, followed: bool = False
 ) -> int:
-    """Does some work; a signal cancels it. What it raises leaves bare.
+    """Do some work; a signal cancels it. Its exceptions propagate without exception groups.
 
     Args:
-        signals: where they come from.
+        signals: where signals come from.
         work: the work.
-        followed: whether all of it is for who reads standard output, so that it ends with that one.
+        followed: whether to end, too, when nobody reads standard output any more.
 
     Returns:
-        the signal, or 0 if the work came to its end.
+        The signal, or 0 if the work ended by itself.
 
     Raises:
-        BrokenPipeError: it was to be followed, and nobody reads any more.
+        BrokenPipeError: `followed`, and nobody reads any more.
     """
     number = 0
     failure: Exception | None = None

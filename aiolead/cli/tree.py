@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from .. import Client
-from ..errors import ConfigurationError, NoAuthError, NoNodeError
+from ..errors import NoAuthError, NoNodeError
 from ..model import Stat
 from ..paths import join, validate
-from . import exits, shown
-from .options import COMMON, Common, Flag
+from . import render
+from .options import COMMON, Common, Flag, check_at_least
 from .output import can_show, write_json, write_line
-from .recognize import can_be_asked_for
-
-__all__ = ["tree"]
+from .reading import Denied, read_each
 
 AT_ONCE = 128
-"""How many znodes are asked for in one go."""
+"""How many znodes are read in one go."""
 
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """A znode with what is below it.
+    """A znode and what is below it.
 
     Attributes:
-        path: where it is.
-        name: what it is called there.
         depth: how far below the top.
-        stat: what the servers know about it; None if it may not be read, or is gone.
-        data: its data; None if they were not asked for, or may not be read.
+        stat: None if it may not be read, or is gone.
+        data: None if they were not asked for, or may not be read.
         is_denied: whether its children may not be listed.
         hidden: how many of its children were left out; None if that is not known.
-        children: the others, in the order of their names.
+        children: the others, sorted by name.
     """
 
     path: str
@@ -59,7 +55,7 @@ def tree(
 ) -> int:
     """Show a znode with everything below it.
 
-    What may not be listed is said, and what was left out. With --json, one object per znode, from
+    What may not be listed is marked, and what was left out. With --json, one object per znode, from
     the top: path, depth, children (how many; null if not known), owner (null if it is no ephemeral
     one), denied (whether its children may not be listed), hidden (how many of them were left out;
     null if not known), and with --data encoding and data (null if they may not be read). From
@@ -73,11 +69,9 @@ def tree(
         common: Where to connect.
     """
     validate(path)
-    for name, value in (("--depth", depth), ("--limit", limit)):
-        if value is not None and value < 1:
-            raise ConfigurationError(f"{name}: must be 1 or more, not {value}")
+    check_at_least(1, depth=depth, limit=limit)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         top = Branch(path, path, 0)
         client.sync(path)
         try:
@@ -92,7 +86,6 @@ def tree(
         else:
             for line in _drawn(top):
                 write_line(line)
-        return exits.OK
 
     return common.with_client(work)
 
@@ -100,14 +93,15 @@ def tree(
 async def _grow(
     client: Client, top: Branch, depth: int | None, limit: int, *, with_data: bool
 ) -> None:
-    """Reads a tree, level by level, so that a limit leaves out what is deepest."""
+    """Read a tree, level by level, so that a limit leaves out what is deepest."""
     level, room = [top], limit - 1
     while level:
         below: list[Branch] = []
         for begin in range(0, len(level), AT_ONCE):
             group = level[begin : begin + AT_ONCE]
             is_last = depth is not None and group[0].depth >= depth
-            for branch, names in await _look(client, group, is_last=is_last, with_data=with_data):
+            listed = await _read(client, group, is_last=is_last, with_data=with_data)
+            for branch, names in zip(group, listed, strict=True):
                 shown_names = names[: max(0, room)]
                 room -= len(shown_names)
                 if len(shown_names) < len(names):
@@ -119,48 +113,34 @@ async def _grow(
         level = below
 
 
-async def _look(
-    client: Client, group: list[Branch], *, is_last: bool, with_data: bool
-) -> list[tuple[Branch, list[str]]]:
-    """Asks for some znodes at once; returns them with the names of their children."""
-    for branch in group:
-        if not can_be_asked_for(branch.path):
+async def _read(
+    client: Client, group: Sequence[Branch], *, is_last: bool, with_data: bool
+) -> list[list[str]]:
+    """Fill in some branches; return the names of their children, except at the last level."""
+    paths = [branch.path for branch in group]
+    for branch, (_, stat) in zip(group, await read_each(paths, client.exists), strict=True):
+        if isinstance(stat, Denied):
             branch.hidden = None
-    asked = [
-        (
-            branch,
-            client.exists(branch.path),
-            None if is_last else client.get_children(branch.path),
-            client.get(branch.path) if with_data else None,
-        )
-        for branch in group
-        if can_be_asked_for(branch.path)
-    ]
-    found: list[tuple[Branch, list[str]]] = []
-    for branch, stat, listing, content in asked:
-        names: list[str] = []
-        unknown: int | None = 0
-        try:
-            branch.stat = await stat
-        except NoAuthError:
-            unknown = None
-        if listing is None:
-            branch.hidden = branch.stat.num_children if branch.stat else unknown
         else:
-            try:
-                names = sorted(await listing)
-            except NoAuthError:
+            branch.stat = stat
+        if is_last and stat is not None:
+            branch.hidden = branch.stat.num_children if branch.stat else None
+    names: list[list[str]] = [[] for _ in group]
+    if not is_last:
+        listed = await read_each(paths, client.get_children)
+        for n, (branch, (_, found)) in enumerate(zip(group, listed, strict=True)):
+            if isinstance(found, Denied):
                 branch.is_denied = True
-                branch.hidden = branch.stat.num_children if branch.stat else unknown
-            except NoNodeError:
-                branch.stat = None
-        if content is not None:
-            try:
-                branch.data, _ = await content
-            except (NoAuthError, NoNodeError):
-                branch.data = None
-        found.append((branch, names))
-    return found
+                branch.hidden = branch.stat.num_children if branch.stat else None
+            else:
+                branch.hidden = 0
+                names[n] = sorted(found or ())
+                branch.stat = None if found is None else branch.stat
+    if with_data:
+        contents = await read_each(paths, client.get)
+        for branch, (_, content) in zip(group, contents, strict=True):
+            branch.data = content[0] if isinstance(content, tuple) else None
+    return names
 
 
 def _all(top: Branch) -> Iterator[Branch]:
@@ -174,18 +154,18 @@ def _all(top: Branch) -> Iterator[Branch]:
 
 def _as_json(branch: Branch, *, with_data: bool) -> dict[str, Any]:
     stat = branch.stat
-    said: dict[str, Any] = {
+    about: dict[str, Any] = {
         "path": branch.path,
         "depth": branch.depth,
         "children": stat and stat.num_children,
-        "owner": shown.hexadecimal(stat.ephemeral_owner) if stat and stat.ephemeral_owner else None,
+        "owner": stat and render.session(stat.ephemeral_owner),
         "denied": branch.is_denied,
         "hidden": branch.hidden,
     }
     if with_data:
         nothing = {"encoding": None, "data": None}
-        said |= nothing if branch.data is None else shown.data_as_json(branch.data)
-    return said
+        about |= nothing if branch.data is None else render.data_as_json(branch.data)
+    return about
 
 
 def _drawn(top: Branch) -> Iterator[str]:
@@ -208,11 +188,11 @@ def _drawn(top: Branch) -> Iterator[str]:
 
 
 def _text(branch: Branch) -> str:
-    text = shown.escaped(branch.name)
+    text = render.escaped(branch.name)
     if branch.stat is not None and branch.stat.ephemeral_owner:
-        text += f"  (ephemeral, of {shown.hexadecimal(branch.stat.ephemeral_owner)})"
+        text += f"  (ephemeral, of {render.hexadecimal(branch.stat.ephemeral_owner)})"
     if branch.is_denied:
         text += "  (not allowed to list its children)"
     if branch.data:
-        text += f"  = {shown.preview(branch.data)}"
+        text += f"  = {render.preview(branch.data)}"
     return text

@@ -7,14 +7,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from .. import Client
-from ..errors import ConfigurationError
 from ..model import Missed, WatchEvent
 from ..paths import validate
-from . import exits, shown
-from .options import COMMON, Common, Flag
-from .output import write_json, write_line
-
-__all__ = ["watch"]
+from . import render
+from .options import COMMON, Common, Flag, check_at_least
 
 
 def watch(
@@ -27,36 +23,31 @@ def watch(
 ) -> int:
     """Print what happens to a znode, until SIGINT or SIGTERM.
 
-    The znode need not exist. Where something may have been missed, that is said. Needs servers of
-    ZooKeeper 3.6.
+    The znode need not exist. Where something may have been missed, that is printed. Needs servers
+    of ZooKeeper 3.6.
 
     With --json: time (UTC), event (created, deleted, data changed, children changed, missed), path,
     zxid (null before ZooKeeper 3.9), reason (of what was missed, else null).
 
     Args:
         path: The znode.
-        recursive: Tell of everything below it, too; then children tell of themselves.
+        recursive: Watch everything below it, too; then there is an event for each child itself.
         count: End after so many events.
         common: Where to connect.
     """
     validate(path)
-    if count is not None and count < 1:
-        raise ConfigurationError(f"--count: must be 1 or more, not {count}")
+    check_at_least(1, count=count)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         left = count
         async with client.watch(path, recursive=recursive) as events:
             common.reporter.state(f"watches {path}")
             async for event in events:
-                if common.as_json:
-                    write_json(_as_json(event))
-                else:
-                    write_line(_as_text(event))
+                common.show(_as_json(event), _as_text(event))
                 if left is not None:
                     left -= 1
                     if not left:
                         break
-        return exits.OK
 
     return common.with_client(work, endless=True, followed=True)
 
@@ -68,13 +59,13 @@ def _as_json(event: WatchEvent | Missed) -> dict[str, Any]:
     else:
         zxid = event.zxid if event.zxid > 0 else None
         about = {"event": _name(event), "path": event.path, "zxid": zxid, "reason": None}
-    return {"time": shown.now(), **about}
+    return {"time": render.now(), **about}
 
 
 def _as_text(event: WatchEvent | Missed) -> str:
     if isinstance(event, Missed):
-        return f"{shown.now()}  some may be missing here: {event.reason.value}"
-    return f"{shown.now()}  {_name(event):<16}  {shown.escaped(event.path)}"
+        return f"{render.now()}  some may be missing here: {event.reason.value}"
+    return f"{render.now()}  {_name(event):<16}  {render.escaped(event.path)}"
 
 
 def _name(event: WatchEvent) -> str:

@@ -12,16 +12,11 @@ from .. import Client, CreateMode, _parsing
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..model import Created, EventType, Stat
 from ..paths import basename, join, parent, validate
-from . import exits, shown
-from .acl_text import parse_entries
-from .options import COMMON, Common, Flag, Seconds
+from . import exits, render
+from .acl import parse_entries
+from .options import COMMON, Common, Flag, Seconds, check_at_least, check_one_of
 from .output import is_terminal, table, write_bytes, write_json, write_line
-from .recognize import can_be_asked_for
-
-__all__ = ["create", "get", "ls", "rm", "set", "stat"]
-
-AT_ONCE = 256
-"""How many znodes are asked for in one go."""
+from .reading import Denied, read_each
 
 
 def ls(
@@ -43,50 +38,28 @@ def ls(
     """
     validate(path)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         client.sync(path)
         names = sorted(await client.get_children(path))
         if not long:
             for name in names:
-                if common.as_json:
-                    write_json({"name": name, "path": join(path, name)})
-                else:
-                    write_line(shown.escaped(name))
-            return exits.OK
-        found = await _stats(client, path, names)
+                common.show({"name": name, "path": join(path, name)}, name)
+            return
+        read = await read_each([join(path, name) for name in names], client.exists)
+        found = [
+            (name, None if isinstance(stat, Denied) else stat)
+            for name, (_, stat) in zip(names, read, strict=True)
+            if stat is not None
+        ]
         if common.as_json:
             for name, stat in found:
-                about = shown.stat_as_json(stat)
+                about = render.stat_as_json(stat)
                 write_json({"name": name, "path": join(path, name), **about})
         elif found:
             for line in table(_HEADINGS, [_row(*each) for each in found], right=_HEADINGS[1:4]):
                 write_line(line)
-        return exits.OK
 
     return common.with_client(work)
-
-
-async def _stats(client: Client, path: str, names: list[str]) -> list[tuple[str, Stat | None]]:
-    """Of those that are there still; None of those that may not be read, on newer servers, and of
-    those that no path can name.
-    """
-    found: list[tuple[str, Stat | None]] = []
-    for begin in range(0, len(names), AT_ONCE):
-        some = [(name, join(path, name)) for name in names[begin : begin + AT_ONCE]]
-        asked = [
-            (name, client.exists(where) if can_be_asked_for(where) else None)
-            for name, where in some
-        ]
-        for name, reply in asked:
-            if reply is None:
-                found.append((name, None))
-                continue
-            try:
-                if (stat := await reply) is not None:
-                    found.append((name, stat))
-            except NoAuthError:
-                found.append((name, None))
-    return found
 
 
 _HEADINGS = ("owner", "version", "bytes", "children", "changed", "name")
@@ -94,10 +67,10 @@ _HEADINGS = ("owner", "version", "bytes", "children", "changed", "name")
 
 def _row(name: str, stat: Stat | None) -> list[str]:
     if stat is None:
-        return [*("?" for _ in _HEADINGS[:-1]), shown.escaped(name)]
-    owner = shown.hexadecimal(stat.ephemeral_owner) if stat.ephemeral_owner else "-"
+        return [*("?" for _ in _HEADINGS[:-1]), render.escaped(name)]
+    owner = render.hexadecimal(stat.ephemeral_owner) if stat.ephemeral_owner else "-"
     numbers = [str(stat.version), str(stat.data_length), str(stat.num_children)]
-    return [owner, *numbers, shown.moment(stat.mtime), shown.escaped(name)]
+    return [owner, *numbers, render.moment(stat.mtime), render.escaped(name)]
 
 
 def get(
@@ -124,37 +97,34 @@ def get(
         common: Where to connect.
     """
     validate(path)
-    if raw and hex:
-        raise ConfigurationError("--raw, --hex: one or the other")
-    if limit < 1:
-        raise ConfigurationError(f"--limit: must be 1 or more, not {limit}")
+    check_one_of(raw=raw, hex=hex)
+    check_at_least(1, limit=limit)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         client.sync(path)
         data, stat = await client.get(path)
         if common.as_json:
-            write_json({"path": path, **shown.data_as_json(data), **shown.stat_as_json(stat)})
+            write_json({"path": path, **render.data_as_json(data), **render.stat_as_json(stat)})
         elif raw or not (hex or is_terminal()):
             write_bytes(data)
         else:
-            _show(data, limit, as_text=not hex and shown.text_of(data) is not None)
+            _show(data, limit, as_text=not hex and render.text_of(data) is not None)
             if len(data) > limit:
                 common.reporter.state(
-                    f"these are the first {limit:,} of {shown.plural(len(data), 'byte')} (--limit)"
+                    f"these are the first {limit:,} of {render.plural(len(data), 'byte')} (--limit)"
                 )
-        return exits.OK
 
     return common.with_client(work)
 
 
 def _show(data: bytes, limit: int, *, as_text: bool) -> None:
-    """Shows the beginning: so many bytes, or characters that have no more."""
+    """Show the beginning: so many bytes, or the characters that fit into them."""
     if as_text:
         while limit < len(data) and data[limit] & 0xC0 == 0x80:
             limit -= 1  # it would cut a character into two
         write_line(_parsing.text(data[:limit]), keep="\n\t")
         return
-    for line in shown.hex_dump(data[:limit]):
+    for line in render.hex_dump(data[:limit]):
         write_line(line)
 
 
@@ -172,17 +142,13 @@ def stat(path: str, /, *, common: Common = COMMON) -> int:
     """
     validate(path)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         client.sync(path)
         found = await client.exists(path)
         if found is None:
             raise NoNodeError(path)
-        if common.as_json:
-            write_json({"path": path, **shown.stat_as_json(found)})
-        else:
-            for name, value in _described(path, found):
-                write_line(f"{name + ':':<10}{value}")
-        return exits.OK
+        lines = (f"{name + ':':<10}{value}" for name, value in _described(path, found))
+        common.show({"path": path, **render.stat_as_json(found)}, *lines)
 
     return common.with_client(work)
 
@@ -190,9 +156,9 @@ def stat(path: str, /, *, common: Common = COMMON) -> int:
 def _described(path: str, stat: Stat) -> list[tuple[str, str]]:
     owner = stat.ephemeral_owner
     return [
-        ("path", shown.escaped(path)),
-        ("kind", f"ephemeral, of session {shown.hexadecimal(owner)}" if owner else "persistent"),
-        ("data", f"{shown.plural(stat.data_length, 'byte')}, version {stat.version}"),
+        ("path", render.escaped(path)),
+        ("kind", f"ephemeral, of session {render.hexadecimal(owner)}" if owner else "persistent"),
+        ("data", f"{render.plural(stat.data_length, 'byte')}, version {stat.version}"),
         ("children", f"{stat.num_children:,}, version {stat.cversion}"),
         ("acl", f"version {stat.aversion}"),
         ("created", _when(stat.ctime, stat.czxid)),
@@ -201,11 +167,11 @@ def _described(path: str, stat: Stat) -> list[tuple[str, str]]:
 
 
 def _when(milliseconds: int, zxid: int) -> str:
-    ago = shown.age(milliseconds)
-    return f"{shown.moment(milliseconds)}, {ago} ago, zxid {shown.hexadecimal(zxid)}"
+    ago = render.age(milliseconds)
+    return f"{render.moment(milliseconds)}, {ago} ago, zxid {render.hexadecimal(zxid)}"
 
 
-def set(  # noqa: A001 - the name of the command
+def set_(
     path: str,
     data: str | None = None,
     /,
@@ -230,13 +196,11 @@ def set(  # noqa: A001 - the name of the command
     if content is None:
         raise ConfigurationError("no data were given: DATA, or --file (- for standard input)")
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         now = await client.set(path, content, version=version)
-        if common.as_json:
-            write_json({"path": path, **shown.stat_as_json(now)})
-        else:
+        common.show({"path": path, **render.stat_as_json(now)})
+        if not common.as_json:
             common.reporter.state(f"{path} has version {now.version}")
-        return exits.OK
 
     return common.with_client(work)
 
@@ -276,28 +240,29 @@ def create(
     """
     validate(path)
     content = _content(data, file) or b""
-    mode = _mode(ephemeral, sequential, container, ttl is not None)
+    mode = _MODES.get((ephemeral, sequential, container, ttl is not None))
+    if mode is None:
+        raise ConfigurationError(
+            "--ephemeral, --container, --ttl: one of them; and a container has no --sequential"
+        )
     entries = parse_entries(acl, name="--acl") if acl else None
 
     async def work(client: Client) -> int:
         if parents:
             await client.ensure_path(parent(path))
         created = await client.create(path, content, mode=mode, acl=entries, ttl=ttl)
-        if common.as_json:
-            write_json({"path": created.path, **shown.stat_as_json(created.stat)})
-        else:
-            write_line(shown.escaped(created.path))
-        if ephemeral:
-            await _until_gone(client, created)
-            common.reporter.error(f"{created.path} is gone, although we did not delete it")
-            return exits.LOST
-        return exits.OK
+        common.show({"path": created.path, **render.stat_as_json(created.stat)}, created.path)
+        if not ephemeral:
+            return exits.OK
+        await _until_gone(client, created)
+        common.reporter.error(f"{created.path} is gone, although we did not delete it")
+        return exits.LOST
 
     return common.with_client(work, endless=ephemeral)
 
 
 async def _until_gone(client: Client, created: Created) -> None:
-    """Returns when an ephemeral znode of ours is gone."""
+    """Wait until an ephemeral znode of this session is gone."""
     event = None
     while event not in (EventType.DELETED, EventType.NONE):
         watch = client.make_watch()
@@ -308,7 +273,7 @@ async def _until_gone(client: Client, created: Created) -> None:
         except NoNodeError:
             return
         except NoAuthError:
-            # Some servers would withhold its events; not those of the list that it is in.
+            # Some servers withhold its events then, but not those of its parent's children.
             watch = client.make_watch()
             names = await client.get_children(parent(created.path), watch=watch)
             if basename(created.path) not in names:
@@ -316,35 +281,22 @@ async def _until_gone(client: Client, created: Created) -> None:
         event = (await watch.wait()).type
 
 
-def _mode(ephemeral: bool, sequential: bool, container: bool, has_ttl: bool) -> CreateMode:
-    match ephemeral, sequential, container, has_ttl:
-        case False, False, False, False:
-            return CreateMode.PERSISTENT
-        case False, True, False, False:
-            return CreateMode.PERSISTENT_SEQUENTIAL
-        case True, False, False, False:
-            return CreateMode.EPHEMERAL
-        case True, True, False, False:
-            return CreateMode.EPHEMERAL_SEQUENTIAL
-        case False, False, True, False:
-            return CreateMode.CONTAINER
-        case False, False, False, True:
-            return CreateMode.PERSISTENT_WITH_TTL
-        case False, True, False, True:
-            return CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL
-    raise ConfigurationError(
-        "--ephemeral, --container, --ttl: one of them; and a container has no --sequential"
-    )
+_MODES = {
+    # ephemeral, sequential, container, TTL
+    (False, False, False, False): CreateMode.PERSISTENT,
+    (False, True, False, False): CreateMode.PERSISTENT_SEQUENTIAL,
+    (True, False, False, False): CreateMode.EPHEMERAL,
+    (True, True, False, False): CreateMode.EPHEMERAL_SEQUENTIAL,
+    (False, False, True, False): CreateMode.CONTAINER,
+    (False, False, False, True): CreateMode.PERSISTENT_WITH_TTL,
+    (False, True, False, True): CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
+}
 
 
 def _content(data: str | None, file: Path | None) -> bytes | None:
-    """The data for a znode; None if none were given.
-
-    Raises:
-        ConfigurationError: they were given twice, or cannot be read.
-    """
+    """The data for a znode; None if none were given."""
     if file is None:
-        # Bytes of the command line that are no UTF-8 are given to us as surrogates.
+        # Python decodes bytes of the command line that are no UTF-8 to surrogates.
         return None if data is None else data.encode(errors="surrogateescape")
     if data is not None:
         raise ConfigurationError("DATA, --file: one or the other")
@@ -373,15 +325,14 @@ def rm(
     Args:
         path: The znode.
         recursive: Delete everything below it as well; not as one transaction.
-        force: Be content if there is no such znode.
+        force: Succeed also if there is no such znode.
         version: Only if the data have this version.
         common: Where to connect.
     """
     validate(path)
-    if recursive and version != -1:
-        raise ConfigurationError("--recursive, --version: one or the other")
+    check_one_of(recursive=recursive, version=version != -1)
 
-    async def work(client: Client) -> int:
+    async def work(client: Client) -> None:
         deleted = 0
         try:
             if recursive:
@@ -394,10 +345,8 @@ def rm(
         except NoNodeError:
             if not force:
                 raise
-        if common.as_json:
-            write_json({"path": path, "deleted": deleted})
-        else:
-            common.reporter.state(f"deleted {shown.plural(deleted, 'znode')}")
-        return exits.OK
+        common.show({"path": path, "deleted": deleted})
+        if not common.as_json:
+            common.reporter.state(f"deleted {render.plural(deleted, 'znode')}")
 
     return common.with_client(work)

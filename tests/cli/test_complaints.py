@@ -8,7 +8,7 @@ from support.raw_client import RawClient
 
 from aiolead import errors
 from aiolead.cli.app import app
-from aiolead.cli.complaints import _OPTIONS, complaint
+from aiolead.cli.exits import _OPTIONS, complaint
 
 NOWHERE = "127.0.0.1:1"
 

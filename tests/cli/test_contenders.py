@@ -126,7 +126,7 @@ async def test_it_sees_the_lines_of_our_recipes_as_they_do(embedded: str, chroot
                     seen = recipes[0].contenders
                 else:
                     contexts = [recipe.leadership() for recipe in recipes]
-                    seen = recipes[0].participants
+                    seen = recipes[0].contenders
                 for n, context in enumerate(contexts):
                     tasks.start_soon(_enter, context)
                     await joined(client, path, n + 1)

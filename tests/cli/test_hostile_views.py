@@ -18,7 +18,7 @@ from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL
 
 import aiolead
-from aiolead.cli import shown
+from aiolead.cli import render
 from aiolead.cli.contenders import _row
 from aiolead.cli.dashboard.live import Live
 from aiolead.cli.dashboard.state import Ensemble, as_state
@@ -87,9 +87,9 @@ def test_all_that_is_shown_is_printable(name: str, data: bytes, number: int) -> 
             assert row.plain.isprintable()
     for one in scene.since(0):
         assert said.happening_as_text(one, "").isprintable()
-        assert shown.as_json(said.happening_as_json(one)).isprintable()
+        assert render.as_json(said.happening_as_json(one)).isprintable()
     assert said.unreadable(scene.unreadable, 3).isprintable()
-    assert shown.as_json(said.scene_as_json(scene, 3.0)).isascii()
+    assert render.as_json(said.scene_as_json(scene, 3.0)).isascii()
 
     stat = Stat(**dict.fromkeys(Stat.__slots__, number))
     for place in in_line([f"{name}-latch-0000000001", name]):

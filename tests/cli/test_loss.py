@@ -166,7 +166,7 @@ def test_a_short_outage(somewhere: str) -> None:
 SUSPENDED = """
 import sys, time
 sys.path.insert(0, sys.argv[1])  # the module alone, as it is run
-import keeper
+import process_keeper as keeper
 jump = time.monotonic() + 0.5
 keeper.clock = lambda: time.monotonic() + (3600 if time.monotonic() > jump else 0)
 keeper.main(int(sys.argv[2]), sys.argv[3:])

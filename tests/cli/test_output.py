@@ -15,7 +15,7 @@ from support.cli import WITHIN, Lines, Run, environment
 from support.hostile_servers import ESCAPES
 
 import aiolead.cli
-from aiolead.cli import output, shown
+from aiolead.cli import output, render
 from aiolead.cli.output import Reporter, Styled, styled, table, write_json, write_line
 from aiolead.cli.scene import Scene
 from aiolead.cli.top.picture import Picture
@@ -122,14 +122,14 @@ def test_nobody_else_writes(file: Path) -> None:
     "milliseconds", [10**400, -(10**400), 10**6000, -(1 << 63), 1 << 63], ids=range(5)
 )
 def test_moments_that_make_no_sense(milliseconds: int) -> None:
-    assert shown.age(milliseconds)
-    assert shown.seconds_since(milliseconds) >= 0.0
-    assert len(shown.moment(milliseconds)) < 100
+    assert render.age(milliseconds)
+    assert render.seconds_since(milliseconds) >= 0.0
+    assert len(render.moment(milliseconds)) < 100
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), float("-inf"), float("nan"), 1e300])
 def test_spans_that_make_no_sense(seconds: float) -> None:
-    assert shown.span(seconds)
+    assert render.span(seconds)
 
 
 @pytest.mark.parametrize(

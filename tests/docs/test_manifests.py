@@ -166,7 +166,7 @@ def test_the_command_of_a_pod_is_one_that_aiolead_takes() -> None:
     )
     bound = _accepts(command[1:])
     assert bound["path"] == "/jobs/beat"
-    assert bound["id"] == "$(POD_NAME)"
+    assert bound["options"].id == "$(POD_NAME)"
     assert bound["forever"] is True
     assert bound["command"][0] == "celery"
 

@@ -38,9 +38,9 @@ from aiolead._wire.codes import XID_SASL, OpCode
 from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.record import Record
 from aiolead._wire.requests import Create
-from aiolead.cli import acl_text as entries
+from aiolead.cli import acl as entries
 from aiolead.cli import recognize as line
-from aiolead.cli import shown, survey, words
+from aiolead.cli import render, survey, words
 from aiolead.cli.dashboard import doors
 from aiolead.cli.doctor import lines, servers
 from aiolead.errors import (
@@ -327,21 +327,21 @@ PARSERS: tuple[Parser, ...] = (
             "_wire.config_text:parse_server",
         ),
     ),
-    Parser("data as text", Reads.ZNODE, shown.text_of, (), ("cli.shown:text_of",)),
-    Parser("the beginning of data", Reads.ZNODE, shown.preview),
+    Parser("data as text", Reads.ZNODE, render.text_of, (), ("cli.render:text_of",)),
+    Parser("the beginning of data", Reads.ZNODE, render.preview),
     Parser(
         "data as JSON",
         Reads.ZNODE,
-        lambda data: shown.as_json(shown.data_as_json(data)),
+        lambda data: render.as_json(render.data_as_json(data)),
         (),
-        ("cli.shown:data_as_json",),
+        ("cli.render:data_as_json",),
     ),
     Parser(
         "a time of a Stat",
         Reads.ZNODE,
-        lambda data: shown.moment(int.from_bytes(data[:8], "big", signed=True)),
+        lambda data: render.moment(int.from_bytes(data[:8], "big", signed=True)),
         (),
-        ("cli.shown:moment",),
+        ("cli.render:moment",),
     ),
     # --- the names of znodes
     Parser(
@@ -429,7 +429,7 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "a GUID in a name", Reads.NAME, lines._GUID.search, (), ("cli.doctor.lines:judge_ghosts",)
     ),
-    Parser("a name on the screen", Reads.NAME, lambda name: shown.shortened(name, 60)),
+    Parser("a name on the screen", Reads.NAME, lambda name: render.shortened(name, 60)),
     # --- what servers say
     Parser(
         "what a server says of itself",
@@ -583,15 +583,15 @@ NO_PARSERS: dict[str, str] = {
     "cli.process_keeper:ProcessKeeper._read": "a message of our own command",
     "cli.roster:addresses_of": "a port that the resolver gave",
     "cli.server:_users": "a file of the user's, whose error is ConfigurationError",
-    "cli.settings:ConfigurationFile.__call__": "an argument",
-    "cli.settings:_chosen": "an argument",
-    "cli.settings:_read": "a file of the user's, whose error is ConfigurationError",
+    "cli.config_file:ConfigurationFile.__call__": "an argument",
+    "cli.config_file:_chosen": "an argument",
+    "cli.config_file:_read": "a file of the user's, whose error is ConfigurationError",
     "cli.znodes:_show": "a text by then, cut between two characters",
     "cli.doctor.command:_is_address": "an address, or else a name",
     "cli.doctor.network:_is_address": "an address, or else a name",
     "cli.process_keeper:": "an argument that our own command gives",
     "cli.process_keeper:ProcessKeeper._patience": "a time of ours",
-    "cli.shown:span": "a time of ours, or from a Stat: 64 bits",
+    "cli.render:span": "a time of ours, or from a Stat: 64 bits",
     "cli.top.picture:Picture._safe": "what Python has escaped is ASCII",
     "instrumentation.measures:Measures._of_session": "fields of events, which are ours",
     "instrumentation.measures:Measures.of": "fields of events, which are ours",

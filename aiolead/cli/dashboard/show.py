@@ -14,7 +14,7 @@ from ... import Client
 from ...errors import AioleadError
 from ...paths import format_host
 from .. import exits
-from ..child import CommandError
+from ..exits import CommandError
 from ..output import write_json, write_line
 from ..roster import everybody
 from ..scene import Feed

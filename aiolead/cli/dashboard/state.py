@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from .. import shown
+from .. import render
 from ..ensemble import behind
 from ..recognize import ContenderLine
 from ..scene import Happening, Line, Link, Scene, Term
@@ -57,7 +57,7 @@ def as_state(scene: Scene, ensemble: Ensemble | None, now: float) -> dict[str, A
     return {
         "now": _rounded(now),
         "link": scene.link.value,
-        "session": shown.hexadecimal(scene.session_id) if scene.session_id else None,
+        "session": render.hexadecimal(scene.session_id) if scene.session_id else None,
         "is_current": scene.is_current,
         "lines": [_line(scene, line) for line in lines[:MOST_LINES]],
         "more_lines": max(0, len(lines) - MOST_LINES),
@@ -169,12 +169,12 @@ def _key(*parts: object) -> str:
 
 
 def _path(path: str) -> str:
-    return shown.shortened(path, LONGEST_PATH)
+    return render.shortened(path, LONGEST_PATH)
 
 
 def _text(text: str) -> str:
     """What a server says of itself, which is as long as it likes."""
-    return shown.shortened(text, LONGEST_TEXT)
+    return render.shortened(text, LONGEST_TEXT)
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -19,7 +19,7 @@ from ...errors import (
 )
 from ...model import EnsembleConfig
 from ...paths import parse_connect_string, validate
-from .. import exits, shown
+from .. import exits, render
 from ..options import COMMON, Common, Flag, Seconds
 from ..process_keeper import clock
 from ..roster import ADMIN_PORT, PATIENCE, inquirer_for, members_besides
@@ -171,8 +171,8 @@ class Examination:
 
     def _granted(self, client: Client, took: float) -> list[Finding]:
         granted, wanted = client.statistics().session_timeout, self._common.wanted_session_timeout
-        details = {"session": shown.hexadecimal(client.session_id), "timeout": granted}
-        text = f"{shown.hexadecimal(client.session_id)}, timeout {granted:g} s"
+        details = {"session": render.hexadecimal(client.session_id), "timeout": granted}
+        text = f"{render.hexadecimal(client.session_id)}, timeout {granted:g} s"
         found = [Finding("session", Level.OK, f"{text} ({took * 1000:.0f} ms)", "", details)]
         if abs(granted - wanted) > 0.001:
             text = f"the servers grant a session timeout of {granted:g} s, not {wanted:g} s"

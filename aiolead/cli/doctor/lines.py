@@ -12,7 +12,7 @@ from ...errors import NoAuthError, NoNodeError
 from ...model import Stat
 from ...paths import join
 from ...types import Stranger, strangers
-from .. import shown
+from .. import render
 from ..contenders import read_line
 from ..recognize import LONGEST_NAME, ContenderLine, Unreadable, in_line
 from .findings import Finding, Level
@@ -88,7 +88,7 @@ async def _look_at(client: Client, path: str, *, is_top: bool) -> list[Look]:
     places = in_line(names)
     known = {place.name for place in places if place.layout}
     line = await read_line(client, path, places)
-    text = f"{path}: {shown.plural(len(line), 'contender')}"
+    text = f"{path}: {render.plural(len(line), 'contender')}"
     findings = [
         Finding("path", Level.OK, text, "", {**details, "contenders": len(line)}),
         *judge_sequence(path, stat),
@@ -189,13 +189,13 @@ def judge_ghosts(path: str, line: Sequence[ContenderLine], sessions: Sessions) -
     for one in line:
         owner = one.stat.ephemeral_owner
         name = "who may not be read" if one.identity is None else one.identity[:LONGEST_NAME]
-        session = f"session {shown.hexadecimal(owner)}" if owner else "no session"
-        who = f"{one.path}, of {session} ({name}), {shown.age(one.stat.ctime)} old"
+        session = f"session {render.hexadecimal(owner)}" if owner else "no session"
+        who = f"{one.path}, of {session} ({name}), {render.age(one.stat.ctime)} old"
         details: dict[str, object] = {
             "path": one.path,
-            "session": shown.hexadecimal(owner) if owner else None,
+            "session": render.hexadecimal(owner) if owner else None,
             "identity": one.identity,
-            "age": round(shown.seconds_since(one.stat.ctime), 3),
+            "age": round(render.seconds_since(one.stat.ctime), 3),
         }
         match = _GUID.search(one.place.name)
         if not owner:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import anyio
 from anyio.streams.tls import TLSAttribute
 
-from .. import shown
+from .. import render
 from ..process_keeper import clock
 from ..survey import why_not
 from ..words import Inquirer, Server
@@ -112,7 +112,7 @@ async def _shake_hands(inquirer: Inquirer, server: Server, address: str, where: 
     if ends is None:
         return Finding("tls", Level.OK, f"{where}: {version}", "", details)
     left = ends - datetime.now(UTC).timestamp()
-    text = f"{where}: {version}, certificate for another {shown.plural(int(left // 86400), 'day')}"
+    text = f"{where}: {version}, certificate for another {render.plural(int(left // 86400), 'day')}"
     details["days_left"] = int(left // 86400)
     if left < SOON:
         return Finding("tls", Level.WARN, text, "renew the server's certificate", details)

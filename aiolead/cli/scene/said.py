@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import shown
+from .. import render
 from ..recognize import LONGEST_NAME, ContenderLine
 from .scene import Scene
 from .values import Happening, Line, Term, What
@@ -28,7 +28,7 @@ def name_of(identity: str | None) -> str:
     """What somebody calls himself, fit to be shown."""
     if identity is None:
         return "(not allowed to read)"
-    return shown.shortened(identity, LONGEST_NAME) or "(no name)"
+    return render.shortened(identity, LONGEST_NAME) or "(no name)"
 
 
 def duration(seconds: float) -> str:
@@ -37,12 +37,12 @@ def duration(seconds: float) -> str:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s"
-    return shown.span(seconds)
+    return render.span(seconds)
 
 
 def since(term: Term, now: float) -> str:
     """For how long a term has lasted; `<` where we did not see it begin."""
-    lasted = shown.span((term.ended or now) - term.not_before)
+    lasted = render.span((term.ended or now) - term.not_before)
     return lasted if term.is_exact else f"< {lasted}"
 
 
@@ -55,7 +55,7 @@ def unreadable(paths: Sequence[str], most: int) -> str:
     """
     if not paths:
         return ""
-    named = ", ".join(shown.escaped(path) for path in paths[:most])
+    named = ", ".join(render.escaped(path) for path in paths[:most])
     more = f" and {len(paths) - most} more" if len(paths) > most else ""
     return f"may not read {named}{more}: what is below is not known"
 
@@ -107,7 +107,7 @@ def happening_as_json(one: Happening) -> dict[str, Any]:
     """What has happened, for JSON."""
     return {
         "number": one.number,
-        "time": shown.moment(round(one.at * 1000)),
+        "time": render.moment(round(one.at * 1000)),
         "event": one.what.value,
         "path": one.path,
         "identity": one.identity,
@@ -123,7 +123,7 @@ def term_as_json(term: Term) -> dict[str, Any]:
     return {
         "identity": term.identity,
         "token": term.token,
-        "session": shown.hexadecimal(term.session_id) if term.session_id else None,
+        "session": render.hexadecimal(term.session_id) if term.session_id else None,
         "znode": term.node,
         "began": _moment(term.began),
         "not_before": _moment(term.not_before),
@@ -151,9 +151,9 @@ def _contender_as_json(scene: Scene, one: ContenderLine) -> dict[str, Any]:
         "place": one.place.number,
         "holds": one.place.holds,
         "identity": one.identity,
-        "session": shown.hexadecimal(owner) if owner else None,
+        "session": render.hexadecimal(owner) if owner else None,
         "link": scene.link_of(one).value,
-        "created": shown.moment(one.stat.ctime),
+        "created": render.moment(one.stat.ctime),
         "token": one.stat.czxid,
         "znode": one.path,
         "kind": one.place.what,
@@ -167,7 +167,7 @@ def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
         "time": _moment(now),
         "revision": scene.revision,
         "state": scene.link.value,
-        "session": shown.hexadecimal(scene.session_id) if scene.session_id else None,
+        "session": render.hexadecimal(scene.session_id) if scene.session_id else None,
         "is_current": scene.is_current,
         "knows_sessions": scene.knows_sessions,
         "unreadable": scene.unreadable,
@@ -176,7 +176,7 @@ def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
 
 
 def _moment(at: float | None) -> str | None:
-    return None if at is None else shown.moment(round(at * 1000))
+    return None if at is None else render.moment(round(at * 1000))
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from ...model import SessionState
-from .. import shown
+from .. import render
 from ..scene import Happening, Line, Link, Scene, Term, What, said
 
 __all__ = ["Picture"]
@@ -82,9 +82,9 @@ class Picture:
 
     def _heading(self, lines: Sequence[Line], now: float) -> list[Text]:
         contenders = sum(len(line.contenders) for line in lines)
-        counts = f"{shown.plural(len(lines), 'line')}, {shown.plural(contenders, 'contender')}"
-        time = shown.moment(round(now * 1000))[11:19] + "Z"
-        heading = Text(f"aiolead top  {time}  {shown.escaped(self.title)}  {counts}", "bold")
+        counts = f"{render.plural(len(lines), 'line')}, {render.plural(contenders, 'contender')}"
+        time = render.moment(round(now * 1000))[11:19] + "Z"
+        heading = Text(f"aiolead top  {time}  {render.escaped(self.title)}  {counts}", "bold")
         scene = self.scene
         rows = [heading]
         if not scene.is_current:
@@ -131,7 +131,7 @@ class Picture:
 
     def _rows(self, line: Line, now: float, *, in_full: bool) -> list[_Row]:
         waiting = line.waiting
-        path = self._safe(shown.escaped(line.path))
+        path = self._safe(render.escaped(line.path))
         names = "" if in_full else self._names([one.identity for one in waiting])
         rows: list[_Row] = []
         for term in line.terms:
@@ -146,7 +146,7 @@ class Picture:
             style = "yellow" if term.silent_since is not None else ""
             rows.append(_Row(cells, style or ("green" if now - term.began < FRESH else "")))
         if not rows:
-            ago = "" if line.vacant_since is None else shown.span(now - line.vacant_since)
+            ago = "" if line.vacant_since is None else render.span(now - line.vacant_since)
             style = "dim" if not line.kind else "red"
             rows.append(
                 _Row({"path": path, "held by": "nobody", "for": ago, "waiting": names}, style)
@@ -157,7 +157,7 @@ class Picture:
                     {
                         "path": "",
                         "held by": f"  {number}. {self._safe(said.name_of(one.identity))}",
-                        "for": shown.age(one.stat.ctime),
+                        "for": render.age(one.stat.ctime),
                         "token": str(one.stat.czxid),
                         "session": _LINKS[self.scene.link_of(one)],
                         "waiting": "asked to go" if one.is_asked_to_go else "",
@@ -173,7 +173,7 @@ class Picture:
 
     def _session(self, term: Term, now: float) -> str:
         if term.silent_since is not None:
-            return f"silent {shown.span(now - term.silent_since)}"
+            return f"silent {render.span(now - term.silent_since)}"
         if not term.session_id:
             return "none"
         return "connected" if self.scene.knows_sessions else ""
@@ -186,8 +186,8 @@ class Picture:
     # --- what happens --------------------------------------------------------------------------
 
     def _told(self, one: Happening, kinds: dict[str, str], now: float) -> Text:
-        time = shown.moment(round(one.at * 1000))[11:19]
-        path = shown.escaped(one.path)
+        time = render.moment(round(one.at * 1000))[11:19]
+        path = render.escaped(one.path)
         text = said.happening_as_text(one, kinds.get(one.path, ""))
         line = self._safe(f"{time}  {path}  {text}")
         return Text(line, _STYLES.get(one.what, "") if now - one.at < 60 else "dim")
@@ -205,7 +205,7 @@ class Picture:
         )
 
     def _fitted(self, line: Text, width: int) -> Text:
-        line.plain = _cut(shown.escaped(line.plain), max(0, width))
+        line.plain = _cut(render.escaped(line.plain), max(0, width))
         return line
 
 

@@ -11,7 +11,7 @@ import anyio
 from rich.console import Console, ConsoleDimensions, Group
 from rich.live import Live
 
-from .. import shown
+from .. import render
 from ..output import can_show, is_terminal, undone_at_once, write_json, write_line
 from ..scene import Feed, said
 from .keys import single_keys, until_q
@@ -71,8 +71,8 @@ class LineView(View):
                 else:
                     line = scene.line(one.path)
                     text = said.happening_as_text(one, line.kind if line else "")
-                    at = shown.moment(round(one.at * 1000))
-                    write_line(f"{at}  {shown.escaped(one.path)}  {text}")
+                    at = render.moment(round(one.at * 1000))
+                    write_line(f"{at}  {render.escaped(one.path)}  {text}")
             if scene.is_current is not was_current:
                 was_current = scene.is_current
                 self._tell_link()
@@ -85,11 +85,11 @@ class LineView(View):
                 is_closed = path in now
                 if self._as_json:
                     event = "unreadable" if is_closed else "readable"
-                    write_json({"time": shown.now(), "event": event, "path": path})
+                    write_json({"time": render.now(), "event": event, "path": path})
                 elif is_closed:
-                    write_line(f"{shown.now()}  {said.unreadable([path], 1)}")
+                    write_line(f"{render.now()}  {said.unreadable([path], 1)}")
                 else:
-                    write_line(f"{shown.now()}  {shown.escaped(path)}  is gone, or may be read")
+                    write_line(f"{render.now()}  {render.escaped(path)}  is gone, or may be read")
         return now
 
     def _newest(self, number: int) -> int:
@@ -111,19 +111,21 @@ class LineView(View):
             text = ", ".join(holders) or f"nobody {said.verb(line.kind)}"
             if waiting:
                 text += f"; behind: {', '.join(waiting)}"
-            write_line(f"{shown.moment(round(now * 1000))}  {shown.escaped(line.path)}  {text}")
+            write_line(f"{render.moment(round(now * 1000))}  {render.escaped(line.path)}  {text}")
         if closed := scene.unreadable:
-            write_line(f"{shown.moment(round(now * 1000))}  {said.unreadable(closed, len(closed))}")
+            write_line(
+                f"{render.moment(round(now * 1000))}  {said.unreadable(closed, len(closed))}"
+            )
 
     def _tell_link(self) -> None:
         scene = self._feed.scene
         if self._as_json:
             event = "current" if scene.is_current else "not current"
-            write_json({"time": shown.now(), "event": event, "state": scene.link.value})
+            write_json({"time": render.now(), "event": event, "state": scene.link.value})
         elif scene.is_current:
-            write_line(f"{shown.now()}  the link is back: all that has happened is told")
+            write_line(f"{render.now()}  the link is back: all that has happened is told")
         else:
-            write_line(f"{shown.now()}  no link to the servers ({scene.link.value})")
+            write_line(f"{render.now()}  no link to the servers ({scene.link.value})")
 
 
 class TableView(View):

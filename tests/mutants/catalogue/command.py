@@ -65,7 +65,7 @@ MUTANTS = (
         changes=(
             Change(
                 "cli/output.py",
-                "part if isinstance(part, Styled) else shown.escaped(part, keep=keep)",
+                "part if isinstance(part, Styled) else render.escaped(part, keep=keep)",
                 "part",
             ),
         ),

@@ -16,6 +16,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, final
 
@@ -27,11 +28,9 @@ from ..errors import ConfigurationError
 from .environment import SECRET_OPTIONS
 from .output import Reporter
 
-__all__ = ["ConfigurationFile", "default_files"]
-
 
 def default_files() -> tuple[Path, ...]:
-    """Where the file is looked for if nobody says where it is: the user's, the machine's."""
+    """Where the file is by default: the user's, then the machine's."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     home = Path(base) if base.startswith("/") else Path("~/.config").expanduser()
     return home / "aiolead" / "config.toml", Path("/etc/aiolead/config.toml")
@@ -44,8 +43,8 @@ class ConfigurationFile:
     Args:
         common: the options that may be at the top of the file, without their dashes.
         commands: gives the names of all commands, which are those of the tables.
-        basic: those of the common options that say nothing of where to connect. A command that
-            connects to nothing takes no others from the top of the file, whatever it calls its own.
+        basic: the common options of a command that connects to nothing; it takes no others from the
+            top of the file, even if it has an option of the same name.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class ConfigurationFile:
         self._basic = basic
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-        """Gives a command those options of the file that were given nowhere else.
+        """Give a command the options of the file that were given nowhere else.
 
         Raises:
             ConfigurationError: the file cannot be read, or makes no sense.
@@ -101,9 +100,7 @@ def _other_readers(path: Path) -> str:
     mode = path.stat().st_mode
     if mode & stat.S_IROTH:
         return "everybody can read it: chmod go-r"
-    if mode & stat.S_IRGRP:
-        return "its group can read it: chmod g-r"
-    return ""
+    return "its group can read it: chmod g-r" if mode & stat.S_IRGRP else ""
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -115,7 +112,7 @@ def _read(path: Path) -> dict[str, Any]:
         why = error.strerror or type(error).__name__
         raise ConfigurationError(f"--config: cannot read {path}: {why}") from None
     except ValueError as error:
-        # That the text is no UTF-8, or where it is no TOML: neither shows what is there.
+        # Neither message shows any text of the file, which may be a password.
         why = "is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise ConfigurationError(f"--config: {path}: {why}") from None
 
@@ -127,9 +124,7 @@ def _with_dashes(content: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check(
-    path: Path, content: Mapping[str, Any], known: set[str] | frozenset[str], where: str
-) -> None:
+def _check(path: Path, content: Mapping[str, Any], known: AbstractSet[str], where: str) -> None:
     for name, value in content.items():
         if name not in known:
             raise ConfigurationError(f"--config: {path}: {where}{name}: there is no such option")

@@ -9,7 +9,7 @@ import pytest
 from cyclopts import App
 from support.cli import Run
 
-from aiolead.cli import settings
+from aiolead.cli import config_file
 from aiolead.cli.app import app
 from aiolead.cli.environment import PLAIN, SECRET, variable, without_credentials
 from aiolead.cli.options import COMMON_OPTIONS
@@ -153,7 +153,7 @@ def test_every_variable_is_said_to_be_secret_or_not() -> None:
 
 
 def test_variables_are_read_by_listed_names_alone() -> None:
-    folder = Path(settings.__file__).parent
+    folder = Path(config_file.__file__).parent
     direct = re.compile(
         r"""(?:env_var\s*=\s*|environ\.get\(\s*|getenv\(\s*|environ\[)["']AIOLEAD"""
     )
@@ -174,10 +174,10 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", "/home/ann")
     machine = Path("/etc/aiolead/config.toml")
-    assert settings.default_files() == (Path("/home/ann/.config/aiolead/config.toml"), machine)
+    assert config_file.default_files() == (Path("/home/ann/.config/aiolead/config.toml"), machine)
     # A relative one is to be ignored, says the specification: it would be somebody else's.
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    assert settings.default_files()[0] == Path("/home/ann/.config/aiolead/config.toml")
+    assert config_file.default_files()[0] == Path("/home/ann/.config/aiolead/config.toml")
 
 
 def test_an_empty_variable_is_none(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aiolead.cli import shown
+from aiolead.cli import render
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from aiolead.cli import shown
     ],
 )
 def test_nothing_that_is_shown_moves_the_cursor(text: str, seen: str) -> None:
-    assert shown.escaped(text) == seen
+    assert render.escaped(text) == seen
 
 
 def test_what_is_kept() -> None:
-    assert shown.escaped("a\n\tb\r", keep="\n\t") == "a\n\tb" + r"\r"
+    assert render.escaped("a\n\tb\r", keep="\n\t") == "a\n\tb" + r"\r"
 
 
 @pytest.mark.parametrize(
@@ -34,18 +34,18 @@ def test_what_is_kept() -> None:
     [(b"", ""), ("ä\n".encode(), "ä\n"), (b"\xff", None), (b"a\0b", None), (b"\x1b[2J", None)],
 )
 def test_what_is_text(data: bytes, text: str | None) -> None:
-    assert shown.text_of(data) == text
+    assert render.text_of(data) == text
 
 
 def test_previews_are_of_one_line_and_bounded() -> None:
-    assert shown.preview(b"one\ntwo") == r"one\ntwo"
-    assert shown.preview(b"x" * 100, 10) == "x" * 10 + "…"
-    assert shown.preview(b"\x00\xff") == "0x00ff (2 bytes)"
-    assert shown.preview(bytes(1000), 10) == "0x0000000000… (1,000 bytes)"
+    assert render.preview(b"one\ntwo") == r"one\ntwo"
+    assert render.preview(b"x" * 100, 10) == "x" * 10 + "…"
+    assert render.preview(b"\x00\xff") == "0x00ff (2 bytes)"
+    assert render.preview(bytes(1000), 10) == "0x0000000000… (1,000 bytes)"
 
 
 def test_hexadecimal_has_sixteen_bytes_on_a_line() -> None:
-    lines = list(shown.hex_dump(bytes(range(65, 83))))
+    lines = list(render.hex_dump(bytes(range(65, 83))))
     assert lines[0].startswith("00000000  41 42 43 44 45 46 47 48  49 4a 4b")
     assert lines[0].endswith("  |ABCDEFGHIJKLMNOP|")
     assert lines[1].startswith("00000010  51 52 ")
@@ -53,13 +53,13 @@ def test_hexadecimal_has_sixteen_bytes_on_a_line() -> None:
 
 
 def test_session_ids_are_unsigned() -> None:
-    assert shown.hexadecimal(-1) == "0xffffffffffffffff"
+    assert render.hexadecimal(-1) == "0xffffffffffffffff"
 
 
 @pytest.mark.parametrize("milliseconds", [1 << 62, -(1 << 62)])
 def test_a_clock_that_makes_no_sense(milliseconds: int) -> None:
-    assert shown.moment(milliseconds) == str(milliseconds)
-    assert shown.age(milliseconds)
+    assert render.moment(milliseconds) == str(milliseconds)
+    assert render.age(milliseconds)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_a_clock_that_makes_no_sense(milliseconds: int) -> None:
     ],
 )
 def test_ages(ago: timedelta, words: str) -> None:
-    assert shown.age(round((datetime.now(UTC) - ago).timestamp() * 1000)) == words
+    assert render.age(round((datetime.now(UTC) - ago).timestamp() * 1000)) == words
 
 
 def test_data_in_json() -> None:
-    assert shown.data_as_json("ä".encode()) == {"encoding": "utf-8", "data": "ä"}
-    assert shown.data_as_json(b"\xff") == {"encoding": "base64", "data": "/w=="}
-    assert shown.as_json({"a": "ä\x9b"}) == r'{"a": "\u00e4\u009b"}'
+    assert render.data_as_json("ä".encode()) == {"encoding": "utf-8", "data": "ä"}
+    assert render.data_as_json(b"\xff") == {"encoding": "base64", "data": "/w=="}
+    assert render.as_json({"a": "ä\x9b"}) == r'{"a": "\u00e4\u009b"}'

@@ -1,48 +1,27 @@
-"""How values are shown: safe for a terminal, whatever was written into a znode. Pure."""
+"""How values become text and JSON: safe for a terminal, whatever a znode contains. Pure."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
 
 from .. import _parsing
-from .._escaping import escaped
+from .._escaping import escaped as escaped  # all of the command takes it from here
 from .._parsing import MalformedError
 from ..model import Stat
-
-__all__ = [
-    "age",
-    "as_json",
-    "data_as_json",
-    "escaped",
-    "hex_dump",
-    "hexadecimal",
-    "moment",
-    "now",
-    "plural",
-    "preview",
-    "seconds_since",
-    "shortened",
-    "span",
-    "stat_as_json",
-    "text_of",
-]
 
 _UNSIGNED = (1 << 64) - 1
 _INT64 = 1 << 63
 LONGEST_SPAN = _INT64 / 1000
-"""In seconds: more than that no two clocks can be apart."""
+"""The longest time between two clocks, in seconds."""
 
 
 def text_of(data: bytes) -> str | None:
-    """The text that some data are; None if they are none.
-
-    What has controls in it, but for white space, is none: no text format does.
-    """
+    """The text that some data are; None if they are none, or have controls but white space."""
     try:
         text = _parsing.text(data)
     except MalformedError:
@@ -51,12 +30,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def preview(data: bytes, most: int = 60) -> str:
-    """What some data are, on one line: text, or the first bytes in hexadecimal.
-
-    Args:
-        data: the data.
-        most: how many characters to show.
-    """
+    """Some data on one line of so many characters: text, or the first bytes in hexadecimal."""
     text = text_of(data)
     if text is None:
         shown = data[: most // 2].hex()
@@ -88,13 +62,21 @@ def hexadecimal(number: int) -> str:
     return f"{number & _UNSIGNED:#x}"
 
 
+def session(owner: int) -> str | None:
+    """A session id, or the owner of a znode, for JSON; None if there is no session."""
+    return hexadecimal(owner) if owner else None
+
+
+# --- times ---------------------------------------------------------------------------------------
+
+
 def now() -> str:
-    """This moment, in UTC, as ISO 8601 has it."""
+    """The current time, in UTC, in ISO 8601."""
     return _iso(datetime.now(UTC))
 
 
 def moment(milliseconds: int) -> str:
-    """A moment of a server's clock, in UTC, as ISO 8601 has it; the number, if it is none."""
+    """A time of a server's clock, in UTC, in ISO 8601; the number, if it is no time."""
     try:
         return _iso(datetime.fromtimestamp(milliseconds / 1000, UTC))
     except (OverflowError, ValueError, OSError):
@@ -106,32 +88,39 @@ def _iso(when: datetime) -> str:
 
 
 def seconds_since(milliseconds: int) -> float:
-    """How long ago a moment of a server's clock was, by ours; never less than 0."""
+    """How long ago a time of a server's clock was, by ours; never less than 0."""
     at = max(-_INT64, min(milliseconds, _INT64 - 1)) / 1000
     return max(0.0, datetime.now(UTC).timestamp() - at)
 
 
 def age(milliseconds: int) -> str:
-    """How long ago a moment of a server's clock was, by ours, in words."""
+    """How long ago a time of a server's clock was, by ours, in words."""
     return span(seconds_since(milliseconds))
 
 
 def span(seconds: float) -> str:
     """A time in words, in two units at most."""
     whole = int(min(max(0.0, seconds), LONGEST_SPAN))
-    for unit, name, below in ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1)):
+    for unit, name, below, rest_name in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
         if whole >= unit:
-            rest = whole % unit // below
-            names = {3600: "h", 60: "min", 1: "s"}
-            return f"{whole // unit} {name} {rest} {names[below]}"
+            return f"{whole // unit} {name} {whole % unit // below} {rest_name}"
     return f"{whole} s"
 
 
-# --- JSON --------------------------------------------------------------------------------------
+def rounded(seconds: float | None) -> float | None:
+    """Seconds, for JSON."""
+    return None if seconds is None else round(seconds, 3)
+
+
+# --- JSON ----------------------------------------------------------------------------------------
 
 
 def as_json(value: Any) -> str:
-    """A value as one line of ASCII: it can be read whatever the locale, and moves no cursor."""
+    """A value as one line of ASCII: it can be read in any locale, and moves no cursor."""
     return json.dumps(value)
 
 
@@ -139,19 +128,10 @@ def stat_as_json(stat: Stat | None) -> dict[str, Any]:
     """A `Stat` for JSON: times as text, the owner in hexadecimal, or null; all null if unknown."""
     if stat is None:
         return dict.fromkeys(each.name for each in fields(Stat))
-    owner = stat.ephemeral_owner
-    return {
-        "czxid": stat.czxid,
-        "mzxid": stat.mzxid,
-        "pzxid": stat.pzxid,
+    return asdict(stat) | {
         "ctime": moment(stat.ctime),
         "mtime": moment(stat.mtime),
-        "version": stat.version,
-        "cversion": stat.cversion,
-        "aversion": stat.aversion,
-        "ephemeral_owner": hexadecimal(owner) if owner else None,
-        "data_length": stat.data_length,
-        "num_children": stat.num_children,
+        "ephemeral_owner": session(stat.ephemeral_owner),
     }
 
 
