@@ -87,19 +87,15 @@ class CreateMode(enum.IntEnum):
 
     @property
     def is_ephemeral(self) -> bool:
-        return self in (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL)
+        return "EPHEMERAL" in self.name
 
     @property
     def is_sequential(self) -> bool:
-        return self in (
-            CreateMode.PERSISTENT_SEQUENTIAL,
-            CreateMode.EPHEMERAL_SEQUENTIAL,
-            CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL,
-        )
+        return "SEQUENTIAL" in self.name
 
     @property
     def has_ttl(self) -> bool:
-        return self in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL)
+        return "TTL" in self.name
 
 
 class Permission(enum.IntFlag):
@@ -175,18 +171,13 @@ class ACL:
             most = -1
         # Servers do not support the other notations of Python, such as netmasks.
         if most < 0 or (slash and not (_PREFIX_LENGTH.fullmatch(bits) and int(bits) <= most)):
-            raise ConfigurationError(
-                f"network: must be an IP address, or one with `/bits`, not {network!r}"
-            )
+            wrong = f"must be an IP address, or one with `/bits`, not {network!r}"
+            raise ConfigurationError(f"network: {wrong}")
         return cls(permissions, "ip", network)
 
     @classmethod
     def x509(cls, subject: str, permissions: Permission = Permission.ALL) -> ACL:
-        """For the owner of a client certificate.
-
-        Args:
-            subject: of the certificate, as Java writes it (RFC 2253): `CN=app,O=Example`.
-            permissions: what is allowed.
+        """For a client certificate with that subject, as in RFC 2253: `CN=app,O=Example`.
 
         Raises:
             ConfigurationError: `subject` is not such a name.
@@ -197,11 +188,9 @@ class ACL:
 
     @classmethod
     def sasl(cls, name: str, permissions: Permission = Permission.ALL) -> ACL:
-        """For a client that has logged in by SASL: a DIGEST-MD5 user or a Kerberos principal.
+        """For a SASL login: a DIGEST-MD5 user or a Kerberos `principal@REALM`.
 
-        Args:
-            name: the user or `principal@REALM`, after the server's own mapping rules.
-            permissions: what is allowed.
+        The server applies its own mapping rules to the name first.
 
         Raises:
             ConfigurationError: `name` is empty.
@@ -247,9 +236,8 @@ class Auth:
             return cls("digest", f"{user}:{password}".encode())
         except UnicodeEncodeError:
             # `from None`: the cause would carry the password.
-            raise ConfigurationError(
-                "user, password: must be text that can be encoded as UTF-8"
-            ) from None
+            wrong = "must be text that can be encoded as UTF-8"
+            raise ConfigurationError(f"user, password: {wrong}") from None
 
     def acl(self, permissions: Permission = Permission.ALL) -> ACL:
         """The ACL entry for these digest credentials.
@@ -297,16 +285,10 @@ class Created:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """Limits of a tree, its top included; None sets no limit.
+    """Limits of a tree, its top included: `count` of znodes and `bytes` of data; None: no limit.
 
-    A server logs that a soft limit is exceeded. It refuses to exceed a hard one
-    (`QuotaExceededError`) from ZooKeeper 3.7 on, if it was started with `enforceQuota`.
-
-    Args:
-        count: soft limit of the number of znodes.
-        bytes: soft limit of the bytes of data.
-        count_hard: hard limit of the number of znodes.
-        bytes_hard: hard limit of the bytes of data.
+    A server logs that a soft limit is exceeded. It refuses to exceed a hard one, `count_hard` or
+    `bytes_hard` (`QuotaExceededError`), from ZooKeeper 3.7 on with `enforceQuota`.
 
     Raises:
         ConfigurationError: a limit is not a number from 0 to 2^63 - 1.
@@ -338,12 +320,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class QuotaUsage:
-    """The size of a tree with a quota, its top included, as a server counts it."""
+    """Number of znodes and bytes of data of a tree with a quota, its top included."""
 
     count: int
-    """Number of znodes."""
     bytes: int
-    """Bytes of data."""
 
 
 class EventType(enum.IntEnum):
@@ -430,20 +410,14 @@ class ServerSpec:
             f"{format_host(host, quorum)}:{election}:{role}"
             for host, quorum, election in self.addresses
         )
-        clients = [
-            "" if client is None else format_host(*client)
-            for client in (self.client, self.secure_client)
-        ]
+        clients = [format_host(*each) if each else "" for each in (self.client, self.secure_client)]
         text = ";".join([f"server.{self.id}={peers}", *clients])
         return text.rstrip(";") if self.client is None else text.removesuffix(";")
 
     def client_address(self, *, secure: bool = False) -> tuple[str, int] | None:
-        """Host and port for a client; None if the configuration names none.
+        """Host and port for a client (`secure`: one with TLS); None if none is configured.
 
         The host of a server that listens on all of its addresses is the one for other servers.
-
-        Args:
-            secure: whether the client uses TLS.
         """
         client = (self.secure_client or self.client) if secure else self.client
         if client is not None and client[0] in _ANYWHERE:
