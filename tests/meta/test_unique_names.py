@@ -32,6 +32,7 @@ ACCEPTED = {
 KNOWN = {
     "_session",
     "settings",
+    "reading",
     "values",
     "Connection",
     "Kind",
