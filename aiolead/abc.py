@@ -18,6 +18,7 @@ from .events import EventName
 from .model import ACL, Created, CreateMode, Missed, SessionState, Stat, WatchEvent
 
 __all__ = [
+    "Backend",
     "CoordinationClient",
     "EventHook",
     "FencedClient",
@@ -290,21 +291,116 @@ class EventHook(Protocol):
         ...
 
 
-@runtime_checkable
-class SharedSession(Protocol):
-    """What a client has besides whose session others may use, too, as with `adapters.aiozk`."""
+class Backend(Protocol):
+    """What a client does for recipes and adapters, and users have no need of.
+
+    All of it concerns one session; paths are those of the client that it belongs to.
+    """
 
     @property
-    def is_session_shared(self) -> bool:
-        """Whether others create znodes in the session.
+    def lease(self) -> Lease: ...
 
-        If so, recipes do not take a znode for theirs because the session owns it.
-        """
+    @property
+    def events(self) -> EventHook | None:
+        """Receives the events of recipes; None: they are only logged."""
         ...
 
     @property
     def last_zxid(self) -> int:
         """The newest transaction that an answer to this client has shown."""
+        ...
+
+    @property
+    def is_session_shared(self) -> bool:
+        """Whether others create znodes in the session, as with `adapters.aiozk`.
+
+        If so, recipes do not take a znode for theirs because the session owns it.
+        """
+        ...
+
+    def unlimited(self) -> CoordinationClient:
+        """The same client for the few requests of a recipe, which must not be refused.
+
+        A client that refuses requests when very many wait must not refuse those of the result; any
+        other client returns itself. Its `backend` may be this one.
+        """
+        ...
+
+    def full_path(self, path: str) -> str:
+        """The path on the servers: the same for every view of one znode, whatever its chroot."""
+        ...
+
+    def serial(self) -> int:
+        """A number that this client gives once, which makes names unique.
+
+        Views of other chroots, and `unlimited`, count together.
+        """
+        ...
+
+    def shared(self, path: str, make: Callable[[], T]) -> T:
+        """The object that everybody on this session shares for a path and a `make`.
+
+        Made when there is none; views of other chroots get the same one for the same znode. It is
+        kept as long as anybody has it, and for a while longer: a program that makes a new `Lock`
+        for each use finds what is known of the path.
+        """
+        ...
+
+    def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
+        """A one-shot watch that is not armed yet.
+
+        Args:
+            on_event: called synchronously, in the client's task, as the event comes in.
+        """
+        ...
+
+    def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> Reply[None]:
+        """Arms watches on the data of several znodes, by one request, without reading them.
+
+        Those of znodes that were deleted, or changed, after the transaction `since` fire at once,
+        before the answer. One that may not be read fires never, or as if it could be.
+
+        On connection loss: as for a read.
+        """
+        ...
+
+    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
+        """Reports every change of state, in order, with the session id that it is about.
+
+        The callback runs synchronously, in the client's task; what it raises is logged, and reaches
+        nobody else. Returns a function that ends the subscription.
+        """
+        ...
+
+    def check_connected(self) -> None:
+        """Returns if the session is connected; never waits.
+
+        Raises:
+            ConnectionLossError: it is not. The message says why, as far as that is known.
+            SessionError: the client was closed, or its credentials were refused.
+        """
+        ...
+
+    def spawn(
+        self,
+        job: Callable[[], Awaitable[object]],
+        on_end: Callable[[AioleadError | None], object] | None = None,
+    ) -> None:
+        """Runs a job in the client's own task group: work that must outlive its caller.
+
+        The job ends with the client at the latest, cancelled at its next await; it runs at least to
+        its first one, also if the client is closed in between, so that its `finally` is run.
+        Whatever it raises ends the job, and neither the client nor other jobs. Without effect where
+        `state` is final already.
+
+        Args:
+            job: an async function without arguments.
+            on_end: called synchronously, once, when the job has ended: with None if it returned;
+                with the `AioleadError` that it raised; with an `InternalError` if it raised any
+                other exception, which the client logs, once, with its traceback; with a
+                `ClientClosedError` if the end of the client cancelled it. Without `on_end`, an
+                `AioleadError` is logged as well.
+        """
         ...
 
 
@@ -316,9 +412,13 @@ class CoordinationClient(Protocol):
     the request over, so that several calls without an await between them leave in one segment. A
     request made while the link is down waits for it, at most for the session timeout.
 
-    A client may have `events` besides, an `EventHook`: then its recipes tell that what happens. One
-    whose session others use, too, is a `SharedSession` besides.
+    What only recipes and adapters need is behind `backend`.
     """
+
+    @property
+    def backend(self) -> Backend:
+        """What only recipes and adapters need; one object for the life of the client."""
+        ...
 
     @property
     def session_id(self) -> int:
@@ -335,9 +435,6 @@ class CoordinationClient(Protocol):
 
     @property
     def state(self) -> SessionState: ...
-
-    @property
-    def lease(self) -> Lease: ...
 
     def create(
         self,
@@ -376,45 +473,11 @@ class CoordinationClient(Protocol):
         """
         ...
 
-    def unlimited(self) -> CoordinationClient:
-        """The same client for the few requests of a recipe, which must not be refused.
-
-        A client that refuses requests when very many wait must not refuse those of what this
-        returns; any other client returns itself.
-        """
-        ...
-
-    def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
-        """A watch that is not armed yet.
-
-        Args:
-            on_event: called synchronously, in the client's task, as the event comes in.
-        """
-        ...
-
-    def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> Reply[None]:
-        """Arms watches on the data of several znodes, by one request, without reading them.
-
-        Those of znodes that were deleted, or changed, after the transaction `since` fire at once,
-        before the answer. One that may not be read fires never, or as if it could be.
-
-        On connection loss: as for a read.
-        """
-        ...
-
     def watch(self, path: str, *, recursive: bool = False) -> WatchStream:
         """What happens to a znode, or to a whole tree, as a stream of events.
 
         Raises (on entering):
             UnsupportedError: the server has no persistent watches (before 3.6), or the client.
-        """
-        ...
-
-    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
-        """Has every change of state reported, in order, with the session id it speaks of.
-
-        Called synchronously, in the client's task; what it raises is logged, and reaches nobody
-        else. Returns what ends the subscription.
         """
         ...
 
@@ -426,26 +489,6 @@ class CoordinationClient(Protocol):
         acl: Sequence[ACL] | None = None,
     ) -> None:
         """Creates a znode, and what is missing above it, unless it is there."""
-        ...
-
-    def shared(self, path: str, make: Callable[[], T]) -> T:
-        """The object that everybody on this session shares for a path.
-
-        Made when it is asked for and there is none; views of other chroots get the same one for the
-        same znode. It is kept as long as anybody has it, and for a while longer: who makes a new
-        `Lock` for each use finds what is known of the path.
-        """
-        ...
-
-    def full_path(self, path: str) -> str:
-        """The path on the servers: the same for every view of one znode, whatever its chroot."""
-        ...
-
-    def serial(self) -> int:
-        """A number that this client gives once, to nobody else: what makes names unique.
-
-        Views of other chroots, and `unlimited`, count together.
-        """
         ...
 
     def pipelined(self) -> AbstractContextManager[None]:
@@ -460,36 +503,5 @@ class CoordinationClient(Protocol):
 
         Raises:
             SessionError: the client was closed, or its credentials were refused.
-        """
-        ...
-
-    def check_connected(self) -> None:
-        """Returns if the session is connected; never waits.
-
-        Raises:
-            ConnectionLossError: it is not. The message says why, as far as that is known.
-            SessionError: the client was closed, or its credentials were refused.
-        """
-        ...
-
-    def spawn(
-        self,
-        job: Callable[[], Awaitable[object]],
-        on_end: Callable[[AioleadError | None], object] | None = None,
-    ) -> None:
-        """Runs a job in the client's own task group: work that must outlive its caller.
-
-        The job ends with the client at the latest, cancelled at its next await; it runs at least to
-        its first one, also if the client is closed in between, so that its `finally` is run.
-        Whatever it raises ends the job, and neither the client nor other jobs. Without effect where
-        `state` is final already.
-
-        Args:
-            job: what to run.
-            on_end: called synchronously, once, when the job has ended: with None if it returned;
-                with the `AioleadError` that it raised, which the callee then reports; with an
-                `InternalError` if it raised any other exception, which the client logs, once, with
-                its traceback; with a `ClientClosedError` if the end of the client cancelled it.
-                Without `on_end`, an `AioleadError` is logged as well.
         """
         ...

@@ -8,7 +8,8 @@ every day is in `aiolead`, the errors are in `aiolead.errors`, and the values th
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._client.api.client_lease import ClientLease as ClientLease
+    from ._client.api.client_backend import ClientBackend as ClientBackend
+    from ._client.api.client_backend import ClientLease as ClientLease
     from ._client.api.client_watch import ClientWatch as ClientWatch
     from ._client.api.fence import Fence as Fence
     from ._client.api.fence import FencedTransaction as FencedTransaction
@@ -96,7 +97,7 @@ else:
     _exports = Exports(
         __name__,
         {
-            "_client.api.client_lease": "ClientLease",
+            "_client.api.client_backend": "ClientBackend ClientLease",
             "_client.api.client_watch": "ClientWatch",
             "_client.api.fence": "Fence FencedTransaction",
             "_client.api.pending_reply": "PendingReply",

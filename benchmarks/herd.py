@@ -60,7 +60,7 @@ async def by_parent(client: Client, begin: anyio.Event, held: Held) -> None:
     own = created.path.rpartition("/")[2]
     await begin.wait()
     while True:
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         line = await client.get_children(PATH, watch=watch)
         if min(line, key=lambda name: name[-10:]) == own:
             break

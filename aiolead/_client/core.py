@@ -84,7 +84,7 @@ class Core:
         self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore_hosts
         """Set by the supervisor: the list of servers is replaced."""
         self.is_session_shared = False
-        """Whether others create znodes in the session; see `SharedSession`."""
+        """Whether others create znodes in the session; see `Backend.is_session_shared`."""
         self.attempts: Callable[[], Sequence[tuple[str, Exception]]] = tuple
         """Set by the connection: what the last attempts to connect failed of, by address."""
         self.detached = 0
@@ -128,7 +128,7 @@ class Core:
     # --- states --------------------------------------------------------------------------------
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
-        """Has every change of state reported; see `CoordinationClient.subscribe`."""
+        """Has every change of state reported; see `Backend.subscribe`."""
         self.check_home()
         key = self._next_subscriber
         self._next_subscriber += 1
@@ -161,7 +161,7 @@ class Core:
             await self.next_change()
 
     def check_connected(self) -> None:
-        """Returns if the session is connected; see `CoordinationClient.check_connected`."""
+        """Returns if the session is connected; see `Backend.check_connected`."""
         self.check_home()
         state = self.machine.state
         if state is SessionState.CONNECTED:
@@ -185,7 +185,7 @@ class Core:
             unsubscribe()
 
     def shared(self, path: str, make: Callable[[], T]) -> T:
-        """The one object of its kind for a full path; see `CoordinationClient.shared`."""
+        """The one object of its kind for a full path; see `Backend.shared`."""
         self.check_home()
         value: T | None = self._shared.get((path, make))
         if value is None:
@@ -194,7 +194,7 @@ class Core:
         return value
 
     def serial(self) -> int:
-        """A number that was not given before; see `CoordinationClient.serial`."""
+        """A number that was not given before; see `Backend.serial`."""
         self.check_home()
         return next(self._serials)
 
@@ -213,7 +213,7 @@ class Core:
     # --- jobs ----------------------------------------------------------------------------------
 
     def spawn(self, job: Job, on_end: OnEnd | None = None) -> None:
-        """Runs a job in the client's task group; see `CoordinationClient.spawn`."""
+        """Runs a job in the client's task group; see `Backend.spawn`."""
         self.check_home()
         if self.tasks is None:
             return
@@ -229,7 +229,7 @@ class Core:
         """Runs a job until the client is closed, whatever is cancelled around the client.
 
         Whatever it raises ends the job, and is told to `on_end`; nothing of it reaches the task
-        group, whose other tasks go on. See `CoordinationClient.spawn`.
+        group, whose other tasks go on. See `Backend.spawn`.
 
         Every job runs at least to its first await, also if the client is closed before the job has
         had its turn: whoever waits for a job's end (its `finally`) waits for one that comes. Once

@@ -265,7 +265,7 @@ async def _until_gone(client: Client, created: Created) -> None:
     """Wait until an ephemeral znode of this session is gone."""
     event = None
     while event not in (EventType.DELETED, EventType.NONE):
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         try:
             _, found = await client.get(created.path, watch=watch)
             if found.czxid != created.stat.czxid:
@@ -274,7 +274,7 @@ async def _until_gone(client: Client, created: Created) -> None:
             return
         except NoAuthError:
             # Some servers withhold its events then, but not those of its parent's children.
-            watch = client.make_watch()
+            watch = client.backend.make_watch()
             names = await client.get_children(parent(created.path), watch=watch)
             if basename(created.path) not in names:
                 return

@@ -114,7 +114,7 @@ class Aiolead:
     async def watch(self, path: str, count: int) -> None:
         client, replies = self._client, []
         for i in range(count):
-            watch = client.make_watch()
+            watch = client.backend.make_watch()
             self._watches.append(watch)
             replies.append(client.exists(f"{path}/absent-{i}", watch=watch))
         for reply in replies:

@@ -15,7 +15,6 @@ from support.recipes import eventually
 
 import aiolead
 from aiolead import Client
-from aiolead.abc import SharedSession
 from aiolead.adapters.aiozk import adapt
 from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
 from aiolead.types import Layout
@@ -62,11 +61,10 @@ async def trying(entered: anyio.Event, context: Any) -> AsyncIterator[None]:
 
 
 async def test_it_says_that_its_session_is_shared(scene: Scene) -> None:
-    assert isinstance(scene.client, SharedSession)
-    assert scene.client.is_session_shared
-    assert scene.client.chroot("/shared").is_session_shared
+    assert scene.client.backend.is_session_shared
+    assert scene.client.chroot("/shared").backend.is_session_shared
     async with aiolead.connect(scene.proxy.connect_string) as other:
-        assert not other.is_session_shared
+        assert not other.backend.is_session_shared
 
 
 @pytest.mark.parametrize("kind", ["lock", "election"])

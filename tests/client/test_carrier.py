@@ -211,7 +211,7 @@ async def test_nothing_is_taken_while_what_was_written_has_not_left(transport: T
 async def test_an_end_is_noticed_at_once(transport: Transport) -> None:
     states: list[aiolead.model.SessionState] = []
     async with connect() as client:
-        client.subscribe(lambda state, _: states.append(state))
+        client.backend.subscribe(lambda state, _: states.append(state))
         transport.carrier.eof_received()
         with anyio.fail_after(5):
             await client.get("/a")
@@ -228,7 +228,7 @@ def test_what_a_watch_calls_runs_in_a_task(anyio_backend: Any) -> None:
         transport, loop = Transport(), asyncio.get_running_loop()
         loop.create_connection = transport.create_connection  # type: ignore[assignment,method-assign]
         async with connect() as client:
-            await client.get("/a", watch=client.make_watch(on_event))
+            await client.get("/a", watch=client.backend.make_watch(on_event))
             loop.call_soon(transport.come_in, DELETED)
             await asyncio.sleep(0.01)
 
@@ -247,8 +247,8 @@ async def test_a_defect_of_a_watch_ends_nothing(
 
     states: list[aiolead.model.SessionState] = []
     async with connect() as client:
-        client.subscribe(lambda state, _: states.append(state))
-        await client.get("/a", watch=client.make_watch(broken))
+        client.backend.subscribe(lambda state, _: states.append(state))
+        await client.get("/a", watch=client.backend.make_watch(broken))
         transport.call_soon(transport.come_in, DELETED)
         await client.get("/a")
         assert len(internal_errors) == 1

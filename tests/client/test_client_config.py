@@ -54,13 +54,13 @@ async def test_changing_and_watching_it() -> None:
     async with an_ensemble() as fleet, fleet.connect("10.0.0.1/app", auth=[SUPER]) as client:
         before = await client.get_config()
         assert [spec.id for spec in before.servers] == [1, 2]
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         assert await client.get_config(watch=watch) == before
         after = await client.reconfig(joining=[THIRD], version=before.version)
         assert (await watch.wait()).path == "/zookeeper/config"
         assert after == await client.get_config()
         assert after.servers[2] == THIRD
-        assert after.version == client.last_zxid > before.version
+        assert after.version == client.backend.last_zxid > before.version
         with pytest.raises(BadVersionError):
             await client.reconfig(leaving=[3], version=before.version)
         assert [spec.id for spec in (await client.reconfig(leaving=[1])).servers] == [2, 3]

@@ -68,7 +68,7 @@ async def test_nothing_is_left_of_a_client(server: ServerUnderTest) -> None:
         await client.create("/e", mode=CreateMode.EPHEMERAL)
         assert client.state is SessionState.CONNECTED
         assert client.session_id != 0
-        assert client.lease.remaining() > 0
+        assert client.backend.lease.remaining() > 0
     assert client.state is SessionState.CLOSED
     assert tasks_living() == tasks
 
@@ -77,7 +77,7 @@ async def test_nothing_is_left_at_the_server() -> None:
     async with EmbeddedServer() as server:
         async with leaving_nothing(server), connect(server) as client:
             await client.create("/e", mode=CreateMode.EPHEMERAL)
-            await client.get_children("/", watch=client.make_watch())
+            await client.get_children("/", watch=client.backend.make_watch())
             assert server.sessions()[client.session_id].is_connected
         assert server.znodes() == []
         assert server.watches() == {}
@@ -111,15 +111,16 @@ async def test_a_connection_is_entered_once(server: ServerUnderTest) -> None:
 async def test_a_closed_client_refuses_everything() -> None:
     async with EmbeddedServer() as server:
         async with Wire(server).connect() as client:
-            open_ = client.get("/", watch=client.make_watch())
-            watch = client.make_watch()
+            open_ = client.get("/", watch=client.backend.make_watch())
+            watch = client.backend.make_watch()
             await client.get("/", watch=watch)
         assert open_.is_done
         assert watch.event is not None
         packets = server.packets_in
         for reply in (
             client.get("/"), client.create("/a"), client.sync(), client.check("/"),
-            client.transaction().check("/").commit(), client.get("/", watch=client.make_watch()),
+            client.transaction().check("/").commit(),
+            client.get("/", watch=client.backend.make_watch()),
         ):  # fmt: skip
             with pytest.raises(ClientClosedError, match="the client is closed"):
                 await reply
@@ -127,7 +128,7 @@ async def test_a_closed_client_refuses_everything() -> None:
             await client.ensure_path("/a/b")
         with pytest.raises(ClientClosedError):
             await client.fenced("/a").set("/b", b"")
-        client.spawn(client.ready)  # without effect, and without a coroutine left behind
+        client.backend.spawn(client.ready)  # without effect, and without a coroutine left behind
         assert server.packets_in == packets
 
 
@@ -457,7 +458,7 @@ async def test_a_job_that_fails_as_expected_is_logged_and_nothing_else(
         async def job() -> None:
             await client.get("/missing")
 
-        client.spawn(job)
+        client.backend.spawn(job)
         await eventually(lambda: "no such znode: /missing" in caplog.text, "it is logged")
         await client.sync()
 
@@ -474,7 +475,7 @@ async def test_a_job_ends_with_its_client() -> None:
                     ended.append(error)
                     raise
 
-            client.spawn(job)
+            client.backend.spawn(job)
             await anyio.wait_all_tasks_blocked()
     assert [type(error) for error in ended] == [anyio.get_cancelled_exc_class()]
 
@@ -537,7 +538,7 @@ async def test_every_verb_checkpoints() -> None:
             client = await connection.__aenter__()
         try:
             fence = client.fenced("/")
-            watch = client.make_watch()
+            watch = client.backend.make_watch()
             done = client.get("/", watch=watch)
             await done
             verbs: list[Callable[[], Awaitable[object]]] = [

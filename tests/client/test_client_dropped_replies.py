@@ -87,7 +87,7 @@ async def _succeeded(client: Client) -> None:
 
 
 async def _made_by_a_recipe(client: Client) -> None:
-    client.unlimited().delete("/none")
+    client.backend.unlimited().delete("/none")
     await client.sync()
 
 

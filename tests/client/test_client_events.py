@@ -300,8 +300,8 @@ async def test_a_sink_that_raises_changes_nothing(
 async def test_without_a_sink_the_log_is_told(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aiolead")
     async with EmbeddedServer() as server, aiolead.connect(server.connect_string) as client:
-        assert client.events.wants(logging.INFO)
-        assert not client.events.wants(logging.DEBUG)
+        assert client.backend.events.wants(logging.INFO)
+        assert not client.backend.events.wants(logging.DEBUG)
         async with Lock(client, "/lock"), Election(client, "/election").leadership():
             pass
     # The debug mode of asyncio reports slow steps; a busy machine has some.

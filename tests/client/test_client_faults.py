@@ -61,10 +61,10 @@ async def test_the_session_survives_its_link(server: ServerUnderTest, fault: str
     async with through_proxy(server) as (proxy, client):
         session_id = client.session_id
         await client.create("/e", mode=CreateMode.EPHEMERAL)
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         await client.get("/e", watch=watch)
         states: list[SessionState] = []
-        client.subscribe(lambda state, _: states.append(state))
+        client.backend.subscribe(lambda state, _: states.append(state))
         if fault == "silence":
             proxy.blackhole()
             lost = client.get("/e")
@@ -79,7 +79,7 @@ async def test_the_session_survives_its_link(server: ServerUnderTest, fault: str
         assert client.session_id == session_id
         assert proxy.connections == 2
         await client.delete("/e")
-        zxid = told_zxid(server.hosts, client.last_zxid)
+        zxid = told_zxid(server.hosts, client.backend.last_zxid)
         assert await watch.wait() == WatchEvent(EventType.DELETED, "/e", zxid)
 
 
@@ -89,7 +89,9 @@ async def test_what_happens_while_the_link_is_down_is_reported_then(
     async with through_proxy(server) as (proxy, client):
         for name in ("data", "gone", "parent", "same"):
             await client.create(f"/{name}")
-        watches = {name: client.make_watch() for name in ("data", "gone", "parent", "same", "new")}
+        watches = {
+            name: client.backend.make_watch() for name in ("data", "gone", "parent", "same", "new")
+        }
         await client.get("/data", watch=watches["data"])
         await client.exists("/gone", watch=watches["gone"])
         await client.get_children("/parent", watch=watches["parent"])
@@ -125,7 +127,7 @@ async def test_thousands_of_watches_survive_although_their_paths_fill_several_pa
     async with EmbeddedServer() as server, connect(server) as client:
         parent = "/" + "x" * 200
         await client.create(parent)
-        watches = [client.make_watch() for _ in range(1500)]
+        watches = [client.backend.make_watch() for _ in range(1500)]
         created = [client.create(f"{parent}/{n}") for n in range(len(watches))]
         reads = [client.get(f"{parent}/{n}", watch=watch) for n, watch in enumerate(watches)]
         for reply in (*created, *reads):
@@ -172,7 +174,7 @@ async def test_another_server_takes_over_when_ours_is_killed(
     async with aiolead.connect(ensemble.connect_string, session_timeout=SESSION) as client:
         session_id = client.session_id
         await client.create(chroot, mode=CreateMode.EPHEMERAL)
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         await client.get(chroot, watch=watch)
         ours = await ensemble.connected_server(session_id)
         assert ours is not None
@@ -194,10 +196,10 @@ async def test_an_expired_session_is_followed_by_another(server: ServerUnderTest
     async with through_proxy(server, session_timeout=1.5) as (proxy, client):
         first = client.session_id
         await client.create("/e", mode=CreateMode.EPHEMERAL)
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         await client.get("/e", watch=watch)
         states: list[tuple[SessionState, int]] = []
-        client.subscribe(lambda *change: states.append(change))
+        client.backend.subscribe(lambda *change: states.append(change))
         proxy.refuse()
         proxy.reset()
         with RawClient(server.connect_string) as other:
@@ -289,7 +291,7 @@ async def test_a_request_that_is_swallowed_costs_its_connection(
     async with through_proxy(server, session_timeout=timeout) as (proxy, client):
         session_id = client.session_id
         await client.create("/a", b"data")
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         proxy.drop_request(op, how="skip")
         lost = client.delete("/a") if op is OpCode.DELETE else client.get("/a", watch=watch)
         with anyio.fail_after(PATIENCE):
@@ -316,7 +318,7 @@ async def test_a_renewal_that_is_swallowed_costs_no_hold(
     async with through_proxy(server, session_timeout=2.0) as (proxy, client):
         lost: list[LossReason] = []
         await client.create("/held", mode=CreateMode.EPHEMERAL)
-        hold = client.lease.hold("/held", lost.append, urgent=True)
+        hold = client.backend.lease.hold("/held", lost.append, urgent=True)
         await eventually(lambda: client.statistics().renewals >= 2, "it is renewed")
         proxy.drop_request(step, how="skip")
         await proxy.wait_for_request(step, count=proxy.requests[step.name] + 1)
@@ -402,7 +404,7 @@ async def test_servers_that_refuse_the_session_for_longer_than_it_can_live_lose_
         await client.get("/a")
         first = client.session_id
         states: list[tuple[SessionState, int]] = []
-        client.subscribe(lambda *change: states.append(change))
+        client.backend.subscribe(lambda *change: states.append(change))
         fake.greet = greet
         fake.streams[-1].close()
         with anyio.fail_after(PATIENCE):

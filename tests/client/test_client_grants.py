@@ -70,7 +70,7 @@ def silent_to(*ops: OpCode) -> Callable[[RequestHeader], bytes | None]:
 async def reached(client: aiolead.Client, wanted: SessionState) -> None:
     """Waits for a state of the session, from now on."""
     there = anyio.Event()
-    client.subscribe(lambda state, _session: state is wanted and there.set())
+    client.backend.subscribe(lambda state, _session: state is wanted and there.set())
     await there.wait()
 
 
@@ -94,7 +94,7 @@ def test_closing_waits_for_holders_as_long_as_was_asked_for(backend: Backend) ->
 
     async def play() -> None:
         async with fake.connect() as client:
-            client.lease.hold("/a", lambda _reason: None)  # and never lets go of it
+            client.backend.lease.hold("/a", lambda _reason: None)  # and never lets go of it
             began = anyio.current_time()
         assert anyio.current_time() - began <= SESSION + SESSION / 3 + 0.1
 
@@ -163,8 +163,8 @@ def test_what_is_held_is_lost_a_minute_after_the_last_word_of_a_server(backend: 
     async def play() -> None:
         lost = anyio.Event()
         async with fake.connect() as client:
-            hold = client.lease.hold("/a", lambda _reason: lost.set())
-            assert client.lease.remaining() <= 60
+            hold = client.backend.lease.hold("/a", lambda _reason: lost.set())
+            assert client.backend.lease.remaining() <= 60
             fake.greet = lambda _: None
             fake.streams[-1].close()
             began = anyio.current_time()
@@ -271,7 +271,7 @@ def test_nothing_and_less_than_that_means_that_the_session_is_over(
     async def play() -> None:
         states: list[SessionState] = []
         async with fake.connect() as client:
-            client.subscribe(lambda state, _session: states.append(state))
+            client.backend.subscribe(lambda state, _session: states.append(state))
             fake.grant = granted
             fake.streams[-1].close()
             await passes(0.5)

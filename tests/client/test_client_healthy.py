@@ -33,7 +33,7 @@ async def test_before_leading_while_leading_and_after() -> None:
             assert client.healthy()
             # The next session begins within milliseconds: what is said at each change is noted.
             said: list[tuple[SessionState, bool]] = []
-            client.subscribe(lambda state, _: said.append((state, client.healthy(86_400))))
+            client.backend.subscribe(lambda state, _: said.append((state, client.healthy(86_400))))
             server.expire_session(client.session_id)
             await eventually(
                 lambda: bool(said) and said[-1][0] is SessionState.CONNECTED, "a session"

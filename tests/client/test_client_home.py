@@ -31,14 +31,14 @@ USES: dict[str, Callable[[Client], Any]] = {
     "check": lambda client: client.check("/a"),
     "transaction": lambda client: client.transaction().set("/a", b"").commit(),
     "in a chroot": lambda client: client.chroot("/a").get("/"),
-    "make_watch": lambda client: client.make_watch(),
+    "make_watch": lambda client: client.backend.make_watch(),
     "observe": lambda client: client.observe(),
-    "subscribe": lambda client: client.subscribe(lambda *_: None),
-    "spawn": lambda client: client.spawn(anyio.sleep_forever),
-    "shared": lambda client: client.shared("/a", object),
-    "serial": lambda client: client.serial(),
+    "subscribe": lambda client: client.backend.subscribe(lambda *_: None),
+    "spawn": lambda client: client.backend.spawn(anyio.sleep_forever),
+    "shared": lambda client: client.backend.shared("/a", object),
+    "serial": lambda client: client.backend.serial(),
     "pipelined": lambda client: client.pipelined(),
-    "hold": lambda client: client.lease.hold("/a", lambda _: None),
+    "hold": lambda client: client.backend.lease.hold("/a", lambda _: None),
     "add_auth": lambda client: client.add_auth(Auth.digest("ann", "secret")),
     "update_hosts": lambda client: client.update_hosts("localhost"),
     "Lock": lambda client: Lock(client, "/lock"),
@@ -72,7 +72,7 @@ async def test_from_another_thread_by_way_of_its_own(server: ThreadedServer, chr
 
         def work() -> bool:
             anyio.from_thread.run(client.ensure_path, chroot)
-            return client.session_id != 0 and client.lease.remaining() > 0
+            return client.session_id != 0 and client.backend.lease.remaining() > 0
 
         assert await anyio.to_thread.run_sync(work)
         assert await client.exists(chroot)
@@ -171,7 +171,8 @@ anyio.run(main, backend=sys.argv[2], backend_options=eval(sys.argv[3]))
 
 REFUSED = """
 def child(client):
-    for use in (lambda: client.get("/"), client.make_watch, lambda: aiolead.Lock(client, "/a")):
+    make_watch = client.backend.make_watch
+    for use in (lambda: client.get("/"), make_watch, lambda: aiolead.Lock(client, "/a")):
         try:
             use()
         except aiolead.errors.UsageError as error:

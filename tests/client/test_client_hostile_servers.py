@@ -91,7 +91,7 @@ def play_virtually(backend: Backend, fake: FakeServer, play: Callable[[], Awaita
 
 
 async def _watched(client: aiolead.Client) -> object:
-    with client.make_watch() as watch:
+    with client.backend.make_watch() as watch:
         return await client.get("/a", watch=watch)
 
 
@@ -471,7 +471,7 @@ def test_a_zxid_from_the_future_keeps_us_from_the_other_servers_for_a_while(
 
         async with honest_one, liar.connect(dial=dial) as client:
             assert await client.get("/a") == (b"data", STAT)
-            assert client.last_zxid == MOST_64
+            assert client.backend.last_zxid == MOST_64
             if is_expired:
                 liar.greet = lambda _: greeting(0)
                 liar.streams[-1].close()
@@ -481,7 +481,7 @@ def test_a_zxid_from_the_future_keeps_us_from_the_other_servers_for_a_while(
             liar.streams[-1].close()
             await served(client)
             assert anyio.current_time() - began <= 3 * SESSION
-            assert client.last_zxid == 1
+            assert client.backend.last_zxid == 1
 
     with caplog.at_level(logging.WARNING, "aiolead"):
         play_virtually(backend, liar, play)
@@ -502,7 +502,7 @@ def test_any_answer_to_the_renewals_of_a_lease(backend: Backend, name: str) -> N
     async def play() -> None:
         async with fake.connect() as client:
             lost = anyio.Event()
-            held = client.lease.hold("/a", lambda _reason: lost.set(), urgent=True)
+            held = client.backend.lease.hold("/a", lambda _reason: lost.set(), urgent=True)
             fake.answer = say
             with anyio.fail_after(SESSION + 1):
                 await lost.wait()

@@ -116,11 +116,11 @@ async def test_a_job_is_run_to_its_first_await_at_least(is_begun: bool) -> None:
             told.append("ended")
 
     async with aiolead.connect("127.0.0.1:1", connect_timeout=0) as client:
-        client.spawn(job)
+        client.backend.spawn(job)
         if is_begun:
             await anyio.wait_all_tasks_blocked()
     assert told == ["begun", "ended"]
     assert client._core.spawned == 0
-    client.spawn(job)  # without effect
+    client.backend.spawn(job)  # without effect
     await anyio.wait_all_tasks_blocked()
     assert told == ["begun", "ended"]

@@ -23,7 +23,7 @@ async def test_a_server_that_is_gone_is_left_and_the_session_goes_on() -> None:
     async with a_fleet() as fleet, fleet.connect("10.0.0.1") as client:
         session = client.session_id
         await client.create("/e", mode=CreateMode.EPHEMERAL)
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         await client.get("/e", watch=watch)
         client.update_hosts("10.0.0.2,10.0.0.3")
         await eventually(lambda: len(fleet.dialled) == 2, "it moves")

@@ -42,7 +42,7 @@ async def test_the_life_of_a_znode(server: ServerUnderTest) -> None:
         assert await client.exists("/a") == created.stat
         changed = await client.set("/a", b"two", version=0)
         assert (changed.version, changed.czxid) == (1, created.stat.czxid)
-        assert client.last_zxid >= changed.mzxid
+        assert client.backend.last_zxid >= changed.mzxid
         await client.check("/a", version=1)
         await client.create("/a/b")
         await client.create("/a/c")
@@ -170,10 +170,10 @@ async def test_views(server: ServerUnderTest) -> None:
         with pytest.raises(NoNodeError) as raised:
             await view.get("/missing")
         assert raised.value.path == "/missing"
-        watch = view.make_watch()
+        watch = view.backend.make_watch()
         await view.get("/t", watch=watch)
         await client.delete("/app/x/t")
-        zxid = told_zxid(server.hosts, client.last_zxid)
+        zxid = told_zxid(server.hosts, client.backend.last_zxid)
         assert await watch.wait() == WatchEvent(EventType.DELETED, "/t", zxid)
         assert view.chroot("/").session_id == client.session_id
         assert "chroot=" in repr(view)
@@ -221,7 +221,7 @@ async def test_watches(server: ServerUnderTest, how: str) -> None:
     async with connect(server) as client, connect(server) as other:
         if how != "create":
             await client.create("/a")
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         assert not watch.is_armed
         match how:
             case "child":
@@ -256,7 +256,7 @@ async def test_a_watch_event_comes_before_the_data_that_it_speaks_of(
     async with connect(server) as client, connect(server) as other:
         await client.create("/a", b"old")
         for number in range(20):
-            watch, data = client.make_watch(), str(number).encode()
+            watch, data = client.backend.make_watch(), str(number).encode()
             await client.get("/a", watch=watch)
             wrote = other.set("/a", data)
             while (await client.get("/a"))[0] != data:
@@ -270,7 +270,7 @@ async def test_a_closed_watch_is_removed_from_the_server_and_wakes_who_waits(
 ) -> None:
     async with connect(server) as client:
         await client.create("/a")
-        with client.make_watch() as watch:
+        with client.backend.make_watch() as watch:
             await client.get("/a", watch=watch)
             async with anyio.create_task_group() as tasks:
 
@@ -291,9 +291,9 @@ async def test_a_closed_watch_is_removed_from_the_server_and_wakes_who_waits(
 async def test_a_watch_of_another_client_is_refused(server: ServerUnderTest) -> None:
     async with connect(server) as client, connect(server) as other:
         with pytest.raises(UsageError, match="made by this client's make_watch"):
-            client.exists("/a", watch=other.make_watch())
+            client.exists("/a", watch=other.backend.make_watch())
         # Of another view of the same client it is fine.
-        await client.exists("/a", watch=client.chroot("/app").make_watch())
+        await client.exists("/a", watch=client.chroot("/app").backend.make_watch())
 
 
 async def test_ephemerals_vanish_with_the_session_at_once(server: ServerUnderTest) -> None:

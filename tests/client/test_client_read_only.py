@@ -87,7 +87,7 @@ async def test_nothing_is_acquired_there_and_something_is_afterwards() -> None:
     async with a_fleet() as fleet:
         fleet.server.set_read_only(True)
         async with fleet.connect("10.0.0.1", read_only=True) as client:
-            assert not client.lease.remaining() > 0
+            assert not client.backend.lease.remaining() > 0
             entered: list[str] = []
 
             async def hold() -> None:

@@ -32,7 +32,7 @@ async def test_children_with_the_stat(server: ServerUnderTest) -> None:
         await client.create("/a/b")
         names, stat = await client.get_children_and_stat("/a")
         assert (names, stat) == (["b"], await client.exists("/a"))
-        with client.make_watch() as watch:
+        with client.backend.make_watch() as watch:
             await client.get_children_and_stat("/a", watch=watch)
             await client.create("/a/c")
             with anyio.fail_after(10):

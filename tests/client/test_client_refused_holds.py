@@ -24,10 +24,10 @@ async def test_a_znode_that_cannot_be_confirmed_ends_its_own_hold_alone(
         lost: list[LossReason] = []
         await client.create("/kept", mode=CreateMode.EPHEMERAL)
         await client.create("/lost", mode=CreateMode.EPHEMERAL)
-        keeps = client.lease.hold("/kept", kept.append, urgent=True)
+        keeps = client.backend.lease.hold("/kept", kept.append, urgent=True)
         if is_first:
             await client.set_acl("/lost", UNREADABLE)
-        loses = client.lease.hold("/lost", lost.append, urgent=True)
+        loses = client.backend.lease.hold("/lost", lost.append, urgent=True)
         if not is_first:
             await eventually(lambda: client.statistics().renewals >= 2, "both are confirmed")
             assert lost == []

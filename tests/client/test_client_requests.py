@@ -90,7 +90,7 @@ async def test_bad_arguments_are_refused_at_the_call_and_nothing_is_sent() -> No
         with pytest.raises(LocalWireError, match="the servers take at most"):
             client.create("/a", bytes(2**20))
         with pytest.raises(LocalWireError, match="the servers take at most"):
-            client.get("/" + "x" * 2**20, watch=client.make_watch())
+            client.get("/" + "x" * 2**20, watch=client.backend.make_watch())
         with pytest.raises(UsageError, match="made by this client's make_watch"):
             client.get("/a", watch=ANY or object())  # type: ignore[arg-type]
         await anyio.wait_all_tasks_blocked()

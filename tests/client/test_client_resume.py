@@ -41,12 +41,12 @@ async def test_contenders_in_a_resumed_session_have_numbers_of_their_own() -> No
     """With the session, they make names unique, and prove whose a znode is."""
     async with FakeServer() as fake:
         async with fake.connect() as first:
-            used = {first.serial()}
+            used = {first.backend.serial()}
             credentials = first.detach()
         for seed in range(3):
             async with fake.connect(resume=credentials, rng=random.Random(seed)) as client:
-                number = client.serial()
-                assert client.serial() == number + 1
+                number = client.backend.serial()
+                assert client.backend.serial() == number + 1
                 client.detach()
             assert min(abs(number - other) for other in used) > 1000
             used.add(number)
@@ -76,7 +76,7 @@ async def test_a_holder_over_a_resumed_session(server: ServerUnderTest) -> None:
     async with connect(server) as first:
         credentials = first.detach()
     async with connect(server, resume=credentials) as second:
-        assert not second.lease.remaining() > 0
+        assert not second.backend.lease.remaining() > 0
         async with Lock(second, "/lock").acquire() as held:
             assert held.remaining() > 0
             await held.verify()
@@ -155,7 +155,7 @@ async def test_a_resumed_session_proves_no_more_than_before_it_was_detached() ->
         async with connect(server, resume=credentials, session_timeout=8, clock=clock) as second:
             await second.create("/a")
             await second.check("/a")
-            assert 0 < second.lease.remaining() < 2
+            assert 0 < second.backend.lease.remaining() < 2
 
 
 async def test_before_there_is_a_session_there_is_nothing_to_keep() -> None:

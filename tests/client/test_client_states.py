@@ -25,7 +25,7 @@ class Diary:
 
     def __init__(self, client: Client) -> None:
         self.entries: list[tuple[SessionState, int]] = []
-        self.close = client.subscribe(lambda *entry: self.entries.append(entry))
+        self.close = client.backend.subscribe(lambda *entry: self.entries.append(entry))
 
     @property
     def states(self) -> list[SessionState]:
@@ -97,8 +97,8 @@ async def test_between_two_expiries_the_last_one_counts() -> None:
 async def test_subscribers_are_told_in_order_until_they_leave() -> None:
     async with EmbeddedServer() as server, connect(server) as client:
         order: list[str] = []
-        leave = client.subscribe(lambda *_: order.append("first"))
-        client.subscribe(lambda *_: order.append("second"))
+        leave = client.backend.subscribe(lambda *_: order.append("first"))
+        client.backend.subscribe(lambda *_: order.append("second"))
         server.disconnect()
         await eventually(lambda: len(order) == 4, "lost and found")
         leave()

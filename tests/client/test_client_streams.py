@@ -100,8 +100,8 @@ async def test_kinds_on_one_path_do_not_disturb_each_other(server: ServerUnderTe
         with RawClient(server.connect_string) as other:
             other.create("/a")
             await client.sync()
-            early, late = client.make_watch(), client.make_watch()
-            data = client.make_watch()
+            early, late = client.backend.make_watch(), client.backend.make_watch()
+            data = client.backend.make_watch()
             await client.get_children("/a", watch=early)
             async with client.watch("/a") as exact, client.watch("/a", recursive=True) as deep:
                 await client.get_children("/a", watch=late)
@@ -190,7 +190,7 @@ async def test_a_reconnect_is_told_when_the_watch_is_set_again(
     server: ServerUnderTest, fault: str
 ) -> None:
     async with through_proxy(server) as (proxy, client), client.watch("/a") as events:
-        one_shot = client.make_watch()
+        one_shot = client.backend.make_watch()
         await client.exists("/a", watch=one_shot)
         async with client.watch("/", recursive=True) as deep:
             proxy.refuse()
@@ -413,7 +413,7 @@ def no_gc() -> object:
 @pytest.mark.usefixtures("no_gc")
 async def test_a_watch_that_is_dropped_is_taken_back_with_the_next_request() -> None:
     async with EmbeddedServer() as server, connect(server) as client:
-        await client.exists("/a", watch=client.make_watch())
+        await client.exists("/a", watch=client.backend.make_watch())
         assert set(server.watches()) == {"/a"}
         await client.sync()
         await client.sync()
@@ -425,7 +425,7 @@ async def test_a_watch_that_is_dropped_is_taken_back_with_the_next_request() -> 
 async def test_also_by_another_thread_and_without_any_request() -> None:
     async with EmbeddedServer(tick_time=0.1) as server:
         async with connect(server, session_timeout=0.6) as client:
-            held = [client.make_watch()]
+            held = [client.backend.make_watch()]
             await client.exists("/a", watch=held[0])
             thread = threading.Thread(target=held.clear)
             thread.start()
@@ -437,10 +437,10 @@ async def test_also_by_another_thread_and_without_any_request() -> None:
 async def test_one_that_is_still_waited_for_or_reports_is_kept() -> None:
     async with EmbeddedServer() as server, connect(server) as client:
         events: list[WatchEvent] = []
-        await client.exists("/told", watch=client.make_watch(events.append))
+        await client.exists("/told", watch=client.backend.make_watch(events.append))
 
         async def wait(started: Callable[[], object]) -> None:
-            watch = client.make_watch()
+            watch = client.backend.make_watch()
             await client.exists("/waited", watch=watch)
             waiting: Awaitable[WatchEvent] = watch.wait()
             del watch
@@ -463,7 +463,7 @@ async def test_one_that_is_still_waited_for_or_reports_is_kept() -> None:
 @pytest.mark.usefixtures("no_gc")
 async def test_one_that_is_dropped_while_its_read_is_on_its_way_is_taken_back() -> None:
     async with EmbeddedServer() as server, connect(server) as client:
-        reply = client.exists("/a", watch=client.make_watch())
+        reply = client.exists("/a", watch=client.backend.make_watch())
         await reply
         await client.sync()
         await client.sync()

@@ -15,7 +15,7 @@ from aiolead.model import EventType, WatchEvent
 async def test_an_event_is_returned_once(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         await client.get("/a", watch=watch)
         with RawClient(server.connect_string) as other:
             other.set("/a", b"1")
@@ -34,7 +34,7 @@ async def test_an_event_is_returned_once(server: ServerUnderTest) -> None:
 async def test_an_event_that_has_come_before_is_returned_at_once(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         await client.get("/a", watch=watch)
         await client.delete("/a")
         await client.sync()
@@ -53,7 +53,7 @@ async def test_all_who_wait_get_it(server: ServerUnderTest) -> None:
 
     async with connect(server) as client:
         await client.create("/a")
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         await client.get("/a", watch=watch)
         with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as tasks:

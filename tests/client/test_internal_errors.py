@@ -354,7 +354,7 @@ async def test_a_pending_delete_is_reported(
 async def test_a_job_that_nobody_waits_for(internal_errors: Records) -> None:
     """A claim's search for a create whose answer was lost, say."""
     async with bystander(internal_errors) as (client, _, _):
-        client.spawn(partial(in_background, "/a", defective))
+        client.backend.spawn(partial(in_background, "/a", defective))
         await eventually(lambda: len(internal_errors) == 1, "it is logged")
         assert "'/a' was not deleted" in logging.Formatter().format(internal_errors[0])
 
@@ -375,8 +375,8 @@ async def test_what_a_done_callback_raises(internal_errors: Records) -> None:
 async def test_what_a_watch_raises(internal_errors: Records) -> None:
     told: list[object] = []
     async with bystander(internal_errors) as (client, helper, _):
-        await client.exists("/a", watch=client.make_watch(defect))
-        await client.exists("/a", watch=client.make_watch(told.append))
+        await client.exists("/a", watch=client.backend.make_watch(defect))
+        await client.exists("/a", watch=client.backend.make_watch(told.append))
         await helper.create("/a")
         await eventually(lambda: len(told) == 1, "the other watch has fired")
 
@@ -389,8 +389,8 @@ async def test_what_a_subscriber_raises(internal_errors: Records) -> None:
             raise Defect
 
     async with bystander(internal_errors) as (client, _, server):
-        client.subscribe(failing)
-        client.subscribe(lambda state, _: told.append(state))
+        client.backend.subscribe(failing)
+        client.backend.subscribe(lambda state, _: told.append(state))
         server.disconnect(client.session_id)
         await eventually(lambda: SessionState.CONNECTED in told, "it is connected again")
     assert told[:2] == [SessionState.SUSPENDED, SessionState.CONNECTED]
@@ -445,7 +445,7 @@ async def test_what_is_raised_while_an_answer_is_read(
     """As for bytes that cannot be decoded: the request fails, and the connection is given up."""
     async with bystander(internal_errors) as (client, _, _):
         states: list[SessionState] = []
-        client.subscribe(lambda state, _: states.append(state))
+        client.backend.subscribe(lambda state, _: states.append(state))
         reply = client.get("/")
         reply.parse = defect
         with pytest.raises(InternalError) as caught:

@@ -385,9 +385,9 @@ async def test_a_healthy_client(hosts: str) -> None:
             async with lock:
                 pass
         async with lock:
-            deadlines = {client.lease.deadline}
+            deadlines = {client.backend.lease.deadline}
             await eventually(
-                lambda: deadlines.add(client.lease.deadline) or len(deadlines) > 2,
+                lambda: deadlines.add(client.backend.lease.deadline) or len(deadlines) > 2,
                 "the lease is renewed, again and again",
             )
         assert len(guards()) == 1

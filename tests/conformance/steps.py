@@ -169,7 +169,7 @@ def hears(read: str, path: str, change: Step, *, gives: Any, answer: Any = ANY) 
     """A watch that is set by a read, and what it says of the change, by whoever that is made."""
 
     async def ask(client: Client) -> Any:
-        with client.make_watch() as watch:
+        with client.backend.make_watch() as watch:
             found = await getattr(client, read)(path, watch=watch)
             check(found, answer, client)
             await change.ask(client)

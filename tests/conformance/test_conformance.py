@@ -27,23 +27,15 @@ CREDENTIALS = {"one": (), "other": (), "later": (), "ann": (ANN,)}
 
 # What is no operation on the servers' tree, and has tests of its own.
 ELSEWHERE = {
-    "arm",
-    "check_connected",
+    "backend",
     "chroot",
     "credentials",
     "detach",
-    "full_path",
     "healthy",
-    "make_watch",
     "observe",
     "pipelined",
     "ready",
-    "serial",
-    "shared",
-    "spawn",
     "statistics",
-    "subscribe",
-    "unlimited",
     "update_hosts",
 }
 

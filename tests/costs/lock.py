@@ -39,7 +39,7 @@ async def on_an_idle_session(bench: Bench) -> None:
     one = lock(client)
     async with one:
         pass
-    while client.lease.remaining():
+    while client.backend.lease.remaining():
         bench.clock.advance(client.session_timeout / 4)
         await client.exists("/")
     await bench.start()

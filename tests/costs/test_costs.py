@@ -62,7 +62,7 @@ async def test_requests_one_after_another_are_as_many_round_trips() -> None:
         client = await bench.client()
         async with bench.measured():
             await client.exists("/")
-            await client.exists("/", watch=client.make_watch())
+            await client.exists("/", watch=client.backend.make_watch())
 
     cost = await measure(Operation("x", "twice", twice))
     assert (cost.requests, cost.round_trips, cost.watches) == ((("exists", 2),), 2, 1)
@@ -98,7 +98,7 @@ async def test_what_one_tells_another_through_the_server_is_one_round_trip() -> 
 
     async def tell(bench: Bench) -> None:
         one, other = await bench.client(), await bench.client()
-        watch = other.make_watch()
+        watch = other.backend.make_watch()
         await other.exists("/told", watch=watch)
         async with bench.measured():
             one.create("/told")

@@ -187,7 +187,7 @@ class Talker:
         client, watches = self.client, self._watches
 
         def watch() -> Any:
-            watches.append(client.make_watch())
+            watches.append(client.backend.make_watch())
             return watches[-1]
 
         mine = (ACL(Permission.ALL, "auth", ""),)

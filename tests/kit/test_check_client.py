@@ -52,16 +52,28 @@ async def test_an_adapted_client_keeps_every_promise(
 
 
 class Wrapped:
-    """A client that is ours, but for what a subclass does wrong."""
+    """A client that is ours, but for what a subclass does wrong, or its backend."""
 
-    def __init__(self, client: aiolead.Client) -> None:
+    def __init__(self, client: aiolead.Client, backend: type[WrappedBackend] | None = None) -> None:
         self.real = client
+        self.backend = (backend or WrappedBackend)(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
+class WrappedBackend:
+    """A backend that is ours, but for what a subclass does wrong."""
+
+    def __init__(self, client: Wrapped) -> None:
+        self.client = client
+        self.real = client.real.backend
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
 
     def unlimited(self) -> Any:
-        return self
+        return self.client
 
 
 class Replied:
@@ -110,7 +122,7 @@ class Giving(Wrapped):
     def get(self, path: str, *, watch: Any = None) -> Any:
         real = self.real.get(path, watch=watch)
         lost: list[bool] = []
-        self.real.subscribe(lambda state, _: lost.append(state is SessionState.SUSPENDED))
+        self.real.backend.subscribe(lambda state, _: lost.append(state is SessionState.SUSPENDED))
 
         async def answer() -> Any:
             value = await real
@@ -166,7 +178,7 @@ class Plain:
         return (await self._client.create(path, data)).path
 
 
-class Persisting(Wrapped):
+class Persisting(WrappedBackend):
     """Its watches fire again and again."""
 
     def make_watch(self, on_event: Any = None) -> Any:
@@ -178,7 +190,7 @@ class Persisting(Wrapped):
         return self.real.make_watch(again)
 
 
-class Forgetting(Wrapped):
+class Forgetting(WrappedBackend):
     """Does not tell that a session's end has ended its watches."""
 
     def make_watch(self, on_event: Any = None) -> Any:
@@ -189,14 +201,14 @@ class Forgetting(Wrapped):
         return self.real.make_watch(filtered)
 
 
-class Unaware(Wrapped):
+class Unaware(WrappedBackend):
     """Does not tell what has happened before its watches were armed together."""
 
     def arm(self, watches: Any, *, since: int) -> Any:
         return self.real.arm(watches, since=1 << 62)
 
 
-class Silent(Wrapped):
+class Silent(WrappedBackend):
     """Goes from one session to the next without telling that the first one is over."""
 
     def subscribe(self, on_state: Any) -> Any:
@@ -207,14 +219,14 @@ class Silent(Wrapped):
         return self.real.subscribe(filtered)
 
 
-class Untold(Wrapped):
+class Untold(WrappedBackend):
     """Does not say how a job has ended."""
 
     def spawn(self, job: Any, on_end: Any = None) -> None:
         self.real.spawn(job)
 
 
-class Selfish(Wrapped):
+class Selfish(WrappedBackend):
     """Shares nothing."""
 
     def shared(self, path: str, make: Any) -> Any:
@@ -269,7 +281,7 @@ class Late(BrokenLease):
 
 
 def leased(lease: Any) -> Any:
-    class Leased(Wrapped):
+    class Leased(WrappedBackend):
         @property
         def lease(self) -> Any:
             return lease(self.real.lease)
@@ -314,7 +326,10 @@ async def test_planted_bugs_break_their_promises(
         @contextlib.asynccontextmanager
         async def connect(hosts: str) -> AsyncIterator[CoordinationClient]:
             async with ours(hosts) as client:
-                yield bug(client)
+                if issubclass(bug, WrappedBackend):
+                    yield Wrapped(client, bug)  # type: ignore[misc]
+                else:
+                    yield bug(client)
 
         try:
             await check_client(connect, only=[promise], patience=PATIENCE)

@@ -104,6 +104,7 @@ MADE_BY_USERS = {
 """The classes whose constructors are part of the public face; users are given all other objects."""
 
 PROTOCOLS = {
+    "ClientBackend": aiolead.abc.Backend,
     "ClientLease": aiolead.abc.Lease,
     "ClientWatch": aiolead.abc.Watch,
     "Fence": aiolead.abc.FencedClient,

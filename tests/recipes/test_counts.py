@@ -106,7 +106,7 @@ async def test_no_name_comes_twice_also_when_a_path_was_forgotten() -> None:
                 names.add(held.path)
             await client.delete_all(PATH)
             for number in range(KEPT):
-                client.shared(f"/{number}", LocalContenders)
+                client.backend.shared(f"/{number}", LocalContenders)
             gc.collect()
         assert len(names) == 2
 
@@ -173,12 +173,12 @@ async def test_a_lock_on_an_idle_session_costs_one_request_more() -> None:
                 pass  # makes the path
             for _ in range(2):
                 await idle(client, clock, 2)
-                assert client.lease.remaining() == 0
+                assert client.backend.lease.remaining() == 0
                 before, segments = server.requests.copy(), len(wire.segments)
                 async with lock:
                     assert server.requests - before == {"CREATE2": 1, "GET_CHILDREN": 1, "MULTI": 1}
                     assert len(wire.segments) - segments == 2
-                    assert client.lease.remaining() >= 60 / 8
+                    assert client.backend.lease.remaining() >= 60 / 8
                 # The next one profits from it.
                 before, segments = server.requests.copy(), len(wire.segments)
                 async with lock:

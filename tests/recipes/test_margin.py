@@ -70,7 +70,9 @@ async def measure(
         async with arena.witness(well) as witness:
             deleted = await deletions(witness, holder, waiter)
             # What its first requests have proven is used up: it has to ask, when its turn comes.
-            await eventually(lambda: waiter.client.lease.remaining() == 0, "it has waited for long")
+            await eventually(
+                lambda: waiter.client.backend.lease.remaining() == 0, "it has waited for long"
+            )
             # The worst moment: what this renewal touched, the leader has not collected yet.
             await holder.renewed(3)
             requests = [waiter.machine._requests._xid]
@@ -121,7 +123,7 @@ async def deletions(witness: aiolead.Client, *contenders: Contender) -> dict[str
     for contender in contenders:
         for member in await aiolead.Election(witness, contender.line).contenders():
             if member.identity == contender.name:
-                watch = witness.make_watch(partial(saw, contender.name))
+                watch = witness.backend.make_watch(partial(saw, contender.name))
                 await witness.get(member.path, watch=watch)
     return seen
 

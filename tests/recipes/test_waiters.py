@@ -119,7 +119,7 @@ async def test_locks_one_after_the_other_do_not_wake_the_timekeeper(
 
         monkeypatch.setattr(SessionMachine, "tick", counted)
         for _ in range(200):
-            hold = client.lease.hold("/x", lambda _reason: None)
+            hold = client.backend.lease.hold("/x", lambda _reason: None)
             for _ in range(3):
                 await anyio.lowlevel.checkpoint()
             hold.release()

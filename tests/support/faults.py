@@ -221,9 +221,9 @@ class Contender:
         Three times, and nothing counts any more of what was asked before the tenure began.
         """
         for _ in range(times):
-            before = self.client.lease.deadline
+            before = self.client.backend.lease.deadline
             await eventually(
-                lambda before=before: self.client.lease.deadline > before,  # type: ignore[misc]
+                lambda before=before: self.client.backend.lease.deadline > before,  # type: ignore[misc]
                 f"the lease of {self!r} is renewed",
             )
 
@@ -245,7 +245,7 @@ class Contender:
         options["dial"] = partial(_Stream.open, dial, self._arena.streams)
         async with aiolead.connect(self._hosts, **options) as client:
             self.client = client
-            client.subscribe(self._on_session)
+            client.backend.subscribe(self._on_session)
             self._on_session(client.state, client.session_id)
             self._online.set()
             recipe = self._make(client, self.line, self.name)

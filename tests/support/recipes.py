@@ -65,7 +65,7 @@ async def losing_the_link(client: aiolead.Client) -> AsyncIterator[None]:
     To look for a state that ends within milliseconds, from time to time, would be to miss it.
     """
     states: list[SessionState] = []
-    unsubscribe = client.subscribe(lambda state, _: states.append(state))
+    unsubscribe = client.backend.subscribe(lambda state, _: states.append(state))
     yield
     await eventually(lambda: SessionState.SUSPENDED in states, "the link is lost")
     await client.ready()

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -189,7 +190,7 @@ class _Deaf:
 
 class _Client:
     def __init__(self, events: object) -> None:
-        self.events = events
+        self.backend = SimpleNamespace(events=events)
 
 
 def test_recipes_tell_nothing_to_whom_does_not_listen() -> None:
@@ -225,8 +226,8 @@ def test_a_wait_that_is_cut_short_is_told_of_even_when_no_loop_runs(
     assert len(set(heard)) == 2
 
 
-@pytest.mark.parametrize("client", [object(), _Client(None), _Client("no hook")])
-def test_a_client_without_a_hook_will_do(client: Any) -> None:
+def test_a_client_without_a_hook_will_do() -> None:
+    client: Any = _Client(None)
     assert isinstance(hook_of(client), ViewHook)
 
 

@@ -30,11 +30,10 @@ from ...model import (
     QuotaUsage,
     ServerSpec,
     Stat,
-    WatchEvent,
 )
 from ...paths import parent, validate
-from ..core import T
-from .client_watch import ClientWatch
+from ..core import Core, T
+from .client_backend import ClientBackend
 from .delete_all import TreeDeletion
 from .fence import Fence
 from .operations import Scope, whoami
@@ -80,19 +79,18 @@ class Client(SessionSide):
     `session_id`, `lease`) may be read from other threads.
     """
 
+    def __init__(self, core: Core, prefix: str, backend: ClientBackend | None = None) -> None:
+        scope, limited = Scope(prefix), backend is None
+        super().__init__(
+            core, scope, backend or ClientBackend(core, scope, Client), limited=limited
+        )
+
     # --- views ---------------------------------------------------------------------------------
 
     def chroot(self, path: str) -> Client:
         """A view of what lies under `path`, over the same session."""
-        prefix = self._scope.full(path) if path != "/" else self._scope.prefix
-        return Client(self._core, prefix, limited=self._limited)
-
-    def unlimited(self) -> Client:
-        """This client, but never refusing a request for want of room: for recipes.
-
-        What a recipe asks for is little, and must not fail because the program asks for much.
-        """
-        return Client(self._core, self._scope.prefix, limited=False)
+        view = Client(self._core, self._scope.full(path) if path != "/" else self._scope.prefix)
+        return view if self._limited else Client(self._core, view._scope.prefix, view.backend)
 
     # --- writes --------------------------------------------------------------------------------
 
@@ -418,35 +416,6 @@ class Client(SessionSide):
             NoAuthError, UnimplementedError (a standalone server).
         """
         return self._submit(reconfig(joining, leaving, members, version))
-
-    # --- watches -------------------------------------------------------------------------------
-
-    def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
-        """A one-shot watch, armed by passing it to a read of this client.
-
-        Args:
-            on_event: called synchronously, in the client's task, as the event comes in; it must be
-                quick. What it raises is logged. Usually one awaits `watch.wait()` instead.
-        """
-        self._core.check_home()
-        return ClientWatch(self._core.machine.watches, on_event)
-
-    def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> PendingReply[None]:
-        """Arms watches on the data of several znodes, by one request, without reading them.
-
-        For znodes that were there at `since`. One that was deleted, or whose data was changed,
-        after that has its watch fire at once, before the answer; the others are armed from then on.
-        What a read finds out on the way, this does not: servers let a watch be set on what may not
-        be read, and those since 3.8.4 and 3.9.2 never let it fire then.
-
-        Args:
-            watches: paths, each with a watch of `make_watch` for it.
-            since: a zxid that this client has seen, such as the `czxid` of a znode of its own.
-
-        Raises:
-            UsageError: there are none, or a watch comes twice, is closed, or on something else.
-        """
-        return self._submit(self._scope.arm(self._core, watches, since))
 
     # --- watches as streams --------------------------------------------------------------------
 

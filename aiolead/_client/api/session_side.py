@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
 from ..._wire.packets import encode_body
 from ..._wire.requests import AuthPacket
-from ...abc import EventHook
-from ...errors import AioleadError, ConfigurationError, UsageError
-from ...events import ViewHook
+from ...errors import ConfigurationError, UsageError
 from ...model import (
     Auth,
     SessionCredentials,
@@ -19,8 +16,8 @@ from ...model import (
 )
 from ...paths import parse_connect_string
 from ..client_reporting import ClientStatistics
-from ..core import Core, T
-from .client_lease import ClientLease
+from ..core import Core
+from .client_backend import ClientBackend
 from .operations import Scope, checked_duration
 from .pending_reply import PendingReply
 from .session_states import SessionStates
@@ -29,12 +26,11 @@ from .session_states import SessionStates
 class SessionSide:
     """The part of a client that every view of it shares."""
 
-    def __init__(self, core: Core, prefix: str, *, limited: bool = True) -> None:
+    def __init__(self, core: Core, scope: Scope, backend: ClientBackend, *, limited: bool) -> None:
         self._core = core
+        self._scope = scope
+        self._backend = backend
         self._limited = limited
-        self._scope = Scope(prefix)
-        self._lease = ClientLease(core, prefix)
-        self._events = ViewHook(core.reporting.hub, prefix, core.clock)
 
     def __repr__(self) -> str:
         state = self._core.machine.state.value
@@ -92,9 +88,9 @@ class SessionSide:
         return credentials
 
     @property
-    def lease(self) -> ClientLease:
-        """Our own reading of how long the session surely lives; renewed while anything is held."""
-        return self._lease
+    def backend(self) -> ClientBackend:
+        """What recipes and adapters need besides; also one-shot watches: `backend.make_watch`."""
+        return self._backend
 
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
         """Whether the servers have confirmed that this client is well, not longer ago than that.
@@ -126,21 +122,6 @@ class SessionSide:
             limit = checked_duration("max_unconfirmed", max_unconfirmed, least=0, most=86_400)
         return self._core.clock() - machine.confirmed_at <= limit
 
-    @property
-    def last_zxid(self) -> int:
-        """The newest transaction that an answer to this client has shown."""
-        return self._core.machine.last_zxid
-
-    @property
-    def is_session_shared(self) -> bool:
-        """Whether others create znodes in this session: that of an adapted client is shared."""
-        return self._core.is_session_shared
-
-    @property
-    def events(self) -> EventHook:
-        """Whom recipes tell what happens; see `connect(on_event=)` for listening."""
-        return self._events
-
     def statistics(self) -> ClientStatistics:
         """How the client is doing: its session, its connections, its requests, its lease.
 
@@ -153,13 +134,6 @@ class SessionSide:
         """The states of the session, from the present one on, as an async iterator."""
         self._core.check_home()
         return SessionStates(self._core)
-
-    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
-        """Has every change of state reported, synchronously; returns what ends that.
-
-        For recipes and adapters; applications are better served by `observe`.
-        """
-        return self._core.subscribe(on_state)
 
     def update_hosts(self, hosts: str) -> None:
         """Replaces the list of servers.
@@ -188,35 +162,6 @@ class SessionSide:
         """
         await self._core.ready()
 
-    def check_connected(self) -> None:
-        """Returns if the session is connected; never waits.
-
-        Raises:
-            ConnectionLossError: it is not. The message says what the last attempts failed of; its
-                `__cause__` is a `ConnectFailed` with these.
-            SessionError: the client was closed, or its credentials were refused.
-        """
-        self._core.check_connected()
-
-    def shared(self, path: str, make: Callable[[], T]) -> T:
-        """The object that everybody on this session shares for a path: for recipes."""
-        return self._core.shared(self._scope.full(path), make)
-
-    def full_path(self, path: str) -> str:
-        """The path on the servers, below no chroot.
-
-        Args:
-            path: as this view has it.
-
-        Raises:
-            InvalidPathError: it is no path.
-        """
-        return self._scope.full(path)
-
-    def serial(self) -> int:
-        """A number that this client gives once: for recipes, which make names unique by it."""
-        return self._core.serial()
-
     def pipelined(self) -> AbstractContextManager[None]:
         """Requests that are made in the body of this `with` leave together, in one segment.
 
@@ -226,25 +171,6 @@ class SessionSide:
         """
         self._core.check_home()
         return self._core.pipelined
-
-    def spawn(
-        self,
-        job: Callable[[], Awaitable[object]],
-        on_end: Callable[[AioleadError | None], object] | None = None,
-    ) -> None:
-        """Runs a job in the client's own task group, at most until the client is closed.
-
-        It runs at least to its first await, so that its `finally` is run. What it raises ends
-        nothing but the job. Without effect on a closed client.
-
-        Args:
-            job: an async function without arguments.
-            on_end: called synchronously, once, when the job has ended: with None if it returned;
-                with the `AioleadError` that it raised; with an `InternalError` if it raised
-                anything else, which is logged with its traceback; with a `ClientClosedError` if the
-                end of the client cancelled it. Without it, an `AioleadError` is logged, too.
-        """
-        self._core.spawn(job, on_end)
 
     def add_auth(self, auth: Auth) -> PendingReply[None]:
         """Presents more credentials: to the present server, and on every later connection.

@@ -51,7 +51,7 @@ class AcquireLoop:
     async def _persist(self, *, waits: bool) -> bool:
         self._is_new = False
         client = self._client
-        unsubscribe = client.subscribe(self._on_state)
+        unsubscribe = client.backend.subscribe(self._on_state)
         try:
             while True:
                 try:
@@ -125,7 +125,7 @@ class AcquireLoop:
                     znode.watch()
             for znode in znodes:
                 await znode.looked_at()
-            if client.lease.is_enough():
+            if client.backend.lease.is_enough():
                 break
             if writes >= 2:
                 await anyio.sleep(client.session_timeout / 32)

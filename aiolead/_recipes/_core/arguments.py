@@ -30,7 +30,7 @@ def checked_client(client: CoordinationClient) -> CoordinationClient:
         raise ConfigurationError(
             f"client: must be a client, as `async with aiolead.connect()` gives, not {client!r}"
         )
-    return client.unlimited()
+    return client.backend.unlimited()
 
 
 def checked_path(path: str) -> str:

@@ -53,7 +53,7 @@ class Background(Latest[V], Generic[V]):
             await self._client.ready()  # raises what became of the client
         # No checkpoint from here on: who is cancelled while entering never leaves, and the client
         # may be closed meanwhile.
-        self._client.spawn(self._job, self._end)
+        self._client.backend.spawn(self._job, self._end)
         return self
 
     async def __aexit__(

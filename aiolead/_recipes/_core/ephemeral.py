@@ -281,7 +281,7 @@ class EphemeralNode:
         self, path: str, session_id: int, *, already_looked: bool = False
     ) -> None:
         job = partial(self._delete_lost, path, session_id, already_looked=already_looked)
-        self._client.spawn(partial(in_background, path, job))
+        self._client.backend.spawn(partial(in_background, path, job))
         self._settle_name(path)
 
     async def _delete_lost(self, path: str, session_id: int, *, already_looked: bool) -> None:
@@ -350,7 +350,9 @@ class EphemeralNode:
             watch.close()
 
     def _make_watch(self) -> Watch:
-        watch = self._watch = self._client.make_watch(contained(self._on_event, self._unwatched))
+        watch = self._watch = self._client.backend.make_watch(
+            contained(self._on_event, self._unwatched)
+        )
         return watch
 
     def _send_look(self) -> Reply[tuple[bytes, Stat]]:
@@ -375,7 +377,7 @@ class EphemeralNode:
             gone = isinstance(error, NoNodeError)
             if action_for(error, Step.ACQUIRE) is Action.PAUSE:
                 self.unwatch()  # it was not armed
-                self._client.spawn(partial(self._watch_later, node), self._unwatched)
+                self._client.backend.spawn(partial(self._watch_later, node), self._unwatched)
         if gone:
             self._lost()
 
@@ -433,7 +435,7 @@ class EphemeralNode:
             self._gone = self._gone or reason is LossReason.DELETED
             lost(reason)
 
-        hold = self._client.lease.hold(
+        hold = self._client.backend.lease.hold(
             path, on_lost, settled=self._hold_settled, urgent=urgent, resigns=resigns
         )
         self._lose = hold.lose

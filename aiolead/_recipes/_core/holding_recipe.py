@@ -98,7 +98,7 @@ class HoldingRecipe(Generic[T]):
         self._data = self._identity.encode()
         self._resigns = checked_on_disconnect(on_disconnect) == "resign"
         self._acl = checked_acl(acl)
-        self._tasks = client.shared(path, TaskGuard)
+        self._tasks = client.backend.shared(path, TaskGuard)
         self._reporting = RecipeReporting(
             self._client,
             self._called or type(self).__name__,
@@ -133,7 +133,7 @@ class HoldingRecipe(Generic[T]):
     @property
     def _contended_path(self) -> str:
         """The path that is contended for, on the servers: the same whatever view it belongs to."""
-        return self._client.full_path(self._path)
+        return self._client.backend.full_path(self._path)
 
     @property
     def identity(self) -> str:

@@ -102,7 +102,7 @@ class View(AsyncIterable[T], Generic[T]):
         self._entered = True
         if self._client.state.is_final:
             await self._client.ready()  # raises what became of the client
-        self._client.spawn(self._job, self._end)
+        self._client.backend.spawn(self._job, self._end)
         try:
             await self._next(0)
         except BaseException:
@@ -150,7 +150,7 @@ class View(AsyncIterable[T], Generic[T]):
         self._asked.add(name)
         watch = self._watches.get(name)
         if watch is None:
-            watch = self._watches[name] = self._client.make_watch(self._on_event)
+            watch = self._watches[name] = self._client.backend.make_watch(self._on_event)
         return watch
 
     def _unwatch(self, name: str) -> None:
@@ -161,7 +161,7 @@ class View(AsyncIterable[T], Generic[T]):
     # --- following -----------------------------------------------------------------------------
 
     async def _job(self) -> None:
-        unsubscribe = self._client.subscribe(self._on_state)
+        unsubscribe = self._client.backend.subscribe(self._on_state)
         try:
             with self._scope:
                 await self._follow()

@@ -1,26 +1,24 @@
 """Whose a znode is that our session owns, after the answer to a create was lost.
 
 A name that is given once proves it: it begins with our session and a number that the client gives
-once (`Layout.prefix`, `CoordinationClient.serial`). At a path that is fixed there is no such name.
+once (`Layout.prefix`, `Backend.serial`). At a path that is fixed there is no such name.
 Then it depends on whose the session is:
 
 * Mostly nobody but this client creates znodes in its session. Whatever is in our session, and is
   not claimed by any recipe object of this client, belongs to a create whose answer was lost.
-* A session may be shared (`SharedSession`): the application creates znodes in it by another
-  library. Then it is ours only if the answer to a create of ours, at that path, was lost in this
-  session, and the znode was created after that create was sent. Servers do not say more.
+* A session may be shared (`Backend.is_session_shared`): the application creates znodes in it by
+  another library. Then it is ours only if the answer to a create of ours, at that path, was lost in
+  this session, and the znode was created after that create was sent. Servers do not say more.
 """
 
 from __future__ import annotations
 
-from typing import cast
-
-from ...abc import CoordinationClient, SharedSession
+from ...abc import CoordinationClient
 
 
 def is_shared(client: CoordinationClient) -> bool:
     """Whether others create znodes in the client's session, too."""
-    return bool(getattr(client, "is_session_shared", False))
+    return client.backend.is_session_shared
 
 
 def now(client: CoordinationClient) -> int:
@@ -28,7 +26,7 @@ def now(client: CoordinationClient) -> int:
 
     0 where the session is not shared, and nobody needs to know.
     """
-    return cast(SharedSession, client).last_zxid if is_shared(client) else 0
+    return client.backend.last_zxid if is_shared(client) else 0
 
 
 class LostCreates:

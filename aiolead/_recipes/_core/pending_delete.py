@@ -108,7 +108,7 @@ class PendingDelete:
             self._end(refused_release(self._path, error) or error)
 
     def _spawn_payment(self) -> None:
-        self._client.spawn(self._pay_later, self._paid)
+        self._client.backend.spawn(self._pay_later, self._paid)
 
     async def _pay_later(self) -> None:
         error = self._delete.error()

@@ -31,7 +31,7 @@ class Reached:
         self._was_connected = self._client.state is SessionState.CONNECTED
         self._unsubscribe: Callable[[], None] | None = None
         if not self._was_connected:  # mostly it is, and then thousands need no subscription
-            self._unsubscribe = self._client.subscribe(self._on_state)
+            self._unsubscribe = self._client.backend.subscribe(self._on_state)
         return self
 
     def __exit__(
@@ -54,7 +54,7 @@ class Reached:
             timeout: how long, in seconds.
         """
         try:
-            self._client.check_connected()
+            self._client.backend.check_connected()
         except AioleadError as error:
             if self._was_connected:
                 text = f"{recipe!r}: not our turn within {timeout:g} seconds; now: {error}"
@@ -72,19 +72,19 @@ async def try_at_once(client: CoordinationClient, candidate: Candidate) -> bool:
     Raises:
         ConnectionLossError: there is no connection, or it was lost meanwhile. Nothing is held.
     """
-    client.check_connected()
+    client.backend.check_connected()
     with anyio.CancelScope() as scope:
 
         def on_state(state: SessionState, _session_id: int) -> None:
             if state is not SessionState.CONNECTED:
                 scope.cancel()
 
-        unsubscribe = client.subscribe(on_state)
+        unsubscribe = client.backend.subscribe(on_state)
         try:
             return await candidate.try_front()
         finally:
             unsubscribe()
-    client.check_connected()
+    client.backend.check_connected()
     raise ConnectionLossError(
         "the connection was lost before it was known whether it is our turn: try again",
         outcome=Outcome.NOT_APPLIED,

@@ -15,8 +15,7 @@ SILENT = ViewHook(EventHub())
 
 def hook_of(client: CoordinationClient) -> EventHook:
     """Whom the recipes of a client tell what happens."""
-    hook = getattr(client, "events", None)
-    return hook if isinstance(hook, EventHook) else SILENT
+    return client.backend.events or SILENT
 
 
 @final

@@ -46,7 +46,7 @@ class SerialNode(EphemeralNode):
         """How the name begins."""
 
     def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
-        prefix = self._prefix(session_id, self._client.serial())
+        prefix = self._prefix(session_id, self._client.backend.serial())
         self._registry.expect(prefix)
         return join(self._path, prefix), CreateMode.EPHEMERAL_SEQUENTIAL
 

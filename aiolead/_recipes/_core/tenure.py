@@ -148,7 +148,7 @@ class Tenure:
         """
         if self._loss is not None or self._resigned or self._released:
             return 0.0
-        return self._client.lease.remaining()
+        return self._client.backend.lease.remaining()
 
     def check(self) -> None:
         """Returns if it is held now, by the clock. Cheap: call it before whatever must not happen
@@ -312,7 +312,7 @@ class Tenure:
 
     def _settle_by_clock(self) -> LossReason | None:
         given_up = self._resigned or self._released
-        if not given_up and self._loss is None and self._client.lease.remaining() <= 0.0:
+        if not given_up and self._loss is None and self._client.backend.lease.remaining() <= 0.0:
             self._hold.lose(LossReason.UNCONFIRMED)
         return self._loss
 

@@ -101,7 +101,7 @@ class Barrier:
         client = self._client
         seen: int | None = None  # the czxid of the znode that has to go
         while True:
-            watch = client.make_watch()
+            watch = client.backend.make_watch()
             try:
                 # As `catch_up`, but a barrier that is not set takes one request: this one.
                 await client.check(self._path)

@@ -358,13 +358,13 @@ class Contender(QueueNode):
         for name in names:
             if name not in self._ahead and name not in self._ahead_gone:
                 path = join(self._path, name)
-                watch = self._ahead[name] = self._client.make_watch(Ahead(self, name))
+                watch = self._ahead[name] = self._client.backend.make_watch(Ahead(self, name))
                 if name in self._seen_to_be or self._is_unclaimed(name):
                     looks.append((name, self._client.get(path, watch=watch)))
                 else:
                     unread.append((path, watch))
         # One request, whatever their number; what it is too late for has fired by the answer.
-        armed = self._client.arm(unread, since=self.node.token) if unread else None
+        armed = self._client.backend.arm(unread, since=self.node.token) if unread else None
         complete = True
         for name, look in looks:
             try:
@@ -439,7 +439,7 @@ class Contender(QueueNode):
         ours = stat.ephemeral_owner == self._client.session_id
         if ours and self._is_unclaimed(name):
             orphan = self._claim(Created(join(self._path, name), stat), stat.ephemeral_owner)
-            self._client.spawn(partial(self._delete_orphan_later, orphan))
+            self._client.backend.spawn(partial(self._delete_orphan_later, orphan))
 
     async def _delete_orphan_later(self, orphan: RegisteredNode) -> None:
         try:
@@ -484,7 +484,7 @@ class Contender(QueueNode):
             if not self._is_new and self._watch is None:
                 self._send_look()
             await self.looked_at()
-            if client.lease.is_enough():
+            if client.backend.lease.is_enough():
                 break
             if writes >= 2:
                 await anyio.sleep(client.session_timeout / 32)

@@ -230,7 +230,7 @@ class Layout:
         Args:
             role: what is contended for.
             session_id: the session that contends.
-            count: what its client gives once (`CoordinationClient.serial`): with the session,
+            count: what its client gives once (`Backend.serial`): with the session,
                 unique.
         """
         return self._forms[role].prefix(session_id, count)

@@ -37,7 +37,7 @@ class LocalContenders(NodeRegistry):
     def follow(self, client: CoordinationClient) -> None:
         """Has `changes` counted, until `unfollow` was called as often: once for all contenders."""
         if not self._followers:
-            self._unfollow = client.subscribe(self._on_state)
+            self._unfollow = client.backend.subscribe(self._on_state)
         self._followers += 1
 
     def unfollow(self) -> None:

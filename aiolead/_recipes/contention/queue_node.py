@@ -50,7 +50,7 @@ class QueueNode(SerialNode):
         *,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._line = client.shared(path, LocalContenders)
+        self._line = client.backend.shared(path, LocalContenders)
         super().__init__(client, self._line, path, data, acl=acl)
         self._layout = layout
         self._role = role

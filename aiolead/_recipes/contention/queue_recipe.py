@@ -47,7 +47,7 @@ class QueuedRecipe(HoldingRecipe[T]):
         self._places = places
         self._layout = layout
         # It lives for as long as anybody has it: what is known of the line outlives a contender.
-        self._shared_line = self._client.shared(path, LocalContenders)
+        self._shared_line = self._client.backend.shared(path, LocalContenders)
 
     def _candidate(self) -> Contender:
         return Contender(

@@ -96,7 +96,7 @@ class Registration(KeptNode):
         self._load = checked_number("load", load)
         if self._announcing is None and self._load != self._instance.load:
             self._announcing = anyio.CancelScope()
-            self._client.spawn(self._tell_load)
+            self._client.backend.spawn(self._tell_load)
         await anyio.lowlevel.checkpoint()
 
     async def _tell_load(self) -> None:

@@ -121,7 +121,7 @@ class Campaign(Background[CampaignState]):
         if waiting is not None:
             waiting.ended("held", term.session_id)
         term._has_begun()
-        unsubscribe = client.subscribe(lambda _state, _session_id: self._on_change())
+        unsubscribe = client.backend.subscribe(lambda _state, _session_id: self._on_change())
         try:
             # Even if the link has gone by now: a term begins with this.
             self._move(CampaignState(Phase.LEADING, term.session_id, term, rank=0))

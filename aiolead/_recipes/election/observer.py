@@ -66,7 +66,7 @@ class ElectionObserver(Background[ElectionState]):
         self._tokens: tuple[int, ...] | None = None
 
     async def _run(self) -> None:
-        unsubscribe = self._client.subscribe(self._on_state)
+        unsubscribe = self._client.backend.subscribe(self._on_state)
         try:
             while True:
                 self._changed = anyio.Event()
@@ -116,7 +116,7 @@ class ElectionObserver(Background[ElectionState]):
         self._changed.set()
 
     def _watch(self) -> Watch:
-        watch = self._client.make_watch(self._on_event)
+        watch = self._client.backend.make_watch(self._on_event)
         self._watches.append(watch)
         return watch
 

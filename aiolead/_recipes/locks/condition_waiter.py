@@ -171,7 +171,7 @@ class Waiter(QueueNode):
         if self._watch is None:
             armed.append(self._send_look())
         if self._signal_watch is None:
-            self._signal_watch = client.make_watch(self._on_signal)
+            self._signal_watch = client.backend.make_watch(self._on_signal)
             armed.append(client.exists(self._signal_of(own.name), watch=self._signal_watch))
         seen = await look(client, self._condition)
         for reply in armed:
@@ -194,7 +194,7 @@ class Waiter(QueueNode):
             self._leave_before()
         if before is not None and self._before_watch is None:
             self._watched = before
-            self._before_watch = client.make_watch(self._on_before)
+            self._before_watch = client.backend.make_watch(self._on_before)
             try:
                 await client.get(join(self._path, before), watch=self._before_watch)
             except NoNodeError:
@@ -271,7 +271,7 @@ class Waiter(QueueNode):
             self._line.forget(node.name)
         elif not isinstance(error, SessionError):
             job = partial(self._take_away_later, node)
-            self._client.spawn(partial(in_background, node.path, job))
+            self._client.backend.spawn(partial(in_background, node.path, job))
 
     async def _take_away_later(self, node: RegisteredNode) -> None:
         """There was no signal after all, or nobody knows whether it was taken away."""

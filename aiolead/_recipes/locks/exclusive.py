@@ -99,7 +99,7 @@ class _OneZnode(AcquireLoop):
         self._watch: Watch | None = None
         self._own = FixedNode(
             client,
-            client.shared(path, NodeRegistry),
+            client.backend.shared(path, NodeRegistry),
             path,
             data,
             acl=acl,
@@ -145,7 +145,7 @@ class _OneZnode(AcquireLoop):
         """Watches whoever has it; unless that is the ghost of a create whose answer was lost."""
         self._wake = anyio.Event()
         self._leave_watches()
-        watch = self._watch = self._client.make_watch(self._rouse)
+        watch = self._watch = self._client.backend.make_watch(self._rouse)
         try:
             data, stat = await self._client.get(self._path, watch=watch)
         except NoNodeError:

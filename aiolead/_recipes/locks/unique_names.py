@@ -243,7 +243,7 @@ class _Claim(AcquireLoop):
         if free is None and waits:
             self._wake = anyio.Event()
             self._leave_watches()
-            watch = self._watch = client.make_watch(self._rouse)
+            watch = self._watch = client.backend.make_watch(self._rouse)
             free = self._free(await client.get_children(self._path, watch=watch))
         return free
 
@@ -256,7 +256,7 @@ class _Claim(AcquireLoop):
         client = self._client
         own = self._own = FixedNode(
             client,
-            client.shared(self._path, NodeRegistry),
+            client.backend.shared(self._path, NodeRegistry),
             join(self._path, f"{self._kind}-{number}"),
             self._data,
             acl=self._acl,

@@ -117,7 +117,7 @@ class KeptNode(AsyncIterable[NodeState]):
         is_there = False
         timeout = self._client.session_timeout
         try:
-            self._client.spawn(keeper.run, keeper.ended)
+            self._client.backend.spawn(keeper.run, keeper.ended)
             # Without a wait it is tried once, which takes as long as it takes.
             with anyio.move_on_after(timeout if self._wait == 0 else self._wait):
                 is_there = await self._made(is_patient=self._wait != 0)

@@ -75,7 +75,7 @@ class ZnodeKeeper:
         self._restore = restore
         self._on_change = on_change
         self._on_end = on_end
-        self._registry = client.shared(path, KeptRegistry)
+        self._registry = client.backend.shared(path, KeptRegistry)
         self._own = own = KeptZnode(
             client, self._registry, path, data, mode=mode, acl=acl, on_deleting=self._deleting
         )
@@ -99,7 +99,7 @@ class ZnodeKeeper:
         """Whether somebody else's znode is there."""
         self._look_due = False
         self._news = anyio.Event()
-        self._watch = client.make_watch(self._on_event)
+        self._watch = client.backend.make_watch(self._on_event)
         self._repairs: list[float] = []
 
     @property
@@ -123,8 +123,8 @@ class ZnodeKeeper:
     # --- the job -------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """The job: for `client.spawn`."""
-        unsubscribe = self._client.subscribe(self._on_state)
+        """The job: for `client.backend.spawn`."""
+        unsubscribe = self._client.backend.subscribe(self._on_state)
         try:
             with self._scope:
                 await self._keep()
@@ -132,7 +132,7 @@ class ZnodeKeeper:
             unsubscribe()
 
     def ended(self, error: AioleadError | None) -> None:
-        """The end of the job: for `client.spawn`, too."""
+        """The end of the job: for `client.backend.spawn`, too."""
         if error is not None and not self._discarded:
             self._on_end(error)
 
@@ -258,7 +258,7 @@ class ZnodeKeeper:
             self._release_name()
             own.name = None  # another number will do
             self._watch.close()
-            self._watch = self._client.make_watch(self._on_event)
+            self._watch = self._client.backend.make_watch(self._on_event)
         else:
             self.is_blocked = True
             self._on_change()

@@ -74,7 +74,7 @@ class _Listing:
             return None
         self.names = None
         if self.watch is None:
-            self.watch = client.make_watch(on_event)
+            self.watch = client.backend.make_watch(on_event)
         return client.get_children(self.path, watch=self.watch)
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Backlog:
         self._clock = clock
         self._on_invalid = on_invalid
         self.acl = acl
-        self._reserved = client.shared(claims, Reserved)
+        self._reserved = client.backend.shared(claims, Reserved)
         self._heap: list[tuple[Key, str]] = []
         self._invalid: set[str] = set()
         self._look: _Look | None = None

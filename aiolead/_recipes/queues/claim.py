@@ -61,7 +61,7 @@ class _ClaimNode(FixedNode):
         *,
         on_gone: Callable[[], object],
     ) -> None:
-        registry = client.shared(backlog.claims, NodeRegistry)
+        registry = client.backend.shared(backlog.claims, NodeRegistry)
         path = join(backlog.claims, name)
         super().__init__(client, registry, path, data, acl=backlog.acl, on_gone=on_gone)
         self.name = name

@@ -71,8 +71,8 @@ class Results:
                 await before_next_try(client, error, Step.FOLLOW)
                 continue
             changed = anyio.Event()
-            watch = client.make_watch(partial(_set, changed))
-            other = client.make_watch(partial(_set, changed))
+            watch = client.backend.make_watch(partial(_set, changed))
+            other = client.backend.make_watch(partial(_set, changed))
             try:
                 # In this order: a task goes as its result comes.
                 result = client.exists(path, watch=watch)
@@ -107,7 +107,7 @@ class Results:
         """Has old results deleted if there are too many: the client's work, when it gets to it."""
         if not self._is_trimming:
             self._is_trimming = True
-            self._client.spawn(self._trim)
+            self._client.backend.spawn(self._trim)
 
     async def _trim(self) -> None:
         client = self._client

@@ -65,7 +65,7 @@ class Task(Claimed):
         self.check()
         if not self._is_reporting:
             self._is_reporting = True
-            self._client.spawn(self._report)
+            self._client.backend.spawn(self._report)
         await anyio.lowlevel.checkpoint()
 
     async def finish(self, data: bytes = b"") -> None:

@@ -187,7 +187,7 @@ class TreeCache:
         self._entered = True
         if self._client.state.is_final:
             await self._client.ready()  # raises what became of the client
-        self._client.spawn(self._job, self._end)
+        self._client.backend.spawn(self._job, self._end)
         try:
             await self._is_full.wait()
             if self._copy.error is not None:
@@ -208,7 +208,7 @@ class TreeCache:
             await self._ended.wait()
 
     async def _job(self) -> None:
-        unsubscribe = self._client.subscribe(self._on_state)
+        unsubscribe = self._client.backend.subscribe(self._on_state)
         try:
             with self._scope:
                 await self._run()
@@ -226,7 +226,7 @@ class TreeCache:
             stream = self._client.watch(self._path, recursive=True)
             try:
                 async with stream:
-                    self._client.spawn(partial(self._listen, stream), self._not_listening)
+                    self._client.backend.spawn(partial(self._listen, stream), self._not_listening)
                     await self._keep_up()
             except UnsupportedError:
                 self._reader.watched = True

@@ -378,7 +378,7 @@ class TreeReader:
         watch = self._watches.get((path, kind))
         if watch is None:
             on_event = partial(self._on_event, path, kind)
-            watch = self._watches[path, kind] = self._client.make_watch(on_event)
+            watch = self._watches[path, kind] = self._client.backend.make_watch(on_event)
         return watch
 
     def _unwatch(self, path: str, kind: Todo) -> None:

@@ -18,7 +18,7 @@ class _ZnodeView(View[T]):
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
         super().__init__(client)
-        client.full_path(path)  # refuses what is not a path
+        client.backend.full_path(path)  # refuses what is not a path
         self._path = path
 
     def __repr__(self) -> str:

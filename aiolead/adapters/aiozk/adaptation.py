@@ -71,7 +71,7 @@ class Adaptation:
             raise
         version = None if session.conn is None else session.conn.version_info
         session.conn = BridgedConnection(self._bridge, version or OLDEST)
-        self._client.subscribe(self._on_state)
+        self._client.backend.subscribe(self._on_state)
         self._on_state(self._client.state, self._client.session_id)
         chroot = self._zk.chroot
         return self._client.chroot(chroot) if chroot and chroot != "/" else self._client
@@ -166,7 +166,7 @@ class Adaptation:
             self._session.is_bridged.clear()  # what aiozk is asked for from now on, it does itself
             while not machine.state.is_final:
                 with suppress(ConnectionLossError, SessionError):
-                    await self._client.unlimited().exists("/")
+                    await self._client.backend.unlimited().exists("/")
                     is_used = self._core.spawned or len(machine.watches) > self._bridge.watching
                     if machine.is_idle and not is_used:
                         machine.closed()

@@ -19,7 +19,7 @@ def _renewals(stage: Stage) -> int:
 
 async def _renewed(stage: Stage) -> None:
     """Waits until one more renewal was sent, and the lease has become longer."""
-    lease = stage.client.lease
+    lease = stage.client.backend.lease
     before, deadline = _renewals(stage), lease.deadline
     await stage.eventually(lambda: _renewals(stage) > before, "a renewal")
     await stage.eventually(lambda: lease.deadline > deadline, "a longer lease")
@@ -28,7 +28,7 @@ async def _renewed(stage: Stage) -> None:
 @promise
 async def a_hold_is_renewed_through_the_quorum(stage: Stage) -> None:
     """While something is held, transactions are sent, and the lease goes on."""
-    lease = stage.client.lease
+    lease = stage.client.backend.lease
     await stage.held(HELD)
     lost: list[LossReason] = []
     hold = lease.hold(HELD, lost.append, urgent=True)
@@ -41,7 +41,7 @@ async def a_hold_is_renewed_through_the_quorum(stage: Stage) -> None:
 @promise
 async def a_lease_is_read_off_a_clock(stage: Stage) -> None:
     """`remaining` falls by itself, never below 0, never above the session timeout."""
-    lease, timeout = stage.client.lease, stage.client.session_timeout
+    lease, timeout = stage.client.backend.lease, stage.client.session_timeout
     await stage.held(HELD)
     deadline, first = lease.deadline, lease.remaining()
     true(0 < first <= timeout, "there is some left, and no more than the session timeout")
@@ -53,7 +53,7 @@ async def a_lease_is_read_off_a_clock(stage: Stage) -> None:
 @promise
 async def a_lease_never_shrinks_but_with_its_session(stage: Stage) -> None:
     """`deadline` does not fall while the session lives, whatever becomes of its links."""
-    lease = stage.client.lease
+    lease = stage.client.backend.lease
     await stage.held(HELD)
     lost: list[LossReason] = []
     hold = lease.hold(HELD, lost.append, urgent=True)
@@ -75,15 +75,15 @@ async def reads_and_pings_prove_nothing(stage: Stage) -> None:
     client = stage.client
     lost: list[LossReason] = []
     await stage.held(HELD)
-    hold = client.lease.hold(HELD, lost.append, urgent=True)
+    hold = client.backend.lease.hold(HELD, lost.append, urgent=True)
     # As by a server that is cut off from the others: it answers reads, and commits nothing.
     before = _renewals(stage)
     stage.server.throttle(OpCode.MULTI, count=1_000_000)
     await stage.eventually(lambda: _renewals(stage) > before, "a renewal that is refused")
-    deadline = client.lease.deadline
+    deadline = client.backend.lease.deadline
     while not lost:
         await client.exists("/")
-        true(client.lease.deadline <= deadline, "nothing was proven meanwhile")
+        true(client.backend.lease.deadline <= deadline, "nothing was proven meanwhile")
         await anyio.sleep(0.01)
     same(lost, [LossReason.UNCONFIRMED], "what the holder was told")
     hold.release()
@@ -100,12 +100,12 @@ async def a_hold_ends_before_its_session(stage: Stage) -> None:
     def on_lost(reason: LossReason) -> None:
         lost.append((reason, session_id in stage.server.sessions()))
 
-    hold = client.lease.hold(HELD, on_lost, urgent=True)
+    hold = client.backend.lease.hold(HELD, on_lost, urgent=True)
     stage.proxy.blackhole()
     await stage.eventually(lambda: lost, "the hold is lost")
     same(lost, [(LossReason.UNCONFIRMED, True)], "why, and whether the session still lived")
-    same(client.lease.remaining(), 0.0, "what remains of the lease")
-    true(not client.lease.is_enough(), "it is not enough to begin with")
+    same(client.backend.lease.remaining(), 0.0, "what remains of the lease")
+    true(not client.backend.lease.is_enough(), "it is not enough to begin with")
     hold.release()
 
 
@@ -115,9 +115,11 @@ async def a_hold_outlives_a_link(stage: Stage) -> None:
     client = stage.client
     await stage.held(HELD)
     told: list[str] = []
-    client.subscribe(lambda state, _session_id: told.append(state.value))
-    kept = client.lease.hold(HELD, lambda reason: told.append(f"kept: {reason.name}"), urgent=True)
-    given = client.lease.hold(
+    client.backend.subscribe(lambda state, _session_id: told.append(state.value))
+    kept = client.backend.lease.hold(
+        HELD, lambda reason: told.append(f"kept: {reason.name}"), urgent=True
+    )
+    given = client.backend.lease.hold(
         HELD, lambda reason: told.append(f"given: {reason.name}"), urgent=True, resigns=True
     )
     stage.proxy.reset()
@@ -139,7 +141,7 @@ async def a_deleted_znode_is_not_held(stage: Stage) -> None:
     """If somebody deletes it, the next renewal finds that out."""
     lost: list[LossReason] = []
     await stage.held(HELD)
-    hold = stage.client.lease.hold(HELD, lost.append, urgent=True)
+    hold = stage.client.backend.lease.hold(HELD, lost.append, urgent=True)
     await stage.operator.delete(HELD)
     await stage.eventually(lambda: lost, "the hold is lost")
     same(lost, [LossReason.DELETED], "what the holder was told")
@@ -151,7 +153,7 @@ async def nothing_is_held_without_its_session(stage: Stage) -> None:
     """The end of the session ends its holds; who has released hears nothing of it."""
     lost: list[str] = []
     await stage.held(HELD)
-    lease = stage.client.lease
+    lease = stage.client.backend.lease
     hold = lease.hold(HELD, lambda reason: lost.append(f"held: {reason.name}"), urgent=True)
     released = lease.hold(HELD, lambda reason: lost.append(f"released: {reason.name}"))
     released.release()
@@ -165,7 +167,7 @@ async def a_hold_settles_once(stage: Stage) -> None:
     """`settled` is called once, before the first renewal; not for what was let go of before."""
     told: list[str] = []
     await stage.held(HELD)
-    lease = stage.client.lease
+    lease = stage.client.backend.lease
     short = lease.hold(HELD, lambda _: told.append("lost"), settled=lambda: told.append("short"))
     short.release()
     hold = lease.hold(HELD, lambda _: told.append("lost"), settled=lambda: told.append("settled"))
@@ -180,7 +182,7 @@ async def a_hold_is_lost_by_its_holders_word(stage: Stage) -> None:
     """`lose` calls `lost` with its reason, at once, and once."""
     lost: list[LossReason] = []
     await stage.held(HELD)
-    hold = stage.client.lease.hold(HELD, lost.append)
+    hold = stage.client.backend.lease.hold(HELD, lost.append)
     hold.lose(LossReason.DELETED)
     same(lost, [LossReason.DELETED], "what it was told, when `lose` returns")
     hold.lose(LossReason.EXPIRED)
@@ -206,6 +208,6 @@ async def closing_waits_for_its_holders(stage: Stage) -> None:
 
     async with anyio.create_task_group() as tasks, stage.another() as client:
         await client.create(HELD, mode=CreateMode.EPHEMERAL)
-        tasks.start_soon(let_go, client.lease.hold(HELD, on_lost))
+        tasks.start_soon(let_go, client.backend.lease.hold(HELD, on_lost))
     same(told, ["CLOSED", "lives"], "what came about, in this order")
     same(stage.server.znodes(), [], "the tree")

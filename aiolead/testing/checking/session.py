@@ -42,7 +42,7 @@ async def states_are_told_in_order(stage: Stage) -> None:
         told.append((state, session_id))
         agreed.append(client.state is state)
 
-    unsubscribe = client.subscribe(note)
+    unsubscribe = client.backend.subscribe(note)
     mine = client.session_id
     await stage.cut_off()
     stage.proxy.heal()
@@ -61,7 +61,7 @@ async def an_expired_session_is_told_before_the_next(stage: Stage) -> None:
     """`EXPIRED`, with the old id, comes before anything of the next session."""
     client = stage.client
     told: list[tuple[SessionState, int]] = []
-    client.subscribe(lambda state, session_id: told.append((state, session_id)))
+    client.backend.subscribe(lambda state, session_id: told.append((state, session_id)))
     old = await stage.expire()
     new = client.session_id
     true((SessionState.EXPIRED, old) in told, "the end of the old session is told")
@@ -118,12 +118,12 @@ async def ready_waits_for_the_connection(stage: Stage) -> None:
 async def whether_it_is_connected_is_known_at_once(stage: Stage) -> None:
     """`check_connected` returns or raises, and waits for nothing."""
     client = stage.client
-    client.check_connected()
+    client.backend.check_connected()
     await stage.cut_off()
-    refuses(client.check_connected, ConnectionLossError)
+    refuses(client.backend.check_connected, ConnectionLossError)
     stage.proxy.heal()
     await client.ready()
-    client.check_connected()
+    client.backend.check_connected()
 
 
 @promise
@@ -184,7 +184,7 @@ async def a_job_outlives_its_caller(stage: Stage) -> None:
 
     async with stage.another() as client:
         with anyio.CancelScope() as scope:
-            client.spawn(job)
+            client.backend.spawn(job)
             scope.cancel()
             await anyio.sleep_forever()
         await begun.wait()
@@ -207,8 +207,8 @@ async def a_job_that_fails_harms_nobody(stage: Stage) -> None:
         await stage.client.exists("/")
         done.set()
 
-    stage.client.spawn(failing)
-    stage.client.spawn(working)
+    stage.client.backend.spawn(failing)
+    stage.client.backend.spawn(working)
     await done.wait()
     await stage.client.exists("/")
 
@@ -241,7 +241,7 @@ async def the_end_of_a_job_is_reported(stage: Stage) -> None:
             (stage.client, failing),
             (other, lasting),
         ):
-            client.spawn(job, partial(end, job.__name__))
+            client.backend.spawn(job, partial(end, job.__name__))
         await stage.eventually(lambda: len(ends) == 3, "three jobs have ended")
     told = dict(ends)
     same(len(ends), 4, "how often the end of four jobs was reported")
@@ -266,11 +266,14 @@ async def what_is_shared_is_one_object(stage: Stage) -> None:
         """Another kind."""
 
     client = stage.client
-    mine = client.shared("/a", _Common)
-    true(client.shared("/a", _Common) is mine, "the same again")
-    true(client.unlimited().shared("/a", _Common) is mine, "the same for the unlimited client")
-    true(client.shared("/b", _Common) is not mine, "another one for another path")
-    true(client.shared("/a", Other) is not mine, "another one for another kind")
+    mine = client.backend.shared("/a", _Common)
+    true(client.backend.shared("/a", _Common) is mine, "the same again")
+    true(
+        client.backend.unlimited().backend.shared("/a", _Common) is mine,
+        "the same for the unlimited client",
+    )
+    true(client.backend.shared("/b", _Common) is not mine, "another one for another path")
+    true(client.backend.shared("/a", Other) is not mine, "another one for another kind")
 
 
 @promise
@@ -278,17 +281,21 @@ async def full_paths_are_those_on_the_servers(stage: Stage) -> None:
     """The same znode has the same full path for everybody: locks are taken in that order."""
     client = stage.client
     created = await client.create("/a")
-    full = client.full_path(created.path)
-    same(client.unlimited().full_path(created.path), full, "the same for the unlimited client")
+    full = client.backend.full_path(created.path)
+    same(
+        client.backend.unlimited().backend.full_path(created.path),
+        full,
+        "the same for the unlimited client",
+    )
     true(await stage.operator.exists(full) is not None, "it is there without a chroot, too")
-    true(client.full_path("/b") != full, "another path has another one")
+    true(client.backend.full_path("/b") != full, "another path has another one")
 
 
 @promise
 async def no_serial_is_given_twice(stage: Stage) -> None:
     """Names are made unique by them, whatever was forgotten meanwhile."""
-    clients = (stage.client, stage.client.unlimited())
-    serials = [client.serial() for _ in range(3) for client in clients]
+    clients = (stage.client, stage.client.backend.unlimited())
+    serials = [client.backend.serial() for _ in range(3) for client in clients]
     true(len(set(serials)) == len(serials), f"{serials} are different numbers")
 
 
@@ -307,7 +314,7 @@ async def what_is_pipelined_is_asked_for_in_order(stage: Stage) -> None:
 async def the_unlimited_client_is_the_same(stage: Stage) -> None:
     """It has the same session, and what is asked of both goes out in the order of the calls."""
     client = stage.client
-    unlimited = client.unlimited()
+    unlimited = client.backend.unlimited()
     same(unlimited.session_id, client.session_id, "its session")
     created, there, deleted = client.create("/a"), unlimited.exists("/a"), client.delete("/a")
     true(await there is not None, "in the order of the calls")

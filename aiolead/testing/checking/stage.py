@@ -147,7 +147,7 @@ class Stage:
     async def held(self, path: str) -> None:
         """Has the client create an ephemeral znode, and prove a lease that is enough to begin."""
         await self.client.create(path, mode=CreateMode.EPHEMERAL)
-        while not self.client.lease.is_enough():
+        while not self.client.backend.lease.is_enough():
             await self.client.check(path)
 
 

@@ -16,7 +16,7 @@ async def a_watch_fires_once(stage: Stage) -> None:
     client = stage.client
     events: list[WatchEvent] = []
     await client.create("/a")
-    watch = client.make_watch(events.append)
+    watch = client.backend.make_watch(events.append)
     true(not watch.is_armed and watch.event is None, "a new watch is not armed")
     await client.get("/a", watch=watch)
     true(watch.is_armed, "it is armed once its read is answered")
@@ -37,7 +37,7 @@ async def every_kind_of_change_is_watched(stage: Stage) -> None:
     """`exists` watches creation, data and deletion; `get_children` the list of children."""
     client, operator = stage.client, stage.operator
     await client.create("/p")
-    created, deleted, listed, ended = (client.make_watch() for _ in range(4))
+    created, deleted, listed, ended = (client.backend.make_watch() for _ in range(4))
     await client.exists("/a", watch=created)
     await client.get_children("/p", watch=listed)
     await operator.create("/a")
@@ -59,7 +59,7 @@ async def an_event_comes_before_what_it_tells_of(stage: Stage) -> None:
     await client.create("/a", b"0")
     for number in range(1, 10):
         data = str(number).encode()
-        watch = client.make_watch()
+        watch = client.backend.make_watch()
         await client.get("/a", watch=watch)
         await stage.operator.set("/a", data)
         while (await client.get("/a"))[0] != data:
@@ -72,7 +72,7 @@ async def a_watch_is_armed_again_by_another_read(stage: Stage) -> None:
     """Reading with the same object arms it again, and it fires again."""
     client = stage.client
     await client.create("/a")
-    watch = client.make_watch()
+    watch = client.backend.make_watch()
     for number in range(3):
         await client.get("/a", watch=watch)
         true(watch.is_armed and watch.event is None, "it is as new")
@@ -90,8 +90,10 @@ async def watches_are_armed_together(stage: Stage) -> None:
     await operator.set("/changed", b"1")
     await operator.delete("/gone")
     await client.sync("/")
-    same_, changed, gone = (client.make_watch() for _ in range(3))
-    await client.arm([("/same", same_), ("/changed", changed), ("/gone", gone)], since=since)
+    same_, changed, gone = (client.backend.make_watch() for _ in range(3))
+    await client.backend.arm(
+        [("/same", same_), ("/changed", changed), ("/gone", gone)], since=since
+    )
     true(same_.is_armed and same_.event is None, "where nothing was, it is armed")
     told = changed.event
     true(told is not None and told.type is EventType.DATA_CHANGED, "what was changed is told")
@@ -106,7 +108,7 @@ async def watches_are_armed_together(stage: Stage) -> None:
 async def a_read_that_fails_arms_no_watch(stage: Stage) -> None:
     """Where there is no such znode only `exists` watches."""
     client = stage.client
-    watch = client.make_watch()
+    watch = client.backend.make_watch()
     await fails(client.get("/none", watch=watch), NoNodeError)
     true(not watch.is_armed, "after a get that has failed")
     same(await client.exists("/none", watch=watch), None, "exists")
@@ -119,7 +121,10 @@ async def watches_on_one_path_are_independent(stage: Stage) -> None:
     client = stage.client
     await client.create("/a")
     events: list[str] = []
-    watches = {name: client.make_watch(lambda _, name=name: events.append(name)) for name in "abc"}  # type: ignore[misc]
+    watches = {
+        name: client.backend.make_watch(lambda _, name=name: events.append(name))  # type: ignore[misc]
+        for name in "abc"
+    }
     for watch in watches.values():
         await client.get("/a", watch=watch)
     watches["b"].close()
@@ -136,7 +141,10 @@ async def a_closed_watch_is_taken_back(stage: Stage) -> None:
     client = stage.client
     events: list[WatchEvent] = []
     await client.create("/a")
-    armed, arming = client.make_watch(events.append), client.make_watch(events.append)
+    armed, arming = (
+        client.backend.make_watch(events.append),
+        client.backend.make_watch(events.append),
+    )
     await client.get("/a", watch=armed)
     armed.close()
     looked = client.get("/a", watch=arming)
@@ -154,7 +162,7 @@ async def watches_outlive_links(stage: Stage) -> None:
     client, operator = stage.client, stage.operator
     for path in ("/changed", "/deleted", "/parent", "/quiet"):
         await client.create(path)
-    changed, deleted, created, listed, quiet = (client.make_watch() for _ in range(5))
+    changed, deleted, created, listed, quiet = (client.backend.make_watch() for _ in range(5))
     await client.get("/changed", watch=changed)
     await client.get("/deleted", watch=deleted)
     await client.exists("/created", watch=created)
@@ -182,7 +190,7 @@ async def an_event_that_is_lost_comes_again(stage: Stage) -> None:
     """A link that dies with the event on it costs nothing but time."""
     client = stage.client
     await client.create("/a")
-    watch = client.make_watch()
+    watch = client.backend.make_watch()
     await client.get("/a", watch=watch)
     stage.proxy.drop_reply(OpCode.NOTIFICATION)
     await stage.operator.delete("/a")
@@ -195,7 +203,7 @@ async def the_end_of_a_session_ends_its_watches(stage: Stage) -> None:
     client = stage.client
     events: list[WatchEvent] = []
     await client.create("/a")
-    waited, told = client.make_watch(), client.make_watch(events.append)
+    waited, told = client.backend.make_watch(), client.backend.make_watch(events.append)
     await client.get("/a", watch=waited)
     await client.get("/a", watch=told)
     await stage.expire()

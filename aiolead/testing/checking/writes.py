@@ -77,7 +77,7 @@ async def a_link_that_ends_in_order_is_noticed_at_once(stage: Stage) -> None:
     """A FIN from the server fails what is in flight, and an idle client notices it, too."""
     client = stage.client
     states: list[SessionState] = []
-    unsubscribe = client.subscribe(lambda state, _session_id: states.append(state))
+    unsubscribe = client.backend.subscribe(lambda state, _session_id: states.append(state))
     stage.proxy.drop_reply(CREATES, how="fin")
     await fails(client.create("/a"), ConnectionLossError)
     await client.ready()

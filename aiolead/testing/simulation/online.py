@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from ..._client.api.client import Client
+from ..._client.api.client_backend import ClientBackend
 from ..._client.api.client_watch import ClientWatch
 from ..._recipes.contention.contender import Ahead
 from ...model import EventType, SessionState, WatchEvent
@@ -45,7 +46,7 @@ class Online:
         history.ended(name, "connect")
         self._client = client
         history.session(name, client.state.value, client.session_id)
-        client.subscribe(self._on_state)
+        client.backend.subscribe(self._on_state)
         return self._reporting_wakings(client)
 
     def _on_state(self, state: SessionState, session_id: int) -> None:
@@ -53,12 +54,12 @@ class Online:
 
     def _reporting_wakings(self, client: Client) -> Client:
         """A client, or a view of it: recipes work on views."""
-        make_watch, unlimited, chroot = client.make_watch, client.unlimited, client.chroot
+        real, chroot = client._backend, client.chroot
         prefix, history = client._scope.prefix, self._history
 
-        def reporting(on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
+        def make_watch(on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
             if on_event is None or not _is_of_a_waiter(on_event):
-                return make_watch(on_event)
+                return real.make_watch(on_event)
             react = on_event
 
             def wake(event: WatchEvent) -> None:
@@ -66,10 +67,9 @@ class Online:
                     history.notified(prefix + event.path, client.session_id)
                 react(event)
 
-            return make_watch(wake)
+            return real.make_watch(wake)
 
-        client.make_watch = reporting  # type: ignore[method-assign]
-        client.unlimited = lambda: self._reporting_wakings(unlimited())  # type: ignore[method-assign]
+        client._backend = _Reporting(real, make_watch)  # type: ignore[assignment]
         client.chroot = lambda path: self._reporting_wakings(chroot(path))  # type: ignore[method-assign]
         return client
 
@@ -88,6 +88,23 @@ class Online:
             await self._connection.__aexit__(exc_type, exc, traceback)
         finally:
             self._history.ended(self._name, "close")
+
+
+class _Reporting:
+    """A backend with a `make_watch` of its own; its `unlimited` views have this backend."""
+
+    def __init__(self, real: ClientBackend, make_watch: Callable[..., ClientWatch]) -> None:
+        self._real = real
+        self.make_watch = make_watch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def unlimited(self) -> Client:
+        view = self._real.unlimited()
+        assert isinstance(view, Client)
+        view._backend = self  # type: ignore[assignment]
+        return view
 
 
 def _is_of_a_waiter(on_event: Callable[[WatchEvent], object]) -> bool:

@@ -32,7 +32,7 @@ async def _contend(role: Role, hosts: str, diary: Diary) -> None:
         async with aiolead.connect(
             hosts, session_timeout=role.session_timeout, connect_timeout=PATIENCE
         ) as client:
-            client.subscribe(lambda state, session: diary.session(state.value, session))
+            client.backend.subscribe(lambda state, session: diary.session(state.value, session))
             diary.session(client.state.value, client.session_id)
             holder = Holder(client, role, diary)
             while True:

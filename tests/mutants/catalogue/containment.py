@@ -46,8 +46,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/observe.py",
-                "self._client.spawn(self._job, self._end)",
-                "self._client.spawn(self._job)",
+                "self._client.backend.spawn(self._job, self._end)",
+                "self._client.backend.spawn(self._job)",
             ),
         ),
         tests=(ERRORS, "-k", "owner_ends and watching_data and trio"),

@@ -14,7 +14,7 @@ NO_EXORCISM = Change(
 
 NO_LATE_LOOK = Change(
     "_recipes/_core/ephemeral.py",
-    "self._client.spawn(partial(in_background, path, job))",
+    "self._client.backend.spawn(partial(in_background, path, job))",
     "repr(job)",
 )
 """Switches off the debt of a create whose answer was lost."""
@@ -63,7 +63,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/serial.py",
-                "prefix = self._prefix(session_id, self._client.serial())",
+                "prefix = self._prefix(session_id, self._client.backend.serial())",
                 "prefix = self._prefix(session_id, len(self._registry._claimed) + 1)",
             ),
         ),
@@ -406,8 +406,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/ownership.py",
-                'return bool(getattr(client, "is_session_shared", False))',
-                'return bool(getattr(client, "is_nobodys", False))',
+                "return client.backend.is_session_shared",
+                "return False",
             ),
         ),
         tests=(SHARED,),

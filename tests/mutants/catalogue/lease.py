@@ -317,11 +317,14 @@ MUTANTS = (
         wrong="Whether something is held is a flag that a task sets, not a look at the clock.",
         changes=(
             Change(
-                "_recipes/_core/tenure.py", "return self._client.lease.remaining()", "return 1.0"
+                "_recipes/_core/tenure.py",
+                "return self._client.backend.lease.remaining()",
+                "return 1.0",
             ),
             Change(
                 "_recipes/_core/tenure.py",
-                "if not given_up and self._loss is None and self._client.lease.remaining() <= 0.0:",
+                "if not given_up and self._loss is None "
+                "and self._client.backend.lease.remaining() <= 0.0:",
                 "if self._client is None:",
             ),
         ),
@@ -466,8 +469,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/contender.py",
-                "if client.lease.is_enough():",
-                "if client.lease.is_enough() is not None:",
+                "if client.backend.lease.is_enough():",
+                "if client.backend.lease.is_enough() is not None:",
             ),
         ),
         tests=("tests/recipes/test_counts.py", *ASYNCIO),

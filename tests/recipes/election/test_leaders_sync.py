@@ -31,24 +31,33 @@ class Leader:
     def __init__(self, applied: Client, committed: Client) -> None:
         self._applied = applied
         self._committed = committed
+        self.backend = LeaderBackend(self)
 
-    def unlimited(self) -> Leader:
-        return self
-
-    def ask(self, name: str) -> Any:
+    def asked(self, name: str) -> Client:
         if name in WRITES:
             self._applied = self._committed
-        return getattr(self._applied if name in READS else self._committed, name)
+        return self._applied if name in READS else self._committed
+
+
+class LeaderBackend:
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+
+    def unlimited(self) -> Leader:
+        return self._leader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._leader.asked(name).backend, name)
 
 
 def _member(name: str) -> Any:
     if isinstance(getattr(CoordinationClient, name), property):
-        return property(lambda self: self.ask(name))
-    return lambda self, *args, **options: self.ask(name)(*args, **options)
+        return property(lambda self: getattr(self.asked(name), name))
+    return lambda self, *args, **options: getattr(self.asked(name), name)(*args, **options)
 
 
 for _name in (name for name in vars(CoordinationClient) if not name.startswith("_")):
-    if _name not in vars(Leader):
+    if _name not in (*vars(Leader), "backend"):
         setattr(Leader, _name, _member(_name))
 
 

@@ -147,7 +147,7 @@ async def test_the_next_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         await b.create(PARENT)
         proofs = iter([False])
-        is_enough, check = a.lease.is_enough, a.check
+        is_enough, check = a.backend.lease.is_enough, a.check
 
         async def deleted_before_it(path: str) -> None:
             await b.delete(path)
@@ -156,7 +156,7 @@ async def test_the_next_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
             finally:
                 await b.create(path, mode=CreateMode.EPHEMERAL)
 
-        monkeypatch.setattr(type(a.lease), "is_enough", lambda _: next(proofs, is_enough()))
+        monkeypatch.setattr(type(a.backend.lease), "is_enough", lambda _: next(proofs, is_enough()))
         monkeypatch.setattr(type(a), "check", lambda _, path: deleted_before_it(path))
         with pytest.raises(AcquireTimeout):
             async with ExclusiveLock(a, PATH).acquire(timeout=0):

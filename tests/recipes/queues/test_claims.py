@@ -9,7 +9,7 @@ from aiolead.testing import EmbeddedServer
 
 async def test_a_name_is_claimed_while_its_znode_is_there() -> None:
     async with EmbeddedServer() as server, connect(server.connect_string) as client:
-        line = client.shared("/lock", LocalContenders)
+        line = client.backend.shared("/lock", LocalContenders)
         for _ in range(3):
             async with Lock(client, "/lock").acquire() as held:
                 assert line.is_claimed(held.path.removeprefix("/lock/"))

@@ -261,7 +261,7 @@ async def test_what_is_created_below_a_znode_that_is_being_read(version: str) ->
                         wire.hold()
                         lost.set()
 
-                a.subscribe(on_state)
+                a.backend.subscribe(on_state)
                 server.drop_reply(OpCode.GET_DATA)
                 await b.create(f"{TOP}/a")
                 await lost.wait()

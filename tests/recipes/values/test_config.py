@@ -326,7 +326,7 @@ async def while_it_is_away(
             wire.hold()
             lost.set()
 
-    a.subscribe(on_state)
+    a.backend.subscribe(on_state)
     task_status.started()
     await lost.wait()
     await rival.publish({"b": b"1"})

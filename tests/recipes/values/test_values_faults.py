@@ -86,7 +86,7 @@ async def test_what_became_of_a_write(rival: Rival, is_applied: bool, found: str
                 else:
                     results.append("not applied" if done is None else "applied now")
 
-            a.subscribe(on_state)
+            a.backend.subscribe(on_state)
             drop = server.drop_reply if is_applied else server.drop_request
             drop(OpCode.SET_DATA)
             async with anyio.create_task_group() as tasks:

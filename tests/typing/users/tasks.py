@@ -211,7 +211,7 @@ async def events(client: aiolead.Client) -> str:
 
 
 async def once(client: aiolead.Client) -> aiolead.model.EventType:
-    watch = client.make_watch()
+    watch = client.backend.make_watch()
     await client.exists("/a", watch=watch)
     return (await watch.wait()).type
 

@@ -120,6 +120,7 @@ class Jobs:
     def __init__(self) -> None:
         self.spawned: list[Callable[[], Awaitable[object]]] = []
         self.ends: list[Callable[[AioleadError | None], object]] = []
+        self.backend = self
 
     def spawn(
         self,

@@ -74,7 +74,7 @@ class BarrierMembership(AcquireLoop):
         # Of a name that nobody else has, so that a lost create is found again by that.
         return FixedNode(
             self._client,
-            self._client.shared(self._path, NodeRegistry),
+            self._client.backend.shared(self._path, NodeRegistry),
             join(self._path, str(uuid.uuid4())),
             self._data,
             acl=self._acl,
@@ -200,7 +200,7 @@ class BarrierMembership(AcquireLoop):
         return False
 
     def _watch(self) -> Watch:
-        watch = self._client.make_watch(self._rouse)
+        watch = self._client.backend.make_watch(self._rouse)
         self._watches.append(watch)
         return watch
 
@@ -236,9 +236,9 @@ class BarrierMembership(AcquireLoop):
         tidy_up = partial(tidy, self._client, self._path, self._ready)
         job = partial(in_background, self._ready, tidy_up)
         if self._departure is None:
-            self._client.spawn(job)
+            self._client.backend.spawn(job)
         else:
-            self._departure.add_done_callback(lambda: self._client.spawn(job))
+            self._departure.add_done_callback(lambda: self._client.backend.spawn(job))
 
     async def others_left(self, name: str) -> None:
         """Waits until all others have left, too, or died.

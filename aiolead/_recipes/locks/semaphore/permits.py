@@ -64,13 +64,13 @@ class Permits(AcquireLoop):
     ) -> None:
         super().__init__(client)
         self._where = where
-        self._line = client.shared(where.line, LocalContenders)
+        self._line = client.backend.shared(where.line, LocalContenders)
         self._default = default
         self._data = data
         self._acl = acl
         self._contender: Turn | None = None
         self._place: int | None = None  # our number in the line, once we are to be known by it
-        self._registry = client.shared(where.permits, NodeRegistry)
+        self._registry = client.backend.shared(where.permits, NodeRegistry)
         self._own = [self._new_permit() for _ in range(count)]
         self._watches: dict[str, Watch] = {}
         self._is_granted = False
@@ -84,7 +84,7 @@ class Permits(AcquireLoop):
                 client, self._registry, folder, self._data, mark, acl=self._acl, on_gone=self._rouse
             )
         # 32 hexadecimal digits, as kazoo has them, and never the same twice.
-        name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.serial():016x}"
+        name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.backend.serial():016x}"
         return FixedNode(
             client,
             self._registry,
@@ -273,7 +273,7 @@ class Permits(AcquireLoop):
         """A watch to be armed, unless one is armed already."""
         if not wanted or what in self._watches:
             return None
-        watch = self._client.make_watch(partial(self._on_event, what))
+        watch = self._client.backend.make_watch(partial(self._on_event, what))
         self._watches[what] = watch
         return watch
 

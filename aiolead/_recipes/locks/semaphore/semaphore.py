@@ -92,7 +92,9 @@ class Semaphore(Enterable[Held]):
         self._permits = 1
         self._where = where
         # What is known of the line outlives one try at permits.
-        self._line = self._client.shared(where.line, LocalContenders) if where.is_kazoos else None
+        self._line = (
+            self._client.backend.shared(where.line, LocalContenders) if where.is_kazoos else None
+        )
 
     def _candidate(self) -> Candidate:
         return Permits(

@@ -265,7 +265,7 @@ class Config(Generic[T]):
         self, change: Callable[[dict[str, bytes]], dict[str, bytes]], version: int | None
     ) -> int:
         client = self._client
-        author = f"{client.session_id & (1 << 64) - 1:016x}-{client.serial()}"
+        author = f"{client.session_id & (1 << 64) - 1:016x}-{client.backend.serial()}"
         conflicts = 0
 
         async def attempt() -> int | None:

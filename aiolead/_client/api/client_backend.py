@@ -1,0 +1,150 @@
+"""What a client does for recipes and adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import final
+
+from ...abc import CoordinationClient, EventHook, Hold, Watch
+from ...errors import AioleadError, LossReason
+from ...events import ViewHook
+from ...model import SessionState, WatchEvent
+from ..core import Core, T
+from .client_watch import ClientWatch
+from .operations import Scope
+from .pending_reply import PendingReply
+
+
+@final
+class ClientBackend:
+    """See `aiolead.abc.Backend`; one for a client and its `unlimited` views.
+
+    Args:
+        core: the client's.
+        scope: its view of the tree.
+        view: makes a client with this backend.
+    """
+
+    __slots__ = ("_core", "_scope", "_view", "events", "lease")
+
+    def __init__(
+        self,
+        core: Core,
+        scope: Scope,
+        view: Callable[[Core, str, ClientBackend], CoordinationClient],
+    ) -> None:
+        self._core = core
+        self._scope = scope
+        self._view = view
+        self.events: EventHook = ViewHook(core.reporting.hub, scope.prefix, core.clock)
+        self.lease: ClientLease = ClientLease(core, scope.prefix)
+
+    @property
+    def last_zxid(self) -> int:
+        return self._core.machine.last_zxid
+
+    @property
+    def is_session_shared(self) -> bool:
+        return self._core.is_session_shared
+
+    def unlimited(self) -> CoordinationClient:
+        return self._view(self._core, self._scope.prefix, self)
+
+    def full_path(self, path: str) -> str:
+        return self._scope.full(path)
+
+    def serial(self) -> int:
+        return self._core.serial()
+
+    def shared(self, path: str, make: Callable[[], T]) -> T:
+        return self._core.shared(self._scope.full(path), make)
+
+    def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
+        """A one-shot watch, armed by passing it to a read of this client.
+
+        Args:
+            on_event: called synchronously, in the client's task, as the event comes in; it must be
+                quick. What it raises is logged. Usually one awaits `watch.wait()` instead.
+        """
+        self._core.check_home()
+        return ClientWatch(self._core.machine.watches, on_event)
+
+    def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> PendingReply[None]:
+        """Arms watches on the data of several znodes, by one request, without reading them.
+
+        For znodes that were there at `since`. One that was deleted, or whose data was changed,
+        after that has its watch fire at once, before the answer; the others are armed from then on.
+        What a read finds out on the way, this does not: servers let a watch be set on what may not
+        be read, and those since 3.8.4 and 3.9.2 never let it fire then.
+
+        Args:
+            watches: paths, each with a watch of `make_watch` for it.
+            since: a zxid that this client has seen, such as the `czxid` of a znode of its own.
+
+        Raises:
+            UsageError: there are none, or a watch comes twice, is closed, or on something else.
+        """
+        reply = self._scope.arm(self._core, watches, since)
+        self._core.submit(reply, limited=False)
+        return reply
+
+    def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
+        """See `aiolead.abc.Backend.subscribe`; applications are better served by `observe`."""
+        return self._core.subscribe(on_state)
+
+    def check_connected(self) -> None:
+        """Returns if the session is connected; never waits.
+
+        Raises:
+            ConnectionLossError: it is not. The message says what the last attempts failed of; its
+                `__cause__` is a `ConnectFailed` with these.
+            SessionError: the client was closed, or its credentials were refused.
+        """
+        self._core.check_connected()
+
+    def spawn(
+        self,
+        job: Callable[[], Awaitable[object]],
+        on_end: Callable[[AioleadError | None], object] | None = None,
+    ) -> None:
+        self._core.spawn(job, on_end)
+
+
+@final
+class ClientLease:
+    """See `aiolead.abc.Lease`; `prefix` is the chroot of the view that handed it out."""
+
+    __slots__ = ("_core", "_prefix")
+
+    def __init__(self, core: Core, prefix: str) -> None:
+        self._core = core
+        self._prefix = prefix
+
+    @property
+    def deadline(self) -> float:
+        return self._core.machine.leases.deadline
+
+    def remaining(self) -> float:
+        return max(0.0, self.deadline - self._core.clock())
+
+    def is_enough(self) -> bool:
+        return self._core.machine.leases.is_enough(self._core.clock())
+
+    def hold(
+        self,
+        path: str,
+        lost: Callable[[LossReason], object],
+        *,
+        settled: Callable[[], object] | None = None,
+        urgent: bool = False,
+        resigns: bool = False,
+    ) -> Hold:
+        self._core.check_home()
+        return self._core.machine.leases.hold(
+            self._prefix + path,
+            lost,
+            settled=settled,
+            urgent=urgent,
+            resigns=resigns,
+            now=self._core.clock(),
+        )
