@@ -21,7 +21,7 @@ from .._session.lease.timing import SHORTEST
 from .._session.machine import SessionMachine
 from .._session.requests.request_queue import MAX_XID
 from .._wire.framing import DEFAULT_MAX_FRAME
-from .._wire.srvr import Version, parse_version
+from .._wire.versions import Version, parse_version
 from ..errors import AioleadError, ConfigurationError, ConnectFailed, InternalError, UsageError
 from ..events import EventSink
 from ..model import Auth, SessionCredentials, SessionState

@@ -16,7 +16,7 @@ from .._internal_errors import as_aiolead_error, call_back
 from .._logging import get_logger
 from .._session.machine import SessionMachine
 from .._session.requests.request_queue import Call
-from .._wire.srvr import Version
+from .._wire.versions import Version
 from ..errors import (
     AioleadError,
     ClientClosedError,

@@ -1,13 +1,14 @@
-"""SASL's DIGEST-MD5 (RFC 2831), as far as ZooKeeper's servers speak it: authentication alone.
+"""SASL's DIGEST-MD5 (RFC 2831), as far as ZooKeeper's servers speak it: authentication only.
 
-Nothing here proves more than that both sides know the password, and MD5 is what it is: the RFC was
-moved to the historic ones. It keeps the password off the wire, which the scheme `digest` does not.
+The RFC is historic, and MD5 is weak. Still the password does not cross the wire, as it does with
+the scheme `digest`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,56 +18,44 @@ from ..errors import AuthFailedError
 
 SERVICE = "zookeeper"
 HOST = "zk-sasl-md5"
-"""What servers of ZooKeeper call themselves in this mechanism, wherever they run."""
+"""The name of every ZooKeeper server in this mechanism, wherever it runs."""
 
 LONGEST = 2048
-"""The most bytes that a challenge may have; the RFC's limit."""
+"""The RFC's limit for a challenge, in bytes."""
 
 NO_CHALLENGE = (
     "the server sent no DIGEST-MD5 challenge: it has no SASL login, or that of another mechanism"
 )
 
+_SPACE = ", \t\r\n"
+_NAME = re.compile(rf"[{_SPACE}]*([A-Za-z0-9-]+)=")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+
 
 def parse(data: bytes) -> dict[str, str]:
-    """The directives of a challenge or response; of those that are repeated, the first.
+    """The directives of a challenge or response; of repeated ones, the first.
 
     Raises:
         ValueError: it is not a list of `name=value` or `name="value"`.
     """
     if len(data) > LONGEST:
         raise MalformedError(f"{len(data)} bytes are too many")
-    text = data.decode("utf-8", "surrogateescape")
+    text = data.decode("utf-8", "surrogateescape").rstrip(_SPACE)
     found: dict[str, str] = {}
     pos = 0
     while pos < len(text):
-        if text[pos] in ", \t\r\n":
-            pos += 1
-            continue
-        name, equals, _ = text[pos:].partition("=")
-        pos += len(name) + 1
-        if not equals or not name.replace("-", "").isalnum():
+        if (name := _NAME.match(text, pos)) is None:
             raise MalformedError("a directive without a value")
-        if text[pos : pos + 1] == '"':
-            value, pos = _quoted(text, pos + 1)
-        else:
+        pos = name.end()
+        if text[pos : pos + 1] != '"':
             value = text[pos:].partition(",")[0]
-            pos += len(value)
-            value = value.rstrip()
-        found.setdefault(name.strip().lower(), value)
+            pos, value = pos + len(value), value.rstrip()
+        elif match := _QUOTED.match(text, pos):
+            pos, value = match.end(), re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL)
+        else:
+            raise MalformedError("a quotation without an end")
+        found.setdefault(name[1].lower(), value)
     return found
-
-
-def _quoted(text: str, pos: int) -> tuple[str, int]:
-    value: list[str] = []
-    while pos < len(text):
-        char = text[pos]
-        if char == '"':
-            return "".join(value), pos + 1
-        if char == "\\":
-            pos += 1
-        value.append(text[pos : pos + 1])
-        pos += 1
-    raise MalformedError("a quotation without an end")
 
 
 def quoted(text: str) -> str:
@@ -75,17 +64,15 @@ def quoted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What both sides compute from the password and from what was said.
+    """What both sides compute from the password and the nonces.
 
-    Args:
-        user: who logs in.
-        password: of the user.
+    Attributes:
         realm: of the server, which may be empty.
-        nonce: what the server made up.
-        cnonce: what the client made up.
+        nonce: the server's.
+        cnonce: the client's.
         uri: `service/host` of the server.
-        utf8: whether the server understands that.
-        authzid: whom the client wants to act for, if it says so.
+        utf8: whether the server understands UTF-8.
+        authzid: the user that the client wants to act for, if it says so.
     """
 
     user: str
@@ -98,37 +85,36 @@ class Proof:
     authzid: str = ""
 
     def response(self) -> str:
-        """What the client proves its knowledge of the password with."""
+        """The client's proof that it knows the password."""
         return self._digest(f"AUTHENTICATE:{self.uri}")
 
     def rspauth(self) -> str:
-        """What the server proves its own with."""
+        """The server's proof."""
         return self._digest(f":{self.uri}")
 
     def _digest(self, a2: str) -> str:
         secret = b":".join(map(self._bytes, (self.user, self.realm, self.password)))
-        said = f":{self.nonce}:{self.cnonce}" + (f":{self.authzid}" if self.authzid else "")
-        a1 = _md5(secret) + said.encode("utf-8", "surrogateescape")
-        said = f"{self.nonce}:00000001:{self.cnonce}:auth:{_hex(a2)}"
-        ha1 = _md5(a1).hex()
-        return _md5(f"{ha1}:{said}".encode("utf-8", "surrogateescape")).hex()
+        nonces = f":{self.nonce}:{self.cnonce}" + (f":{self.authzid}" if self.authzid else "")
+        ha1 = _md5(_md5(secret) + _utf8(nonces)).hex()
+        ha2 = _md5(_utf8(a2)).hex()
+        return _md5(_utf8(f"{ha1}:{self.nonce}:00000001:{self.cnonce}:auth:{ha2}")).hex()
 
     def _bytes(self, text: str) -> bytes:
-        # As the RFC has it: UTF-8 only for what ISO 8859-1 cannot say.
+        # As the RFC has it: UTF-8 only for what ISO 8859-1 cannot encode.
         try:
             return text.encode("iso-8859-1")
         except UnicodeEncodeError:
             if not self.utf8:
                 raise
-            return text.encode("utf-8", "surrogateescape")
+            return _utf8(text)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _md5(data: bytes) -> bytes:
     return hashlib.md5(data, usedforsecurity=False).digest()
-
-
-def _hex(text: str) -> str:
-    return _md5(text.encode("utf-8", "surrogateescape")).hex()
 
 
 class DigestMD5:
@@ -137,9 +123,9 @@ class DigestMD5:
     Args:
         user: who logs in.
         password: of the user.
-        service: of which kind the server is.
-        host: what the server calls itself.
-        make_nonce: makes up what nobody can guess; for tests.
+        service: the type of the server.
+        host: the server's name for itself.
+        make_nonce: makes an unpredictable text; for tests.
     """
 
     blocks = False
@@ -158,22 +144,22 @@ class DigestMD5:
         self._password = password
         self._uri = f"{service}/{host}"
         self._make_nonce = make_nonce
-        self._began = False
+        self._has_begun = False
         self._proof: Proof | None = None
         self.is_complete = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The next token for the server, or None where none is due any more.
+        """The next token for the server; None after the last one.
 
         Args:
-            challenge: the server's latest token; empty at the beginning, which is the client's.
+            challenge: the server's latest token; empty at first, since the client begins.
 
         Raises:
-            AuthFailedError: the server does not prove that it knows the password, or speaks
-                something else.
+            AuthFailedError: the server does not prove that it knows the password, or uses another
+                mechanism.
         """
-        if not self._began:
-            self._began = True
+        if not self._has_begun:
+            self._has_begun = True
             return b""
         if self._proof is None:
             return self._respond(challenge)
@@ -186,21 +172,14 @@ class DigestMD5:
             said = parse(challenge)
         except ValueError:
             raise AuthFailedError(NO_CHALLENGE) from None
-        nonce = said.get("nonce", "")
+        nonce, realm = said.get("nonce", ""), said.get("realm", "")
         if not nonce or said.get("algorithm", "").lower() != "md5-sess":
             raise AuthFailedError(NO_CHALLENGE)
         if "auth" not in said.get("qop", "auth").replace(" ", "").split(","):
             raise AuthFailedError("the server insists on encrypting by DIGEST-MD5: use TLS")
         utf8 = said.get("charset", "").lower() == "utf-8"
-        proof = Proof(
-            self._user,
-            self._password,
-            said.get("realm", ""),
-            nonce,
-            self._make_nonce(),
-            self._uri,
-            utf8,
-        )
+        cnonce = self._make_nonce()
+        proof = Proof(self._user, self._password, realm, nonce, cnonce, self._uri, utf8)
         try:
             response = proof.response()
         except UnicodeEncodeError:
@@ -212,27 +191,24 @@ class DigestMD5:
         directives = [
             *(["charset=utf-8"] if utf8 else []),
             f"username={quoted(self._user)}",
-            *([f"realm={quoted(proof.realm)}"] if "realm" in said else []),
+            *([f"realm={quoted(realm)}"] if "realm" in said else []),
             f"nonce={quoted(nonce)}",
             "nc=00000001",
-            f"cnonce={quoted(proof.cnonce)}",
+            f"cnonce={quoted(cnonce)}",
             f"digest-uri={quoted(self._uri)}",
             f"response={response}",
             "qop=auth",
         ]
-        text = ",".join(directives)
         try:
-            return text.encode("utf-8" if utf8 else "iso-8859-1", "surrogateescape")
+            return ",".join(directives).encode("utf-8" if utf8 else "iso-8859-1", "surrogateescape")
         except UnicodeEncodeError:
-            # Its nonce or realm is in characters that it does not claim to take.
+            # The nonce or realm has characters of a charset that the server does not claim.
             raise AuthFailedError(NO_CHALLENGE) from None
 
     def _verify(self, challenge: bytes, proof: Proof) -> None:
         try:
-            told = parse(challenge).get("rspauth", "")
+            rspauth = parse(challenge).get("rspauth", "")
         except ValueError:
-            told = ""
-        if not hmac.compare_digest(
-            told.encode("utf-8", "surrogateescape"), proof.rspauth().encode()
-        ):
+            rspauth = ""
+        if not hmac.compare_digest(_utf8(rspauth), proof.rspauth().encode()):
             raise AuthFailedError("the server did not prove that it knows the password")

@@ -14,23 +14,23 @@ _LENGTH = struct.Struct(">i")
 _length_at = _LENGTH.unpack_from
 
 _NOTHING = bytearray()
-"""What is kept of a stream that stands between two frames. It never grows: see `feed`."""
+"""What is kept between two frames. It never grows: see `feed`."""
 
 DEFAULT_MAX_FRAME = 0xFFFFF
-"""The largest request that a server takes unless told otherwise, in bytes (`jute.maxbuffer`)."""
+"""The largest request that a server takes by default, in bytes (`jute.maxbuffer`)."""
 
 
 def frame(payload: bytes | bytearray) -> bytes:
-    """The payload with its length before it."""
+    """The payload behind its length."""
     return _LENGTH.pack(len(payload)) + payload
 
 
 class FrameReader:
-    """Cuts a byte stream into frames, however it arrives.
+    """Cuts a byte stream into frames, in whatever pieces it arrives.
 
     Args:
-        max_frame: the largest frame that is accepted, in bytes; what is longer is refused as soon
-            as its length is read, so that nobody can make us buffer more than this.
+        max_frame: the largest frame that is accepted, in bytes. A longer one is refused as soon as
+            its length is read, which bounds what is buffered.
     """
 
     __slots__ = ("_has_begun", "_kept", "_max_frame", "_needed")
@@ -39,7 +39,7 @@ class FrameReader:
         self._kept = _NOTHING
         self._max_frame = max_frame
         self._needed = 4
-        self._has_begun = False  # whether there was a frame: whoever sends them knows how
+        self._has_begun = False  # whether there was a frame: then it is the right protocol
 
     @property
     def buffered(self) -> int:
@@ -48,24 +48,24 @@ class FrameReader:
 
     @property
     def begun(self) -> bytes:
-        """The first bytes of the payload of an unfinished frame, at most four, as far as known."""
+        """The first bytes of the payload of an unfinished frame, at most four."""
         return bytes(self._kept[4:8])
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yields each frame that is complete now; to be exhausted before the next call.
 
         Raises:
-            RemoteWireError: a length is negative or above the limit. The stream is beyond repair.
-                Where it is the stream's first one, this says what the stream looks like instead.
+            RemoteWireError: a length is negative or above the limit: the connection is of no more
+                use. For the first length of a stream, the error says what protocol it looks like.
         """
         if self._kept:
-            # Grows in place and is looked at only when there is enough: else a long frame that
-            # arrives in small pieces would be copied once for each of them.
+            # Grows in place and is read only when it is complete: otherwise a long frame in small
+            # pieces would be copied once for each of them.
             self._kept += data
             if len(self._kept) < self._needed:
                 return
             data = bytes(self._kept)
-        # Kept also if the consumer stops early or raises: what was yielded is never yielded again.
+        # Also if the consumer stops early or raises: no frame is yielded twice.
         pos, size, needed = 0, len(data), 4
         try:
             while size - pos >= 4:
@@ -95,7 +95,7 @@ _SHOWN = 40
 
 
 def other_protocol(begin: bytes) -> str | None:
-    """What a stream is that begins with no length of a frame; None where that cannot be told.
+    """The protocol of a stream that begins with no length of a frame; None if unknown.
 
     Args:
         begin: its first bytes, at least four.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from ..errors import RemoteWireError
 from .codes import PROTOCOL_VERSION
 from .jute import Reader, Writer
-from .record import Record, record
+from .records import Record
 
 REPLY_HEADER = 16
-"""Bytes of a `ReplyHeader`: less than a `ConnectResponse` has."""
+"""Bytes of a `ReplyHeader`: fewer than a `ConnectResponse` has."""
 
 
-@record
+@dataclass(slots=True)
 class ConnectRequest(Record):
     """Asks for a session: a new one where `session_id` is 0."""
 
@@ -41,11 +41,11 @@ class ConnectRequest(Record):
         return cls(zxid, timeout, session, password, read_only, version)
 
 
-@record
+@dataclass(slots=True)
 class ConnectResponse(Record):
     """Grants a session, with the timeout that the server chose.
 
-    A session that is over is refused with a timeout of 0 and the id 0.
+    A session that has expired is refused with a timeout of 0 and the id 0.
     """
 
     timeout_ms: int
@@ -64,11 +64,11 @@ class ConnectResponse(Record):
     @classmethod
     def read(cls, r: Reader) -> ConnectResponse:
         if r.remaining == REPLY_HEADER:
-            # What a read-only server says that may not make up a session (ZooKeeper 3.8).
+            # From a read-only server that may not create a session (ZooKeeper 3.8).
             _xid, _zxid, code = r.i32(), r.i64(), r.i32()
             raise RemoteWireError(
                 f"error {code} instead of a session; "
-                "a read-only server needs localSessionsEnabled to make one up"
+                "a read-only server needs localSessionsEnabled to create one"
             )
         version, timeout, session = r.i32(), r.i32(), r.i64()
         password = r.blob()

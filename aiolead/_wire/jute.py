@@ -1,9 +1,9 @@
-"""Jute, the serialisation of ZooKeeper: big-endian integers, and lengths before everything else."""
+"""Jute, ZooKeeper's serialisation: big-endian integers, and everything else behind its length."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, TypeVar
 
 from ..errors import LocalWireError, RemoteWireError
@@ -88,12 +88,21 @@ class Writer:
         except struct.error as error:
             raise LocalWireError(f"{stat!r} does not fit: {error}") from None
 
+    def multi_header(self, op: int, error: int = -1, *, is_end: bool = False) -> None:
+        """What stands before each operation, or result, of a transaction or of several reads."""
+        self.i32(op)
+        self.flag(is_end)
+        self.i32(error)
+
+    def multi_end(self) -> None:
+        self.multi_header(-1, is_end=True)
+
 
 class Reader:
     """Takes values off the front of a frame.
 
-    Every length is checked against what is left before anything is allocated, so that the memory
-    which a frame can make us use is bounded by its own size.
+    Every length is checked against what is left before anything is allocated: a frame cannot make
+    the client use more memory than its own size.
 
     Raises:
         RemoteWireError: from every method, if the frame is too short or a length makes no sense.
@@ -107,6 +116,7 @@ class Reader:
         self._end = len(data)
 
     def _take(self, size: int) -> int:
+        """Moves on by `size` bytes; returns where they begin."""
         pos = self._pos
         self._pos = pos + size
         if self._pos > self._end:
@@ -144,13 +154,9 @@ class Reader:
         return self._data[self._take(1)] != 0
 
     def blob(self) -> bytes:
-        """A byte string; null, which Java distinguishes from empty, comes as empty."""
-        size = self._length()
-        pos = self._pos
-        end = self._pos = pos + size
-        if end > self._end:
-            self._too_short(pos, size)
-        return self._data[pos:end]
+        """A byte string; null, which is not empty in Java, comes as empty."""
+        pos = self._take(self._length())
+        return self._data[pos : self._pos]
 
     def nullable_blob(self) -> bytes | None:
         """A byte string, or None for null."""
@@ -175,12 +181,12 @@ class Reader:
         return value if value or _int_at(self._data, pos)[0] != -1 else None
 
     def rest(self) -> bytes:
-        """All that is left."""
+        """Everything that is left."""
         pos, self._pos = self._pos, self._end
         return self._data[pos:]
 
     def texts(self) -> list[str]:
-        """Strings: the names in a line of thousands, mostly."""
+        """Strings: mostly the names of thousands of children, hence the loop without calls."""
         data, pos, found = self._data, self._pos, list[str]()
         try:
             (left,) = _int_at(data, pos)
@@ -195,7 +201,7 @@ class Reader:
         except (struct.error, UnicodeDecodeError):
             left = -1
         if left:
-            # One by one, which takes null, too, and says what is wrong.
+            # One by one: this accepts null, and its errors say what is wrong.
             return self.vector(4, Reader.text)
         self._pos = pos
         return found
@@ -207,12 +213,29 @@ class Reader:
         return ACL(Permission(self.i32() & Permission.ALL), self.text(), self.text())
 
     def vector(self, least: int, read: Callable[[Reader], T]) -> list[T]:
-        """A counted list; `least` is the size in bytes that an element has at least."""
+        """A counted list; `least` is the smallest size of an element, in bytes."""
         pos = self._pos
         count = self._length()
         if count * least > self._end - self._pos:
             raise RemoteWireError(f"a list of {count} elements in a frame too short", offset=pos)
         return [read(self) for _ in range(count)]
+
+    def multi(
+        self, readers: Mapping[int, Callable[[Reader], T]], where: str
+    ) -> list[tuple[int, T]]:
+        """What stands behind multi headers, each with its operation, up to the last header.
+
+        Raises:
+            RemoteWireError: there is an operation that has no reader.
+        """
+        found: list[tuple[int, T]] = []
+        while True:
+            op, is_end, _ = self.i32(), self.flag(), self.i32()
+            if is_end:
+                return found
+            if op not in readers:
+                raise RemoteWireError(f"operation {op} {where}")
+            found.append((op, readers[op](self)))
 
     def stat(self) -> Stat:
         return Stat(*_stat_at(self._data, self._take(_STAT.size)))

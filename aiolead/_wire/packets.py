@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import struct
-from typing import Protocol
 
 from ..errors import LocalWireError
 from .codes import XID_PING, OpCode
 from .framing import frame
 from .jute import Writer
+from .records import Record
 from .replies import ReplyHeader
 
 _REQUEST_HEADER = struct.Struct(">iii")
-
-
-class Record(Protocol):
-    def write(self, w: Writer) -> None: ...
 
 
 def encode_body(request: Record) -> bytes:

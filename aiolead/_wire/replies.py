@@ -1,26 +1,29 @@
-"""What a server answers, after a `ReplyHeader`; and what it says unasked."""
+"""What a server answers, after a `ReplyHeader`; and watch events, which it sends unasked."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from ..errors import RemoteWireError
 from ..model import ACL, Stat
 from .codes import KEEPER_STATE_CONNECTED, OpCode
 from .jute import Reader, Writer
-from .record import Record, record
+from .records import ACLS, BLOB, I32, I64, NULLABLE_BLOB, STAT, TEXT, TEXTS, Record
 
 _HEADER = struct.Struct(">iqi")
 _header_at = _HEADER.unpack_from
 
+HEADER_SIZE = _HEADER.size
+"""How long the header of a reply is, in bytes."""
+
 
 def read_header(frame: bytes) -> tuple[int, int, int]:
-    """The xid, the zxid and the error code that a reply begins with, for a `HEADER_SIZE`.
+    """The xid, the zxid and the error code that a reply begins with.
 
     Raises:
-        RemoteWireError: the frame is too short for that.
+        RemoteWireError: the frame is too short.
     """
     try:
         xid, zxid, err = _header_at(frame)
@@ -29,29 +32,17 @@ def read_header(frame: bytes) -> tuple[int, int, int]:
     return xid, zxid, err
 
 
-HEADER_SIZE = _HEADER.size
-"""How long that is, in bytes."""
-
-
-@record
+@dataclass(slots=True)
 class ReplyHeader(Record):
     xid: int
     zxid: int
     err: int
-
-    def write(self, w: Writer) -> None:
-        w.i32(self.xid)
-        w.i64(self.zxid)
-        w.i32(self.err)
-
-    @classmethod
-    def read(cls, r: Reader) -> ReplyHeader:
-        return cls(r.i32(), r.i64(), r.i32())
+    layout = I32, I64, I32
 
 
-@record
+@dataclass(slots=True)
 class WatcherEvent(Record):
-    """A watch fired. Its header has the xid -1, and from 3.9 the zxid of the change."""
+    """A watch fired. Its header has the xid -1, and from 3.9 on the zxid of the change."""
 
     type: int
     path: str
@@ -68,220 +59,83 @@ class WatcherEvent(Record):
         return cls(type_, r.text(), state)
 
 
-@record
+@dataclass(slots=True)
 class PathReply(Record):
     """To `CREATE` and `SYNC`."""
 
     path: str
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-
-    @classmethod
-    def read(cls, r: Reader) -> PathReply:
-        return cls(r.text())
+    layout = (TEXT,)
 
 
-@record
+@dataclass(slots=True)
 class CreateReply(Record):
     """To `CREATE2`, `CREATE_CONTAINER` and `CREATE_TTL`."""
 
     path: str
     stat: Stat
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.stat(self.stat)
-
-    @classmethod
-    def read(cls, r: Reader) -> CreateReply:
-        return cls(*cls.parse(r))
-
-    @staticmethod
-    def parse(r: Reader) -> tuple[str, Stat]:
-        """What is in it."""
-        return r.text(), r.stat()
+    layout = TEXT, STAT
 
 
-@record
+@dataclass(slots=True)
 class StatReply(Record):
     """To `EXISTS`, `SET_DATA` and `SET_ACL`."""
 
     stat: Stat
-
-    def write(self, w: Writer) -> None:
-        w.stat(self.stat)
-
-    @classmethod
-    def read(cls, r: Reader) -> StatReply:
-        return cls(cls.parse(r))
-
-    @staticmethod
-    def parse(r: Reader) -> Stat:
-        """What is in it."""
-        return r.stat()
+    layout = (STAT,)
 
 
-@record
+@dataclass(slots=True)
 class DataReply(Record):
     """To `GET_DATA`. The data is None where a client has written null instead of bytes."""
 
     data: bytes | None = field(repr=False)
     stat: Stat
-
-    def write(self, w: Writer) -> None:
-        w.blob(self.data)
-        w.stat(self.stat)
-
-    @classmethod
-    def read(cls, r: Reader) -> DataReply:
-        return cls(r.nullable_blob(), r.stat())
-
-    @staticmethod
-    def parse(r: Reader) -> tuple[bytes, Stat]:
-        """What is in it; null data is empty."""
-        return r.blob(), r.stat()
+    layout = NULLABLE_BLOB, STAT
 
 
-@record
+@dataclass(slots=True)
 class ACLReply(Record):
     """To `GET_ACL`."""
 
     acl: tuple[ACL, ...]
     stat: Stat
-
-    def write(self, w: Writer) -> None:
-        w.acls(self.acl)
-        w.stat(self.stat)
-
-    @classmethod
-    def read(cls, r: Reader) -> ACLReply:
-        return cls(r.acls(), r.stat())
+    layout = ACLS, STAT
 
 
-@record
+@dataclass(slots=True)
 class NamesReply(Record):
     """To `GET_CHILDREN` and `GET_EPHEMERALS`."""
 
     names: Sequence[str]
-
-    def write(self, w: Writer) -> None:
-        w.texts(self.names)
-
-    @classmethod
-    def read(cls, r: Reader) -> NamesReply:
-        return cls(r.texts())
+    layout = (TEXTS,)
 
 
-@record
+@dataclass(slots=True)
 class ChildrenReply(Record):
     """To `GET_CHILDREN2`."""
 
     names: Sequence[str]
     stat: Stat
-
-    def write(self, w: Writer) -> None:
-        w.texts(self.names)
-        w.stat(self.stat)
-
-    @classmethod
-    def read(cls, r: Reader) -> ChildrenReply:
-        return cls(r.texts(), r.stat())
+    layout = TEXTS, STAT
 
 
-@record
+@dataclass(slots=True)
 class TokenReply(Record):
-    """To `SASL`: the server's token; null where it has no SASL, or nothing more to say."""
+    """To `SASL`: the server's token; null where it has no SASL, or nothing more to send."""
 
     token: bytes = field(repr=False)
-
-    def write(self, w: Writer) -> None:
-        w.blob(self.token)
-
-    @classmethod
-    def read(cls, r: Reader) -> TokenReply:
-        return cls(r.blob())
+    layout = (BLOB,)
 
 
-@record
-class DoneResult(Record):
-    """In a transaction: a `CHECK` or `DELETE` that worked."""
-
-    op: OpCode
-
-
-@record
-class ErrorResult(Record):
-    """In a transaction that failed: the code of each operation; 0 for one that was undone."""
-
-    code: int
-
-
-MultiResult = DoneResult | ErrorResult | PathReply | CreateReply | StatReply
-
-
-@record
-class MultiReply(Record):
-    """To `MULTI`: one result per operation, in order, each with the operation it answers."""
-
-    results: tuple[tuple[OpCode, MultiResult], ...]
-
-    def write(self, w: Writer) -> None:
-        for op, result in self.results:
-            w.i32(op)
-            w.flag(False)
-            match result:
-                case ErrorResult(code):
-                    w.i32(code)
-                    w.i32(code)
-                case DoneResult():
-                    w.i32(0)
-                case _:
-                    w.i32(0)
-                    result.write(w)
-        w.i32(-1)
-        w.flag(True)
-        w.i32(-1)
-
-    @classmethod
-    def read(cls, r: Reader) -> MultiReply:
-        results: list[tuple[OpCode, MultiResult]] = []
-        while True:
-            code, done, _ = r.i32(), r.flag(), r.i32()
-            if done:
-                return cls(tuple(results))
-            result: MultiResult
-            match code:
-                case OpCode.ERROR:
-                    result = ErrorResult(r.i32())
-                case OpCode.CREATE:
-                    result = PathReply.read(r)
-                case OpCode.CREATE2 | OpCode.CREATE_CONTAINER | OpCode.CREATE_TTL:
-                    result = CreateReply.read(r)
-                case OpCode.SET_DATA:
-                    result = StatReply.read(r)
-                case OpCode.CHECK | OpCode.DELETE:
-                    result = DoneResult(OpCode(code))
-                case _:
-                    raise RemoteWireError(f"operation {code} in a transaction's results")
-            results.append((OpCode(code), result))
-
-
-@record
+@dataclass(slots=True)
 class NumberReply(Record):
     """To `GET_ALL_CHILDREN_NUMBER`, and to `ADD_WATCH`, where it is always 0."""
 
     number: int
-
-    def write(self, w: Writer) -> None:
-        w.i32(self.number)
-
-    @classmethod
-    def read(cls, r: Reader) -> NumberReply:
-        return cls(r.i32())
+    layout = (I32,)
 
 
-@record
+@dataclass(slots=True)
 class WhoAmIReply(Record):
     """To `WHO_AM_I`: schemes with the names of the users."""
 
@@ -298,46 +152,82 @@ class WhoAmIReply(Record):
         return cls(r.vector(8, lambda r: (r.text(), r.text())))
 
 
+# --- several in one ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class DoneResult(Record):
+    """In a transaction: a `CHECK` or `DELETE` that worked."""
+
+    op: OpCode
+
+
+@dataclass(slots=True)
+class ErrorResult(Record):
+    """The error code of an operation; in a transaction 0 for one that was rolled back."""
+
+    code: int
+    layout = (I32,)
+
+
+MultiResult = DoneResult | ErrorResult | PathReply | CreateReply | StatReply
 ReadResult = DataReply | NamesReply | ErrorResult
 
+_MULTI_RESULTS: dict[int, Callable[[Reader], MultiResult]] = {
+    OpCode.ERROR: ErrorResult.read,
+    OpCode.CREATE: PathReply.read,
+    OpCode.CREATE2: CreateReply.read,
+    OpCode.CREATE_CONTAINER: CreateReply.read,
+    OpCode.CREATE_TTL: CreateReply.read,
+    OpCode.SET_DATA: StatReply.read,
+    OpCode.CHECK: lambda _: DoneResult(OpCode.CHECK),
+    OpCode.DELETE: lambda _: DoneResult(OpCode.DELETE),
+}
+_READ_RESULTS: dict[int, Callable[[Reader], ReadResult]] = {
+    OpCode.ERROR: ErrorResult.read,
+    OpCode.GET_DATA: DataReply.read,
+    OpCode.GET_CHILDREN: NamesReply.read,
+}
 
-@record
+
+@dataclass(slots=True)
+class MultiReply(Record):
+    """To `MULTI`: one result per operation, in order, each with the operation it answers."""
+
+    results: tuple[tuple[OpCode, MultiResult], ...]
+
+    def write(self, w: Writer) -> None:
+        for op, result in self.results:
+            _write_result(w, op, result)
+        w.multi_end()
+
+    @classmethod
+    def read(cls, r: Reader) -> MultiReply:
+        results = r.multi(_MULTI_RESULTS, "in a transaction's results")
+        return cls(tuple((OpCode(op), result) for op, result in results))
+
+
+@dataclass(slots=True)
 class MultiReadReply(Record):
-    """To `MULTI_READ`: one result per read, in order; one that failed does not harm the others."""
+    """To `MULTI_READ`: one result per read, in order; one that failed does not affect others."""
 
     results: Sequence[ReadResult]
 
     def write(self, w: Writer) -> None:
         for result in self.results:
-            match result:
-                case ErrorResult(code):
-                    w.i32(OpCode.ERROR)
-                    w.flag(False)
-                    w.i32(code)
-                    w.i32(code)
-                case _:
-                    data = isinstance(result, DataReply)
-                    w.i32(OpCode.GET_DATA if data else OpCode.GET_CHILDREN)
-                    w.flag(False)
-                    w.i32(0)
-                    result.write(w)
-        w.i32(-1)
-        w.flag(True)
-        w.i32(-1)
+            is_data = isinstance(result, DataReply)
+            _write_result(w, OpCode.GET_DATA if is_data else OpCode.GET_CHILDREN, result)
+        w.multi_end()
 
     @classmethod
     def read(cls, r: Reader) -> MultiReadReply:
-        results: list[ReadResult] = []
-        while True:
-            code, done, _ = r.i32(), r.flag(), r.i32()
-            if done:
-                return cls(tuple(results))
-            match code:
-                case OpCode.ERROR:
-                    results.append(ErrorResult(r.i32()))
-                case OpCode.GET_DATA:
-                    results.append(DataReply.read(r))
-                case OpCode.GET_CHILDREN:
-                    results.append(NamesReply.read(r))
-                case _:
-                    raise RemoteWireError(f"operation {code} among the results of reads")
+        results = r.multi(_READ_RESULTS, "among the results of reads")
+        return cls(tuple(result for _, result in results))
+
+
+def _write_result(w: Writer, op: OpCode, result: MultiResult | ReadResult) -> None:
+    if isinstance(result, ErrorResult):
+        w.multi_header(OpCode.ERROR, result.code)
+    else:
+        w.multi_header(op, 0)
+    result.write(w)

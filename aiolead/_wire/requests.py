@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import field
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 from ..errors import LocalWireError, RemoteWireError
 from ..model import ACL, OPEN_ACL_UNSAFE, CreateMode
 from .codes import OpCode
 from .jute import Reader, Writer
-from .record import Record, record
+from .records import ACLS, BLOB, FLAG, I32, NULLABLE_BLOB, TEXT, Record
 
 _pack_int = struct.Struct(">i").pack
 
 _is_number = re.compile(r"-?[0-9]{9,10}").fullmatch
-"""Whether it is what servers write behind the path of a sequential znode, with `%010d`."""
-
+"""Whether it is what servers append to the path of a sequential znode, with `%010d`."""
 
 _OPEN = Writer()
 _OPEN.acls(OPEN_ACL_UNSAFE)
 _OPEN_BYTES = bytes(_OPEN.buffer)
-"""The ACL of nearly every create, which takes longer to write than all else of it."""
+"""The ACL of nearly every create, which takes longer to write than the rest of it."""
 
 
 def path_and_flag(path: str, flag: bool) -> bytes:
-    """The body of the reads that may set a watch, of which there are more than of all else."""
+    """The body of the reads that may set a watch, the most frequent requests of all."""
     try:
         text = path.encode()
     except UnicodeEncodeError:
@@ -34,26 +35,126 @@ def path_and_flag(path: str, flag: bool) -> bytes:
     return _pack_int(len(text)) + text + (b"\1" if flag else b"\0")
 
 
-@record
+@dataclass(slots=True)
 class RequestHeader(Record):
     xid: int
     op: int
+    layout = I32, I32
 
-    def write(self, w: Writer) -> None:
-        w.i32(self.xid)
-        w.i32(self.op)
+
+# --- requests of one shape ---------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Empty(Record):
+    pass
+
+
+class Ping(_Empty):
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.PING
+
+
+class CloseSession(_Empty):
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.CLOSE_SESSION
+
+
+class WhoAmI(_Empty):
+    """Which identities the connection has (3.7)."""
+
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.WHO_AM_I
+
+
+@dataclass(slots=True)
+class _OfPath(Record):
+    path: str
+    layout = (TEXT,)
+
+
+class GetACL(_OfPath):
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.GET_ACL
+
+
+class Sync(_OfPath):
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.SYNC
+
+
+class GetEphemerals(_OfPath):
+    """The session's ephemeral znodes whose paths start with `path`, as text (3.6)."""
+
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.GET_EPHEMERALS
+
+
+class GetAllChildrenNumber(_OfPath):
+    """How many znodes are below a path, at any depth (3.6)."""
+
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.GET_ALL_CHILDREN_NUMBER
+
+
+@dataclass(slots=True)
+class _OfPathAndVersion(Record):
+    path: str
+    version: int
+    layout = TEXT, I32
+
+
+class Delete(_OfPathAndVersion):
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.DELETE
+
+
+class Check(_OfPathAndVersion):
+    """Only within a transaction."""
+
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.CHECK
+
+
+@dataclass(slots=True)
+class _WatchableRead(Record):
+    path: str
+    watch: bool = False
+    layout = TEXT, FLAG
+
+
+class Exists(_WatchableRead):
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.EXISTS
+
+
+class GetData(_WatchableRead):
+    __slots__ = ()
+    op: ClassVar[OpCode] = OpCode.GET_DATA
+
+
+# --- the others --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class GetChildren(Record):
+    """The names of the children, with the parent's Stat where `op` is `GET_CHILDREN2`."""
+
+    path: str
+    watch: bool = False
+    op: OpCode = OpCode.GET_CHILDREN2
+    layout = TEXT, FLAG
 
     @classmethod
-    def read(cls, r: Reader) -> RequestHeader:
-        return cls(r.i32(), r.i32())
+    def read(cls, r: Reader, op: OpCode = OpCode.GET_CHILDREN2) -> GetChildren:
+        return cls(r.text(), r.flag(), op)
 
 
-@record
+@dataclass(slots=True)
 class Create(Record):
     """A create in any mode: the operation on the wire follows from flags and ttl.
 
-    Always of the kind that is answered with the new znode's Stat, except as `CREATE`, which old
-    clients and transactions use.
+    Answered with the new znode's Stat, except as `CREATE`, which old clients and transactions use.
     """
 
     path: str
@@ -76,11 +177,17 @@ class Create(Record):
         elif self.ttl_ms != -1:
             raise LocalWireError("a time to live needs CREATE_TTL")
 
+    @classmethod
+    def read(cls, r: Reader, op: OpCode = OpCode.CREATE2) -> Create:
+        path, data, acl, flags = r.text(), r.nullable_blob(), r.acls(), r.i32()
+        return cls(path, data, acl, flags, r.i64() if op is OpCode.CREATE_TTL else -1, op)
+
     def checked(self, created: str) -> str:
         """The path that a server says that it has created.
 
         Raises:
-            RemoteWireError: it is another one than was asked for, with a number behind it or not.
+            RemoteWireError: it is not the one that was asked for, with a number appended where the
+                mode is sequential.
         """
         begin, rest = created[: len(self.path)], created[len(self.path) :]
         is_sequential = CreateMode(self.flags).is_sequential
@@ -90,186 +197,49 @@ class Create(Record):
             raise RemoteWireError(f"created was {shown(created)}, asked for {shown(self.path)}")
         return created
 
-    @classmethod
-    def read(cls, r: Reader, op: OpCode) -> Create:
-        path, data, acl, flags = r.text(), r.nullable_blob(), r.acls(), r.i32()
-        return cls(path, data, acl, flags, r.i64() if op is OpCode.CREATE_TTL else -1, op)
 
-
-@record
-class Delete(Record):
-    op: ClassVar[OpCode] = OpCode.DELETE
-    path: str
-    version: int
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.i32(self.version)
-
-    @classmethod
-    def read(cls, r: Reader) -> Delete:
-        return cls(r.text(), r.i32())
-
-
-@record
-class Exists(Record):
-    op: ClassVar[OpCode] = OpCode.EXISTS
-    path: str
-    watch: bool = False
-
-    def write(self, w: Writer) -> None:
-        w.buffer += path_and_flag(self.path, self.watch)
-
-    @classmethod
-    def read(cls, r: Reader) -> Exists:
-        return cls(r.text(), r.flag())
-
-
-@record
-class GetData(Record):
-    op: ClassVar[OpCode] = OpCode.GET_DATA
-    path: str
-    watch: bool = False
-
-    def write(self, w: Writer) -> None:
-        w.buffer += path_and_flag(self.path, self.watch)
-
-    @classmethod
-    def read(cls, r: Reader) -> GetData:
-        return cls(r.text(), r.flag())
-
-
-@record
+@dataclass(slots=True)
 class SetData(Record):
     op: ClassVar[OpCode] = OpCode.SET_DATA
     path: str
     data: bytes | None = field(repr=False)
     version: int
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.blob(self.data)
-        w.i32(self.version)
-
-    @classmethod
-    def read(cls, r: Reader) -> SetData:
-        return cls(r.text(), r.nullable_blob(), r.i32())
+    layout = TEXT, NULLABLE_BLOB, I32
 
 
-@record
-class GetACL(Record):
-    op: ClassVar[OpCode] = OpCode.GET_ACL
-    path: str
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-
-    @classmethod
-    def read(cls, r: Reader) -> GetACL:
-        return cls(r.text())
-
-
-@record
+@dataclass(slots=True)
 class SetACL(Record):
     op: ClassVar[OpCode] = OpCode.SET_ACL
     path: str
     acl: tuple[ACL, ...]
     version: int
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.acls(self.acl)
-        w.i32(self.version)
-
-    @classmethod
-    def read(cls, r: Reader) -> SetACL:
-        return cls(r.text(), r.acls(), r.i32())
+    layout = TEXT, ACLS, I32
 
 
-@record
-class GetChildren(Record):
-    """The names of the children, with the parent's Stat where `op` is `GET_CHILDREN2`."""
-
-    path: str
-    watch: bool = False
-    op: OpCode = OpCode.GET_CHILDREN2
-
-    def write(self, w: Writer) -> None:
-        w.buffer += path_and_flag(self.path, self.watch)
-
-    @classmethod
-    def read(cls, r: Reader, op: OpCode) -> GetChildren:
-        return cls(r.text(), r.flag(), op)
-
-
-@record
-class Sync(Record):
-    op: ClassVar[OpCode] = OpCode.SYNC
-    path: str
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-
-    @classmethod
-    def read(cls, r: Reader) -> Sync:
-        return cls(r.text())
-
-
-@record
-class Check(Record):
-    """Only within a transaction."""
-
-    op: ClassVar[OpCode] = OpCode.CHECK
-    path: str
-    version: int
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.i32(self.version)
-
-    @classmethod
-    def read(cls, r: Reader) -> Check:
-        return cls(r.text(), r.i32())
-
-
-@record
+@dataclass(slots=True)
 class AddWatch(Record):
-    """Sets a watch that fires again and again (3.6); its path need not exist."""
+    """Sets a persistent watch (3.6); its path need not exist."""
 
     op: ClassVar[OpCode] = OpCode.ADD_WATCH
     path: str
     mode: int
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.i32(self.mode)
-
-    @classmethod
-    def read(cls, r: Reader) -> AddWatch:
-        return cls(r.text(), r.i32())
+    layout = TEXT, I32
 
 
-@record
+@dataclass(slots=True)
 class RemoveWatches(Record):
     op: ClassVar[OpCode] = OpCode.REMOVE_WATCHES
     path: str
     type: int
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-        w.i32(self.type)
-
-    @classmethod
-    def read(cls, r: Reader) -> RemoveWatches:
-        return cls(r.text(), r.i32())
+    layout = TEXT, I32
 
 
-@record
+@dataclass(slots=True)
 class SetWatches(Record):
-    """Re-arms the watches of an earlier connection, relative to what that one had seen.
+    """Re-arms the watches of an earlier connection, relative to the last zxid seen there.
 
     `persistent` and `recursive` need `SET_WATCHES2` (3.6); without them the older `SET_WATCHES`,
-    which every server knows, says the same.
+    which every server knows, does the same.
     """
 
     relative_zxid: int
@@ -289,42 +259,18 @@ class SetWatches(Record):
             w.texts(self.persistent)
             w.texts(self.recursive)
         elif self.persistent or self.recursive:
-            # Left out in silence, these watches would never fire again.
+            # Left out, these watches would silently never fire again.
             raise LocalWireError("persistent watches need SET_WATCHES2")
 
     @classmethod
-    def read(cls, r: Reader, op: OpCode) -> SetWatches:
-        zxid, data, exist, child = r.i64(), r.texts(), r.texts(), r.texts()
-        newer = op is OpCode.SET_WATCHES2
-        persistent, recursive = (r.texts(), r.texts()) if newer else ((), ())
-        return cls(
-            zxid,
-            tuple(data),
-            tuple(exist),
-            tuple(child),
-            tuple(persistent),
-            tuple(recursive),
-            op,
-        )
+    def read(cls, r: Reader, op: OpCode = OpCode.SET_WATCHES) -> SetWatches:
+        zxid, data, exist, child = r.i64(), tuple(r.texts()), tuple(r.texts()), tuple(r.texts())
+        if op is not OpCode.SET_WATCHES2:
+            return cls(zxid, data, exist, child, op=op)
+        return cls(zxid, data, exist, child, tuple(r.texts()), tuple(r.texts()), op)
 
 
-@record
-class Ping(Record):
-    op: ClassVar[OpCode] = OpCode.PING
-
-    def write(self, w: Writer) -> None:
-        pass
-
-
-@record
-class CloseSession(Record):
-    op: ClassVar[OpCode] = OpCode.CLOSE_SESSION
-
-    def write(self, w: Writer) -> None:
-        pass
-
-
-@record
+@dataclass(slots=True)
 class AuthPacket(Record):
     op: ClassVar[OpCode] = OpCode.AUTH
     scheme: str
@@ -341,102 +287,24 @@ class AuthPacket(Record):
         return cls(r.text(), r.blob())
 
 
-@record
+@dataclass(slots=True)
 class Sasl(Record):
     """A token of a SASL exchange."""
 
     op: ClassVar[OpCode] = OpCode.SASL
     token: bytes = field(repr=False)
-
-    def write(self, w: Writer) -> None:
-        w.blob(self.token)
-
-    @classmethod
-    def read(cls, r: Reader) -> Sasl:
-        return cls(r.blob())
+    layout = (BLOB,)
 
 
-@record
-class GetEphemerals(Record):
-    """The paths of the session's ephemeral znodes that start with a prefix (3.6)."""
-
-    op: ClassVar[OpCode] = OpCode.GET_EPHEMERALS
-    prefix: str
-
-    def write(self, w: Writer) -> None:
-        w.text(self.prefix)
-
-    @classmethod
-    def read(cls, r: Reader) -> GetEphemerals:
-        return cls(r.text())
-
-
-@record
-class GetAllChildrenNumber(Record):
-    """How many znodes are below a path, at any depth (3.6)."""
-
-    op: ClassVar[OpCode] = OpCode.GET_ALL_CHILDREN_NUMBER
-    path: str
-
-    def write(self, w: Writer) -> None:
-        w.text(self.path)
-
-    @classmethod
-    def read(cls, r: Reader) -> GetAllChildrenNumber:
-        return cls(r.text())
-
-
-@record
-class WhoAmI(Record):
-    """Which identities the connection has shown (3.7)."""
-
-    op: ClassVar[OpCode] = OpCode.WHO_AM_I
-
-    def write(self, w: Writer) -> None:
-        pass
-
-
-ReadOp = GetData | GetChildren
-
-
-@record
-class MultiRead(Record):
-    """Several reads at one moment (3.6). Each `GetChildren` is a `GET_CHILDREN`."""
-
-    op: ClassVar[OpCode] = OpCode.MULTI_READ
-    ops: tuple[ReadOp, ...]
-
-    def write(self, w: Writer) -> None:
-        for op in self.ops:
-            _multi_header(w, op.op, done=False)
-            op.write(w)
-        _multi_header(w, -1, done=True)
-
-    @classmethod
-    def read(cls, r: Reader) -> MultiRead:
-        ops: list[ReadOp] = []
-        while True:
-            code, done, _ = r.i32(), r.flag(), r.i32()
-            if done:
-                return cls(tuple(ops))
-            match code:
-                case OpCode.GET_DATA:
-                    ops.append(GetData.read(r))
-                case OpCode.GET_CHILDREN:
-                    ops.append(GetChildren.read(r, OpCode.GET_CHILDREN))
-                case _:
-                    raise RemoteWireError(f"operation {code} among reads")
-
-
-@record
+@dataclass(slots=True)
 class Reconfig(Record):
-    """Changes who belongs to the ensemble: by who comes and goes, or as a whole.
+    """Changes the members of the ensemble: by who joins and leaves, or all at once.
 
     Attributes:
-        joining: `server.N=...`, with commas between them.
-        leaving: numbers of servers, with commas between them.
-        members: all of them, as `joining`; None for a change by who comes and goes.
-        version: that of the configuration that it is to change; -1 for any.
+        joining: `server.N=...`, comma-separated.
+        leaving: server numbers, comma-separated.
+        members: all of them, as `joining`; None for a change by who joins and leaves.
+        version: of the configuration to change; -1 for any.
     """
 
     op: ClassVar[OpCode] = OpCode.RECONFIG
@@ -448,22 +316,52 @@ class Reconfig(Record):
     def write(self, w: Writer) -> None:
         for text in (self.joining, self.leaving, self.members):
             if text is None:
-                w.i32(-1)
+                w.blob(None)
             else:
                 w.text(text)
         w.i64(self.version)
 
     @classmethod
     def read(cls, r: Reader) -> Reconfig:
-        # Of who comes and goes, nothing is nothing, empty or null; to have no members is a wish.
+        # Servers take empty for null in the first two. No members at all is a wish of its own.
         joining, leaving = r.text() or None, r.text() or None
         return cls(joining, leaving, r.nullable_text(), r.i64())
 
 
+# --- several in one ----------------------------------------------------------------------------
+
+ReadOp = GetData | GetChildren
 MultiOp = Create | Delete | SetData | Check
 
+_CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
+_READ_OPS: dict[int, Callable[[Reader], ReadOp]] = {
+    OpCode.GET_DATA: GetData.read,
+    OpCode.GET_CHILDREN: partial(GetChildren.read, op=OpCode.GET_CHILDREN),
+}
+_MULTI_OPS: dict[int, Callable[[Reader], MultiOp]] = {
+    **{op: partial(Create.read, op=op) for op in _CREATES},
+    OpCode.DELETE: Delete.read,
+    OpCode.SET_DATA: SetData.read,
+    OpCode.CHECK: Check.read,
+}
 
-@record
+
+@dataclass(slots=True)
+class MultiRead(Record):
+    """Several reads of one moment (3.6). Each `GetChildren` is a `GET_CHILDREN`."""
+
+    op: ClassVar[OpCode] = OpCode.MULTI_READ
+    ops: tuple[ReadOp, ...]
+
+    def write(self, w: Writer) -> None:
+        _write_ops(w, self.ops)
+
+    @classmethod
+    def read(cls, r: Reader) -> MultiRead:
+        return cls(tuple(op for _, op in r.multi(_READ_OPS, "among reads")))
+
+
+@dataclass(slots=True)
 class Multi(Record):
     """A transaction: all of the operations are applied, or none is."""
 
@@ -471,32 +369,15 @@ class Multi(Record):
     ops: tuple[MultiOp, ...]
 
     def write(self, w: Writer) -> None:
-        for op in self.ops:
-            _multi_header(w, op.op, done=False)
-            op.write(w)
-        _multi_header(w, -1, done=True)
+        _write_ops(w, self.ops)
 
     @classmethod
     def read(cls, r: Reader) -> Multi:
-        ops: list[MultiOp] = []
-        while True:
-            code, done, _ = r.i32(), r.flag(), r.i32()
-            if done:
-                return cls(tuple(ops))
-            match code:
-                case OpCode.CREATE | OpCode.CREATE2 | OpCode.CREATE_CONTAINER | OpCode.CREATE_TTL:
-                    ops.append(Create.read(r, OpCode(code)))
-                case OpCode.DELETE:
-                    ops.append(Delete.read(r))
-                case OpCode.SET_DATA:
-                    ops.append(SetData.read(r))
-                case OpCode.CHECK:
-                    ops.append(Check.read(r))
-                case _:
-                    raise RemoteWireError(f"operation {code} in a transaction")
+        return cls(tuple(op for _, op in r.multi(_MULTI_OPS, "in a transaction")))
 
 
-def _multi_header(w: Writer, op: int, *, done: bool) -> None:
-    w.i32(op)
-    w.flag(done)
-    w.i32(-1)
+def _write_ops(w: Writer, ops: tuple[ReadOp, ...] | tuple[MultiOp, ...]) -> None:
+    for op in ops:
+        w.multi_header(op.op)
+        op.write(w)
+    w.multi_end()

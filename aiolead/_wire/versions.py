@@ -1,24 +1,61 @@
-"""What differs between versions of ZooKeeper: one table for client, embedded server and tests.
+"""What differs between versions of ZooKeeper, for client, embedded server and tests alike.
 
-Each row names the first release of every line (3.8, 3.9 ...) that has the difference: many were
-brought to an older line after they were made in a newer one. The releases were read from
-ZooKeeper's source history (the issue is named) and tried on 3.8.0, 3.9.3 and 3.9.6.
+Each row of `Feature` names the first release of every line (3.8, 3.9 ...) that has the difference:
+many were backported to older lines. The releases were read from ZooKeeper's source history (the
+issue is named) and tried on 3.8.0, 3.9.3 and 3.9.6.
 
-Distributors backport without changing the version: Debian's 3.8.0 has `EVENTS_NEED_READ`. What a
-backport brings cannot be told from the version.
+Distributors backport without changing the version: Debian's 3.8.0 has `EVENTS_NEED_READ`.
+
+A server states its version in the answer to the four-letter word `srvr`.
 """
 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Collection
 
+from .._parsing import shown, whole
+from ..errors import ConfigurationError
 from .codes import OpCode
-from .srvr import Version
+
+Version = tuple[int, int, int]
+
+SRVR = b"srvr"
+
+NOT_SERVING = b"This ZooKeeper instance is not currently serving requests"
+"""The answer of a server that has no leader."""
+
+_NUMBERS = r"([0-9]{1,5})\.([0-9]{1,5})(?:\.([0-9]{1,5}))?"
+_ANSWER = re.compile(rb"Zookeeper version: " + _NUMBERS.encode())
+_GIVEN = re.compile(_NUMBERS)
+
+
+def version_in(answer: bytes) -> Version | None:
+    """The version in an answer to `srvr`; None if there is none."""
+    match = _ANSWER.match(answer)
+    return _version(*match.groups()) if match else None
+
+
+def parse_version(text: object, *, name: str) -> Version:
+    """The version of a text such as "3.9" or "3.9.2".
+
+    Raises:
+        ConfigurationError: it is none; the error says which argument, `name`.
+    """
+    match = _GIVEN.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        given = shown(text) if isinstance(text, int) else repr(text)
+        raise ConfigurationError(f'{name}: must be a version such as "3.9", not {given}')
+    return _version(*match.groups())
+
+
+def _version(major: str | bytes, minor: str | bytes, patch: str | bytes | None) -> Version:
+    return whole(major), whole(minor), whole(patch or "0")
 
 
 class Feature(enum.Enum):
-    """What came after ZooKeeper 3.5.0; every server is taken to be of the 3.5 line at least.
+    """What came after ZooKeeper 3.5.0; older servers are not supported.
 
     Attributes:
         label: what errors call it.
@@ -26,11 +63,11 @@ class Feature(enum.Enum):
         ops: the operations that a server without it does not know.
     """
 
-    # In every stable release: nobody asks for them.
+    # In every stable release, so never checked.
     CONTAINERS = ("a container znode", [(3, 5, 1)], {OpCode.CREATE_CONTAINER})
     TTL = ("a znode with a time to live", [(3, 5, 3)], {OpCode.CREATE_TTL})
 
-    # Operations, and arguments of operations: `UnsupportedError` where they are missing.
+    # Operations and arguments: `UnsupportedError` where they are missing.
     PERSISTENT_WATCHES = (
         "a persistent watch",
         [(3, 6, 0)],
@@ -50,7 +87,7 @@ class Feature(enum.Enum):
     WHO_AM_I = ("the list of one's own identities", [(3, 7, 0)], {OpCode.WHO_AM_I})
     HARD_QUOTAS = ("a hard limit of a quota", [(3, 7, 0)])
 
-    # Behaviour: the same request is answered differently.
+    # The same request is answered differently.
     WATCH_MODES_APART = ("a one-shot and a persistent watch on one path", [(3, 9, 0)])
     """A watch of one mode no longer ends those of other modes on its path (ZOOKEEPER-4466), and
     each mode is removed on its own (ZOOKEEPER-4472)."""
@@ -60,25 +97,24 @@ class Feature(enum.Enum):
     """A request is decoded before it gets a zxid; a transaction gets one all the same
     (ZOOKEEPER-4575)."""
     CREATE2_IN_MULTI = ("the stat of a create2 in a transaction", [(3, 7, 2), (3, 8, 2), (3, 9, 0)])
-    """`CREATE2` in a transaction is answered with a stat, where it was answered as `CREATE`; create
-    flags that no mode has make the whole transaction a marshalling error (-5), where the operation
-    failed with bad arguments (ZOOKEEPER-4026)."""
+    """`CREATE2` in a transaction is answered with a stat, no longer as `CREATE`; create flags of no
+    mode fail the whole transaction with a marshalling error (-5), no longer the operation with bad
+    arguments (ZOOKEEPER-4026)."""
     EXISTS_NEEDS_READ = ("a permission for exists", [(3, 8, 4), (3, 9, 2)])
-    """`EXISTS` needs READ on the znode, where it needed nothing (ZOOKEEPER-2590). That a znode is
-    missing is told to everybody, as before."""
+    """`EXISTS` needs READ on the znode, if there is one (ZOOKEEPER-2590)."""
     EVENTS_NEED_READ = ("a permission for watch events", [(3, 8, 4), (3, 9, 2)])
     """Watch events are withheld from clients without READ on the znode that changed: its own ACL
     for created, changed and deleted, the parent's for children changed. A one-shot watch is gone
     all the same (CVE-2024-23944, ZOOKEEPER-4799). Debian's 3.8.0 has this."""
     REARMED_EVENTS_NEED_READ = ("a permission for events that were missed", [(3, 9, 6)])
-    """The same for what `SET_WATCHES` tells of the time without a connection, but for deleted: the
-    event is withheld, and the watch is not set."""
+    """The same for events of the time without a connection, which `SET_WATCHES` reports, except
+    for deletions: the event is withheld, and the watch is not set."""
     NO_LONE_CHECK = ("no check outside a transaction", [(3, 8, 5), (3, 9, 3)])
-    """`CHECK` outside a transaction is an unknown operation (-6, and the connection is closed),
-    where it was answered (ZOOKEEPER-2623)."""
+    """`CHECK` outside a transaction is an unknown operation: -6, and the connection is closed
+    (ZOOKEEPER-2623)."""
 
     IPV6_ACLS = ("an IPv6 address in an ACL", [(3, 9, 4)])
-    """The scheme `ip` knows IPv6 addresses, where they were an invalid ACL (ZOOKEEPER-4240)."""
+    """The scheme `ip` takes IPv6 addresses, which were an invalid ACL (ZOOKEEPER-4240)."""
 
     def __init__(self, label: str, releases: list[Version], ops: Collection[OpCode] = ()) -> None:
         self.label = label

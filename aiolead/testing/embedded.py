@@ -17,8 +17,7 @@ from anyio.lowlevel import checkpoint
 from .._wire.codes import OpCode
 from .._wire.config_text import format_config, parse_config
 from .._wire.framing import DEFAULT_MAX_FRAME
-from .._wire.srvr import parse_version
-from .._wire.versions import Feature
+from .._wire.versions import Feature, parse_version
 from ..errors import ConfigurationError, RemoteWireError, UsageError
 from ..paths import format_host
 from ._server.core import Core

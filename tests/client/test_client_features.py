@@ -17,7 +17,7 @@ import aiolead
 from aiolead import Client, ConnectionLossError
 from aiolead._client.api.server_features import require
 from aiolead._wire.codes import OpCode
-from aiolead._wire.srvr import NOT_SERVING, SRVR
+from aiolead._wire.versions import NOT_SERVING, SRVR
 from aiolead.errors import (
     ClientClosedError,
     ConfigurationError,

@@ -17,7 +17,7 @@ from aiolead._client.api.quotas import decode_limits, decode_usage, encode_limit
 from aiolead._client.core import Core
 from aiolead._session.lease.lease_book import HeldZnode
 from aiolead._session.machine import SessionMachine
-from aiolead._wire import handshake, replies, requests, srvr
+from aiolead._wire import handshake, replies, requests, versions
 from aiolead._wire.codes import OpCode
 from aiolead._wire.config_text import format_config, parse_config
 from aiolead._wire.digest_md5 import DigestMD5
@@ -77,7 +77,9 @@ def records() -> dict[str, Callable[[Reader], Any]]:
     found: dict[str, Callable[[Reader], Any]] = {}
     for module in (handshake, requests, replies):
         for name, value in vars(module).items():
-            if not dataclasses.is_dataclass(value) or not hasattr(value, "read"):
+            if not dataclasses.is_dataclass(value):
+                continue
+            if not (getattr(value, "layout", ()) or "read" in vars(value)):
                 continue
             read: Any = value.read
             if "op" in inspect.signature(read).parameters:
@@ -112,7 +114,7 @@ def record(data: bytes) -> None:
 
 def version(data: bytes) -> None:
     """What a server says of its version."""
-    srvr.told_version(data)
+    versions.version_in(data)
 
 
 def quota(data: bytes) -> None:

@@ -21,7 +21,7 @@ from aiolead._wire.requests import (
     SetData,
     Sync,
 )
-from aiolead._wire.srvr import told_version
+from aiolead._wire.versions import version_in
 from aiolead.model import ACL, EventType, Permission
 
 
@@ -50,7 +50,7 @@ def test_servers_tell_their_version() -> None:
         stage.run(STEP)
         client.say(b"vr")
         stage.until(lambda client=client: client.is_closed)  # type: ignore[misc]
-        assert told_version(bytes(told)) == (3, 8, 0)
+        assert version_in(bytes(told)) == (3, 8, 0)
 
 
 def test_the_timeout_is_kept_within_bounds() -> None:

@@ -15,7 +15,8 @@ from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, 
 from aiolead._wire.framing import FrameReader
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
-from aiolead._wire.packets import Record, encode_body, encode_record, encode_reply
+from aiolead._wire.packets import encode_body, encode_record, encode_reply
+from aiolead._wire.records import Record
 from aiolead._wire.replies import (
     DataReply,
     DoneResult,

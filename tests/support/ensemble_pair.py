@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol, Self
 
-from aiolead._wire.srvr import Version
-from aiolead._wire.versions import Feature
+from aiolead._wire.versions import Feature, Version
 from aiolead.testing import BlockingEnsemble
 from aiolead.testing._server.settings import VERSION
 from aiolead.testing.launch import wait_until

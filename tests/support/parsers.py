@@ -33,10 +33,9 @@ from aiolead._recipes.values import codec
 from aiolead._recipes.values.config import config_snapshot as snapshot
 from aiolead._session.authentication import Exchange
 from aiolead._wire import config_text as config
-from aiolead._wire import digest_md5, framing, handshake, replies, srvr
+from aiolead._wire import digest_md5, framing, handshake, replies, versions
 from aiolead._wire.codes import XID_SASL, OpCode
 from aiolead._wire.jute import Reader, Writer
-from aiolead._wire.record import Record
 from aiolead._wire.requests import Create
 from aiolead.cli import acl as entries
 from aiolead.cli import recognize as line
@@ -199,8 +198,8 @@ def _records() -> Iterator[Parser]:
     """What servers answer: each record that a client reads."""
     for module in (replies, handshake):
         for name, made in vars(module).items():
-            is_record = inspect.isclass(made) and issubclass(made, Record) and made is not Record
-            if is_record and "read" in vars(made) and made.__module__ == module.__name__:
+            is_record = inspect.isclass(made) and made.__module__ == module.__name__
+            if is_record and (made.layout or "read" in vars(made)):
                 yield Parser(
                     name,
                     Reads.SERVER,
@@ -483,13 +482,19 @@ PARSERS: tuple[Parser, ...] = (
         ("_wire.replies:read_header",),
     ),
     Parser(
-        "told_version",
+        "version_in",
         Reads.SERVER,
-        srvr.told_version,
+        versions.version_in,
         (),
-        ("_wire.srvr:told_version", "_wire.srvr:_version"),
+        ("_wire.versions:version_in", "_wire.versions:_version"),
     ),
-    Parser("directives of DIGEST-MD5", Reads.SERVER, digest_md5.parse, _MALFORMED),
+    Parser(
+        "directives of DIGEST-MD5",
+        Reads.SERVER,
+        digest_md5.parse,
+        _MALFORMED,
+        ("_wire.digest_md5:parse",),
+    ),
     Parser("a challenge of DIGEST-MD5", Reads.SERVER, _challenged, (AuthFailedError,)),
     Parser("the proof of DIGEST-MD5", Reads.SERVER, _verified, (AuthFailedError,)),
     Parser("an answer to SASL", Reads.SERVER, _exchanged, (RemoteWireError, AuthFailedError)),
@@ -524,9 +529,9 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "parse_version",
         Reads.ARGUMENT,
-        partial(srvr.parse_version, name="version"),
+        partial(versions.parse_version, name="version"),
         (ConfigurationError,),
-        ("_wire.srvr:parse_version",),
+        ("_wire.versions:parse_version",),
         takes_text=True,
     ),
     Parser(

@@ -6,8 +6,7 @@ import socket
 import uuid
 
 from aiolead._wire.requests import Delete, GetData, SetACL, SetData
-from aiolead._wire.srvr import SRVR, Version, told_version
-from aiolead._wire.versions import Feature
+from aiolead._wire.versions import SRVR, Feature, Version, version_in
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Permission
 from aiolead.paths import parse_connect_string
 from support.raw_client import RawClient
@@ -20,7 +19,7 @@ def version_of(connect_string: str) -> Version:
         told = b""
         while data := link.recv(65536):
             told += data
-    version = told_version(told)
+    version = version_in(told)
     assert version is not None, told
     return version
 

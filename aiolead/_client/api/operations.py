@@ -14,12 +14,9 @@ from ..._wire.packets import encode_body
 from ..._wire.replies import (
     ACLReply,
     ChildrenReply,
-    CreateReply,
-    DataReply,
     NamesReply,
     NumberReply,
     PathReply,
-    StatReply,
     WhoAmIReply,
 )
 from ..._wire.requests import (
@@ -134,7 +131,7 @@ class Scope:
         request = self.create_request(path, data, mode, acl, ttl)
 
         def parse(r: Reader) -> Created:
-            full, stat = CreateReply.parse(r)
+            full, stat = r.text(), r.stat()
             return Created(self.strip(request.checked(full)), stat)
 
         def on_error(error: AioleadError) -> AioleadError:
@@ -280,8 +277,11 @@ def _nothing(_: Reader) -> None:
     return None
 
 
-_stat = StatReply.parse
-_data = DataReply.parse
+_stat = Reader.stat
+
+
+def _data(r: Reader) -> tuple[bytes, Stat]:
+    return r.blob(), r.stat()  # null data, which only other clients write, comes as empty
 
 
 def _names(r: Reader) -> list[str]:

@@ -38,7 +38,7 @@ PAUSE = 1.0
 
 
 def _config(r: Reader) -> EnsembleConfig:
-    return parse_config(DataReply.parse(r)[0])
+    return parse_config(DataReply.read(r).data or b"")
 
 
 def get_config(core: Core, watch: Watch | None) -> PendingReply[EnsembleConfig]:

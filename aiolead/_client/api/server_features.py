@@ -17,9 +17,9 @@ import anyio
 from ..._session.requests.request_queue import SENT_AGAIN, lost_again
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
-from ..._wire.packets import Record, encode_body
-from ..._wire.srvr import Version
-from ..._wire.versions import Feature
+from ..._wire.packets import encode_body
+from ..._wire.records import Record
+from ..._wire.versions import Feature, Version
 from ...errors import ConnectionLossError, Outcome, SessionExpiredError, UnsupportedError
 from ..core import Core
 from ..net.peer import Peer

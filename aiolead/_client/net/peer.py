@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import ByteStream
 
-from ..._wire.srvr import NOT_SERVING, SRVR, Version, told_version
+from ..._wire.versions import NOT_SERVING, SRVR, Version, version_in
 from .opener import ConnectionEnded
 
 MAX_ANSWER = 4096
@@ -80,6 +80,6 @@ class Peer:
     def _take(self, answer: bytes) -> None:
         if answer.startswith(NOT_SERVING):
             raise ConnectionError(NOT_SERVING.decode())
-        self._version = told_version(answer)
+        self._version = version_in(answer)
         # Who hung up without a word may have had too many connections: asked again next time.
         self._is_known = answer != b""

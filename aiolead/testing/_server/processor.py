@@ -8,7 +8,8 @@ from functools import partial
 from ..._wire.codes import XID_EVENT, AddWatchMode, OpCode, WatcherType
 from ..._wire.config_text import CONFIG_PATH
 from ..._wire.jute import Reader
-from ..._wire.packets import Record, encode_reply
+from ..._wire.packets import encode_reply
+from ..._wire.records import Record
 from ..._wire.replies import NumberReply, PathReply, ReplyHeader, WatcherEvent, WhoAmIReply
 from ..._wire.requests import (
     AddWatch,
@@ -183,7 +184,7 @@ class Processor:
             case OpCode.SYNC:
                 return PathReply(Sync.read(r).path)
             case OpCode.GET_EPHEMERALS:
-                prefix = GetEphemerals.read(r).prefix
+                prefix = GetEphemerals.read(r).path
                 return reads.get_ephemerals(tree, prefix, connection.session_id)
             case OpCode.GET_ALL_CHILDREN_NUMBER:
                 path = GetAllChildrenNumber.read(r).path

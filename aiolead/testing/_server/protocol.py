@@ -8,7 +8,8 @@ from ..._wire.codes import OpCode
 from ..._wire.framing import frame
 from ..._wire.handshake import ConnectRequest, ConnectResponse
 from ..._wire.jute import Reader, Writer
-from ..._wire.packets import Record, encode_reply
+from ..._wire.packets import encode_reply
+from ..._wire.records import Record
 from ..._wire.replies import ReplyHeader
 from ..._wire.requests import AuthPacket
 from . import acl

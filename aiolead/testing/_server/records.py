@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..._wire.jute import Writer
+from ..._wire.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class NoTokenReply:
+@dataclass(slots=True)
+class NoTokenReply(Record):
     """To `SASL`, where none is configured: a null instead of a token."""
 
     def write(self, w: Writer) -> None:

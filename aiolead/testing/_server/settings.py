@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from ..._wire.codes import OpCode
 from ..._wire.framing import DEFAULT_MAX_FRAME
-from ..._wire.srvr import Version
-from ..._wire.versions import Feature
+from ..._wire.versions import Feature, Version
 from .acl import DEFAULT_SCHEMES
 from .protocol import NOT_FOR_CLIENTS
 

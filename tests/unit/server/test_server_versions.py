@@ -19,7 +19,7 @@ from aiolead._wire.requests import (
     SetData,
     SetWatches,
 )
-from aiolead._wire.srvr import Version
+from aiolead._wire.versions import Version
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, Auth, EventType, Permission
 from aiolead.testing._server.connection import Closing
 from aiolead.types import Feature

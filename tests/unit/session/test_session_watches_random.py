@@ -21,7 +21,7 @@ from aiolead._session.requests.request_queue import Call
 from aiolead._session.watches.one_shot import WatchKind
 from aiolead._wire.packets import Record
 from aiolead._wire.requests import Create, Delete, SetData
-from aiolead._wire.srvr import Version
+from aiolead._wire.versions import Version
 from aiolead.errors import ServerError
 from aiolead.model import OPEN_ACL_UNSAFE, EventType, MissedReason
 from aiolead.testing._server.connection import Connection

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.srvr import Version
-from aiolead._wire.versions import Feature
+from aiolead._wire.versions import Feature, Version
 from aiolead.testing._server.settings import Settings
 
 

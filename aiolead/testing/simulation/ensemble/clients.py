@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...._wire.codes import OpCode
 from ...._wire.jute import Reader
 from ...._wire.requests import AuthPacket, RequestHeader
-from ...._wire.srvr import SRVR
+from ...._wire.versions import SRVR
 from ....errors import RemoteWireError, UnimplementedError
 from ..._server.connection import Closing, Connection, Traffic
 from ..._server.processor import NO_ZXID

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ...._wire.codes import XID_PING, OpCode
 from ...._wire.jute import Reader
-from ...._wire.packets import Record
+from ...._wire.records import Record
 from ....errors import MarshallingError, RemoteWireError, ServerError
 from ..._server.connection import Closing
 from ..._server.protocol import reply as send_reply

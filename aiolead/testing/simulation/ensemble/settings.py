@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...._wire.framing import DEFAULT_MAX_FRAME
-from ...._wire.srvr import Version
-from ...._wire.versions import Feature
+from ...._wire.versions import Feature, Version
 from ..._server.settings import VERSION, Settings
 from .election import FINALIZE_WAIT, FIRST_REPEAT, LAST_REPEAT
 
