@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ._recipes.contention.unrecognized import strangers as strangers
     from ._recipes.discovery.instance import ServiceType as ServiceType
     from ._recipes.discovery.picker import DownPolicy as DownPolicy
+    from ._recipes.discovery.picker import InstanceSource as InstanceSource
     from ._recipes.discovery.picker import Picker as Picker
-    from ._recipes.discovery.picker import Source as Source
     from ._recipes.discovery.service_registry import Registration as Registration
     from ._recipes.discovery.service_registry import ServiceView as ServiceView
     from ._recipes.discovery.strategies import ConsistentHash as ConsistentHash
@@ -62,13 +62,11 @@ if TYPE_CHECKING:
     from ._recipes.locks.reentrant import ReentrantContext as ReentrantContext
     from ._recipes.locks.reentrant import ReentrantTryContext as ReentrantTryContext
     from ._recipes.locks.unique_names import HeldName as HeldName
-    from ._recipes.membership.entries import Entries as Entries
     from ._recipes.membership.group import ChangeKind as ChangeKind
     from ._recipes.membership.group import Member as Member
     from ._recipes.membership.group import MemberChange as MemberChange
     from ._recipes.membership.group import Membership as Membership
     from ._recipes.membership.group import MembersView as MembersView
-    from ._recipes.membership.persistent_node import KeptNode as KeptNode
     from ._recipes.membership.persistent_node import NodeState as NodeState
     from ._recipes.queues.claimed import Claimed as Claimed
     from ._recipes.queues.claimed import QueueItem as QueueItem
@@ -116,7 +114,7 @@ else:
             "_recipes.contention.sequence_range": "SequenceWarning",
             "_recipes.contention.unrecognized": "Stranger strangers",
             "_recipes.discovery.instance": "ServiceType",
-            "_recipes.discovery.picker": "DownPolicy Picker Source",
+            "_recipes.discovery.picker": "DownPolicy InstanceSource Picker",
             "_recipes.discovery.service_registry": "Registration ServiceView",
             "_recipes.discovery.strategies": (
                 "ConsistentHash LeastLoaded RoundRobin Strategy WeightedRandom"
@@ -128,9 +126,8 @@ else:
             "_recipes.locks.read_write": "ReadLock WriteHeld WriteLock",
             "_recipes.locks.reentrant": "ReentrantContext ReentrantTryContext",
             "_recipes.locks.unique_names": "HeldName",
-            "_recipes.membership.entries": "Entries",
             "_recipes.membership.group": "ChangeKind Member MemberChange MembersView Membership",
-            "_recipes.membership.persistent_node": "KeptNode NodeState",
+            "_recipes.membership.persistent_node": "NodeState",
             "_recipes.queues.claimed": "Claimed QueueItem",
             "_recipes.queues.consuming": "Consumption",
             "_recipes.tasks.board_view": "BoardView",

@@ -13,7 +13,7 @@ async def main(name: str) -> None:
     async with aiolead.connect() as client:
         group = aiolead.Group(client, "/examples/members")
         async with group.join(b"starting", identity=name) as membership, group.observe() as view:
-            await membership.update(b"at work")
+            await membership.set(b"at work")
             async for change in view.changes():
                 what = f"{change.kind.value}: {change.member.id}, {change.member.data.decode()}"
                 print(what, flush=True)

@@ -79,7 +79,7 @@ async def member_updates(bench: Bench) -> None:
         async with Group(client, PATH).join(identity="a") as membership:
             await until(lambda: bool(view.value))
             async with bench.measured():
-                await membership.update(b"news")
+                await membership.set(b"news")
                 await until(lambda: view.value["a"].data == b"news")
 
 

@@ -48,7 +48,7 @@ async def test_we_and_curator_are_members_of_one_group(
                 both = f"java={b'theirs'.hex()},python={b'ours'.hex()}"
                 assert await java("group.await", PATH, both, LONG) == both
 
-                await membership.update(b"news")
+                await membership.set(b"news")
                 both = f"java={b'theirs'.hex()},python={b'news'.hex()}"
                 assert await java("group.await", PATH, both, LONG) == both
                 await java("group.set", PATH, b"answer")

@@ -62,7 +62,6 @@ NOT_EXPORTED = {
     "_recipes.tree.tree_cache": {"MAX_NODES"},
     "_recipes.tree.tree_copy": {"TreeCopy", "aversion_of", "is_another"},
     "_recipes.locks.semaphore.semaphore": {"MOST_AT_ONCE"},
-    "_recipes.membership.entries": {"AT_ONCE", "CHILDREN", "EXISTENCE", "ON_THE_PATH"},
     "_recipes.membership.group": {"changes_between"},
     "_recipes.membership.persistent_node": {"MODES"},
     "_recipes.membership.partitioner": {"LONGEST_QUIET", "MAX_ITEMS", "Worker"},

@@ -126,9 +126,9 @@ class Kept:
 
 
 @asynccontextmanager
-async def kept(node: aiolead.types.KeptNode) -> AsyncIterator[Kept]:
+async def kept(node: aiolead.PersistentNode) -> AsyncIterator[Kept]:
     async with node:
-        yield Kept(lambda: frozenset(filter(None, [node._state.czxid])))
+        yield Kept(lambda: frozenset(filter(None, [node.state.czxid])))
 
 
 @asynccontextmanager
@@ -247,7 +247,7 @@ async def follow_tree(client: Client, path: str) -> AsyncIterator[Seen]:
 @asynccontextmanager
 async def change_group(client: Client, path: str) -> AsyncIterator[Change]:
     async with aiolead.Group(client, path).join(b"0", identity="m") as membership:
-        yield lambda n: membership.update(b"%d" % n)
+        yield lambda n: membership.set(b"%d" % n)
 
 
 @asynccontextmanager

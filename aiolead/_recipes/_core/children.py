@@ -47,8 +47,8 @@ class ChildReader(Generic[E]):
         self._listing: Reply[list[str]] | None = None
         self._names: list[str] | None = None
         """The list, as long as its watch has not fired."""
-        self._known: dict[str, E | None] = {}
-        """The entries, as long as their watches have not fired."""
+        self.known: dict[str, E | None] = {}
+        """The entries, None for those left out, as long as their watches have not fired."""
 
     def ask(self) -> None:
         """Sends the request for the list, if it may have changed: for several lists in one go."""
@@ -80,13 +80,13 @@ class ChildReader(Generic[E]):
     async def read(self) -> dict[str, E]:
         """The entries of the children, by name, sorted; to be called after `ask`."""
         names = await self.names()
-        missing = [name for name in names if name not in self._known]
+        missing = [name for name in names if name not in self.known]
         watch = (lambda name: self._view._watch(self._below + name)) if self._is_watched else None
         found = await read_children(self._client, self._path, missing, watch=watch)
         for name, (data, stat) in found.items():
-            self._known[name] = self._entry(name, data, stat)
-        self._known = {name: self._known[name] for name in names if name in self._known}
-        return {name: entry for name, entry in self._known.items() if entry is not None}
+            self.known[name] = self._entry(name, data, stat)
+        self.known = {name: self.known[name] for name in names if name in self.known}
+        return {name: entry for name, entry in self.known.items() if entry is not None}
 
     def _list(self) -> Reply[list[str]]:
         return self._client.get_children(self._path, watch=self._view._watch(self._below))
@@ -100,4 +100,4 @@ class ChildReader(Generic[E]):
                 self._names = None
             elif key.startswith(self._below):
                 # Deleted or set: if it is still listed, it may have been created again.
-                self._known.pop(key.removeprefix(self._below), None)
+                self.known.pop(key.removeprefix(self._below), None)

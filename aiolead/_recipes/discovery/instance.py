@@ -1,4 +1,4 @@
-"""An instance of a service, and the JSON by which Curator's service discovery knows it."""
+"""An instance of a service, and its JSON as in Curator's service discovery."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 else:
     JSON = object  # what looks at types at run time is not led in a circle
-"""What can be written as JSON."""
+"""A value in JSON."""
 
 _MOST = 1e100
 """The greatest weight and load: strategies add and divide them, and need finite results."""
@@ -30,14 +30,14 @@ _LAST_TIME = (1 << 53) / 1000
 and Java's `long`, too."""
 
 _SHOWN = 200
-"""How many characters an error about what others have registered has at most."""
+"""Most characters of an error about what others have registered."""
 
 
 class ServiceType(enum.Enum):
     """How long an instance is registered."""
 
     DYNAMIC = "DYNAMIC"
-    """As long as its process lives. All that we register is."""
+    """As long as its process lives: all that aiolead registers."""
     STATIC = "STATIC"
     PERMANENT = "PERMANENT"
     DYNAMIC_SEQUENTIAL = "DYNAMIC_SEQUENTIAL"
@@ -45,28 +45,27 @@ class ServiceType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceInstance:
-    """One process, or port of it, that offers a service.
+    """One process, or one of its ports, that offers a service.
 
     Attributes:
         name: of the service.
         id: of the instance, unique in the service; a random UUID by default.
         address: host name or address.
         port: without TLS.
-        ssl_port: with it.
-        payload: anything else that clients should know: a value that JSON has, but for a list on
-            the outside, which Curator cannot read. An object that is to become one of a class of
-            Java's carries its name as `@class`, and has it when it was written by Java.
-        registered_at: when it was, by the wall clock of who did, in seconds since 1970.
+        ssl_port: with TLS.
+        payload: anything else that clients should know: any JSON value but a list, which Curator
+            cannot read. An object that represents a Java class carries its name as `@class`.
+        registered_at: when it was registered, by its wall clock, in seconds since 1970.
         service_type: how long it stays.
         uri_spec: how to reach it, such as `{scheme}://{address}:{port}/api`; see `uri`.
         enabled: whether it wants requests.
-        weight: its share of them, relative to the others: 0 for none, 1e100 at most. Curator
-            ignores it.
-        load: what it has to do, in a unit that all instances share, 1e100 at most; None if it does
-            not tell. Curator ignores it.
+        weight: its share of the requests, relative to the others: from 0 to 1e100. Curator ignores
+            it.
+        load: its published load, in a unit that all instances share, from 0 to 1e100; None for
+            none. Curator ignores it.
 
     Raises:
-        ConfigurationError: something of it is malformed.
+        ConfigurationError: an attribute is malformed.
     """
 
     name: str
@@ -114,13 +113,13 @@ class ServiceInstance:
     # --- JSON ----------------------------------------------------------------------------------
 
     def to_json(self) -> bytes:
-        """As Curator's `JsonInstanceSerializer` writes it.
+        """The JSON, as Curator's `JsonInstanceSerializer` writes it.
 
-        `enabled`, `weight` and `load` are written where they say something: Curator reads the
-        first, and skips what it does not know.
+        `enabled`, `weight` and `load` are omitted if they have their defaults: Curator reads the
+        first, and skips the others.
 
         Raises:
-            ConfigurationError: the payload is none that JSON has.
+            ConfigurationError: the payload cannot be written as JSON.
         """
         found: dict[str, object] = {
             "name": self.name,
@@ -148,10 +147,10 @@ class ServiceInstance:
 
     @classmethod
     def from_json(cls, data: bytes) -> ServiceInstance:
-        """Reads what Curator, or `to_json`, has written.
+        """Read what Curator, or `to_json`, has written.
 
         Raises:
-            ValueError: it makes no sense, whatever is wrong with it; the message says why.
+            ValueError: the data are invalid; the message says why.
         """
         found = json_object(data)
         if not {"name", "id"} <= found.keys():
@@ -173,20 +172,20 @@ class ServiceInstance:
                 load=found.get("load"),
             )
         except ConfigurationError as error:
-            # It is no argument of the caller's; and what is in it may be long.
+            # Not an argument of the caller's, and of any length.
             raise MalformedError(str(error)[:_SHOWN]) from None
 
     def uri(self, variables: Mapping[str, object] | None = None) -> str:
-        """What `uri_spec` says, with its variables filled in; empty where there is none.
+        """The `uri_spec` with its variables filled in; empty without one.
 
-        Known are `scheme` (https where there is a port for it), `name`, `id`, `address`, `port`,
-        `ssl-port`, `registration-time-utc` and `service-type`, as with Curator.
+        Variables are, as with Curator, `scheme` (https if there is an `ssl_port`), `name`, `id`,
+        `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`.
 
         Args:
-            variables: others, or other values of these.
+            variables: further variables, or other values of these.
 
         Raises:
-            ConfigurationError: one is not known.
+            ConfigurationError: a variable is unknown.
         """
         values: dict[str, object] = {
             "scheme": "http" if self.ssl_port is None else "https",
@@ -215,7 +214,7 @@ def _is_int(value: object) -> bool:
 
 
 def _is_wrapped(payload: Sequence[JSON]) -> bool:
-    """Whether it is what Java writes for a value that is no object: its class, and the value."""
+    """Whether it is Java's form of a value that is not an object: its class, and the value."""
     return len(payload) == 2 and isinstance(payload[0], str)
 
 
@@ -223,7 +222,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 def _parts(spec: str) -> list[dict[str, object]]:
-    """The parts of a URI, as Curator's `UriSpec` has them."""
+    """The parts of a URI, as in Curator's `UriSpec`."""
     texts = _VARIABLE.split(spec)
     return [
         {"value": text, "variable": bool(number % 2)}
@@ -233,9 +232,8 @@ def _parts(spec: str) -> list[dict[str, object]]:
 
 
 def _service_type(found: object) -> ServiceType:
-    for each in ServiceType:
-        if each.value == found:
-            return each
+    if isinstance(found, str) and found in ServiceType.__members__:
+        return ServiceType[found]
     raise MalformedError(f"serviceType: must be one of Curator's, not {shown(found)}")
 
 

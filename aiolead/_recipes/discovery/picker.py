@@ -1,4 +1,4 @@
-"""Choosing an instance of a service for each request, and leaving out those that fail."""
+"""Picks an instance of a service for each request, without those that fail."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class DownPolicy:
     """When an instance that fails is left out, and for how long. The defaults are Curator's.
 
     Attributes:
-        timeout: in seconds: so long errors count, and so long it is left out, from the first error.
+        timeout: how long errors count, and the instance is left out, from the first error on, in
+            seconds.
         threshold: how many errors within that time it takes.
 
     Raises:
-        ConfigurationError: one of them is malformed.
+        ConfigurationError: an attribute is malformed.
     """
 
     timeout: float = 30.0
@@ -37,12 +38,12 @@ class DownPolicy:
             )
 
 
-class Source(Protocol):
-    """Where instances come from: a `ServiceView`, or anything that has a `value` like that."""
+class InstanceSource(Protocol):
+    """Where instances come from: a `ServiceView`, or anything with such a `value`."""
 
     @property
     def value(self) -> Mapping[str, ServiceInstance]:
-        """The latest, by id."""
+        """The latest instances, by id."""
         ...
 
 
@@ -54,7 +55,7 @@ class _Errors:
 
 @final
 class Picker:
-    """Chooses an instance for each request, of those that are there at that moment.
+    """Picks an instance for each request, of those that are registered at that moment.
 
         picker = aiolead.types.Picker(view, aiolead.types.RoundRobin())
         instance = picker.pick()
@@ -64,19 +65,19 @@ class Picker:
                 picker.report_error(instance)
                 raise
 
-    Left out are those that are not enabled, have no weight, or have failed lately. No request to
-    ZooKeeper, and no waiting.
+    It leaves out instances that are disabled, have weight 0, or have failed lately. It neither
+    sends a request to ZooKeeper nor waits.
 
     Args:
         view: the instances.
-        strategy: how one of them is chosen.
-        down: when one that fails is left out.
-        clock: seconds that only go forward.
+        strategy: chooses one of them.
+        down: when an instance that fails is left out.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
         self,
-        view: Source,
+        view: InstanceSource,
         strategy: Strategy,
         *,
         down: DownPolicy | None = None,
@@ -89,10 +90,10 @@ class Picker:
         self._errors: dict[tuple[str, float], _Errors] = {}
 
     def pick(self, key: str | None = None) -> ServiceInstance | None:
-        """An instance; None if there is none to be asked now.
+        """Pick an instance; None if there is none to be asked now.
 
         Args:
-            key: what the request is about, for strategies that care: `ConsistentHash`.
+            key: what the request is about, for strategies that need it: `ConsistentHash`.
         """
         self._forget_old()
         every = sorted(self._view.value.values(), key=lambda each: each.id)
@@ -102,14 +103,14 @@ class Picker:
         return self._strategy.choose(able, key) if able else None
 
     def report_error(self, instance: ServiceInstance) -> None:
-        """A request to it has failed. After some of these it is left out for a while."""
+        """Report that a request to an instance has failed; see `DownPolicy`."""
         self._forget_old()
-        # One that was restarted begins anew, also under the same id.
+        # A restarted instance begins without errors, also under the same id.
         errors = self._errors.setdefault(_start_of(instance), _Errors(self._clock()))
         errors.count += 1
 
     def is_down(self, instance: ServiceInstance) -> bool:
-        """Whether it is left out because it has failed."""
+        """Whether an instance is left out because it has failed."""
         self._forget_old()
         return self._is_down(instance)
 

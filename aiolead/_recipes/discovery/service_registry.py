@@ -1,4 +1,4 @@
-"""The registry of services: who offers what, in the layout of Curator's service discovery."""
+"""The registry of services, in the layout of Curator's service discovery."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from .._core.arguments import (
     checked_number,
     checked_path,
 )
-from ..membership.entries import AT_ONCE, Entries
-from ..membership.persistent_node import KeptNode
+from .._core.children import ChildReader
+from .._core.observe import View
+from .._core.reading import read_children
+from ..membership.persistent_node import PersistentNode
 from .instance import ServiceInstance, ServiceType
 
 logger = get_logger("aiolead.discovery")
 
 
 @final
-class Registration(KeptNode):
-    """An instance that is registered, for the body of an `async with`. See `register`."""
+class Registration(PersistentNode):
+    """A registered instance, for the body of an `async with`. See `ServiceRegistry.register`."""
 
     def __init__(
         self,
@@ -47,48 +49,51 @@ class Registration(KeptNode):
         self._instance = instance
         self._load_interval = load_interval
         self._load = instance.load
-        self._load_told_at = -load_interval
+        self._load_reported_at = -load_interval
         self._announcing: anyio.CancelScope | None = None
 
     @property
     def instance(self) -> ServiceInstance:
-        """What others are told, or about to be."""
+        """The instance as others see it, or are about to."""
         return self._instance
 
     async def update(self, instance: ServiceInstance) -> None:
-        """Tells others something else: when this returns, the servers have confirmed that, or what
-        a later call has asked for.
+        """Change the instance: when this returns, the servers have confirmed it, or a later one.
 
             await registration.update(replace(registration.instance, weight=2.0))
 
         Raises:
-            ConfigurationError: it is another service's, or has another id.
+            ConfigurationError: it belongs to another service, or has another id.
             ServerError, SessionError: it is not registered any longer; the body is cancelled, too.
 
-        Cancellation: it remains what is wanted.
+        Cancellation: the instance is changed all the same.
 
-        On connection loss: goes on; after an expired session it is registered anew with that.
+        On connection loss: goes on; after an expired session it is registered again as changed.
         """
         if (instance.name, instance.id) != (self._instance.name, self._instance.id):
             raise ConfigurationError("instance: its name and id stay; register another one instead")
-        await self._written(self._put(instance))
+        await self._until_written(self._put(instance))
+
+    async def set(self, data: bytes) -> None:
+        """Change the instance to one that is given as JSON; see `update`."""
+        await self.update(ServiceInstance.from_json(data))
 
     async def drain(self) -> None:
-        """Wants no more requests: `enabled` becomes false, which clients of Curator respect, too.
+        """Ask for no more requests: set `enabled` to false, which clients of Curator respect, too.
 
-        Those that have been sent are to be answered still. For the rest see `update`.
+        Go on to answer those that were sent before. Otherwise as `update`.
         """
         await self.update(replace(self._instance, enabled=False))
 
     async def resume(self) -> None:
-        """Wants requests again. For the rest see `update`."""
+        """Ask for requests again. Otherwise as `update`."""
         await self.update(replace(self._instance, enabled=True))
 
     async def report_load(self, load: float) -> None:
-        """Publishes what there is to do, at most once per `load_interval`: the latest counts.
+        """Publish the load, at most once per `load_interval`: the latest counts.
 
-        Returns at once: it is published in the background. Everybody who watches the service reads
-        the instance then, so an interval that is short costs something.
+        Returns at once; the client publishes it in the background. All observers of the service
+        read the instance then, so a short interval is expensive.
 
         Args:
             load: in a unit that all instances share; 0 or more.
@@ -96,27 +101,27 @@ class Registration(KeptNode):
         self._load = checked_number("load", load)
         if self._announcing is None and self._load != self._instance.load:
             self._announcing = anyio.CancelScope()
-            self._client.backend.spawn(self._tell_load)
+            self._client.backend.spawn(self._announce_load)
         await anyio.lowlevel.checkpoint()
 
-    async def _tell_load(self) -> None:
+    async def _announce_load(self) -> None:
         scope = self._announcing
         if scope is None:
             return
         try:
             with scope:
-                left = self._load_told_at + self._load_interval - anyio.current_time()
+                left = self._load_reported_at + self._load_interval - anyio.current_time()
                 await anyio.sleep(max(0.0, left))
-                if self._is_inside and self._error is None:
-                    self._load_told_at = anyio.current_time()
+                if self._is_inside and self._keeper.error is None:
+                    self._load_reported_at = anyio.current_time()
                     self._put(replace(self._instance, load=self._load))
         finally:
             self._announcing = None
 
     def _put(self, instance: ServiceInstance) -> int:
-        number = self._want(instance.to_json())
+        generation = self._want(instance.to_json())
         self._instance = instance
-        return number
+        return generation
 
     async def __aexit__(
         self,
@@ -130,30 +135,38 @@ class Registration(KeptNode):
 
 
 @final
-class ServiceView(Entries[ServiceInstance]):
-    """The instances of a service, by id. Made by `ServiceRegistry.observe`; see there."""
+class ServiceView(View[Mapping[str, ServiceInstance]]):
+    """A view of the instances of a service, by id. Made by `ServiceRegistry.observe`."""
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
-        super().__init__(client, path)
+        super().__init__(client)
+        self._path = path
+        self._children = ChildReader(self, path, self._parsed)
         self._invalid: dict[str, str] = {}
 
     @property
     def invalid(self) -> Mapping[str, str]:
-        """What is registered, but makes no sense: its id, and why. It is left out of the value."""
-        return MappingProxyType({i: why for i, why in self._invalid.items() if i in self._known})
+        """Why registered instances are invalid, by id. They are not in `value`."""
+        return MappingProxyType(dict(self._invalid))
 
-    def _entry(self, name: str, data: bytes, stat: Stat) -> ServiceInstance | None:
-        entry = _parsed(join(self._path, name), data)
-        if isinstance(entry, str):
-            self._invalid[name] = entry
-            return None
+    async def _read(self) -> Mapping[str, ServiceInstance]:
+        self._children.ask()
+        instances = await self._children.read()
+        self._invalid = {i: why for i, why in self._invalid.items() if i in self._children.known}
+        return MappingProxyType(instances)
+
+    def _parsed(self, name: str, data: bytes, _stat: Stat) -> ServiceInstance | None:
         self._invalid.pop(name, None)
-        return entry
+        instance = _parsed(join(self._path, name), data)
+        if isinstance(instance, str):
+            self._invalid[name] = instance
+            return None
+        return instance
 
 
 @final
 class ServiceRegistry:
-    """Who offers which service, as with Curator's `ServiceDiscovery`: `<path>/<service>/<id>`.
+    """Service discovery as with Curator's `ServiceDiscovery`: `<path>/<service>/<id>`.
 
         web = aiolead.ServiceInstance(name="web", address="10.0.0.7", port=80)
         async with registry.register(web) as registration:
@@ -165,13 +178,12 @@ class ServiceRegistry:
             picker = aiolead.types.Picker(view, aiolead.types.RoundRobin())
             instance = picker.pick()
 
-    An instance is listed as long as its process lives; one that dies, until its session ends.
+    An instance is listed as long as its process lives; after a crash, until its session expires.
 
     Args:
         client: the session.
         path: the path of all services; created, as a container, when it is missing.
-        acl: of what we register, and of the path where it has to be created; everybody everything
-            by default.
+        acl: of our znodes, and of the path; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -195,39 +207,26 @@ class ServiceRegistry:
     def register(
         self, instance: ServiceInstance, *, load_interval: float = 1.0, timeout: float | None = None
     ) -> Registration:
-        """Registers an instance for the body of an `async with`.
+        """Register an instance for the body of an `async with`.
 
-        Entering waits until it is registered. Where an instance of that id is already, that of a
-        process that died a moment ago perhaps, it waits for its end. One that is deleted, or whose
-        session expires, is registered anew. Leaving tells the others at once.
+        Entering waits until the instance is registered. If another client has an instance of that
+        id, such as that of a process that died a moment ago, entering waits for its end. An
+        instance that is deleted, or whose session expires, is registered again. Leaving the block
+        removes it at once.
 
         Args:
-            instance: what others are told.
-            load_interval: how often its load is published at most, in seconds.
-            timeout: how long to wait for an instance of that id, in seconds; no limit by default.
-                0 tries once.
+            instance: what observers see.
+            load_interval: how often the load is published at most, in seconds.
+            timeout: how long entering waits, in seconds; forever by default. 0 tries once.
 
-        Raises:
-            ConfigurationError: an argument is malformed; nothing was sent.
-
-        Raises (on entering):
-            AcquireTimeout: it was not registered within `timeout` seconds.
-            ServerError: the servers refuse it: `NoAuthError`, for instance.
-            UsageError: this client has registered that id already.
-
-        Raises (on leaving):
-            ServerError: they have refused to register it anew; the body was cancelled then.
-            SessionError: the client was closed.
-
-        Cancellation: leaves nothing behind. Leaving waits for the servers' confirmation, for a
-        third of the session timeout at most.
+        Raises, cancellation: as `PersistentNode`.
         """
         if not isinstance(instance, ServiceInstance):
             raise ConfigurationError(f"instance: must be a ServiceInstance, not {instance!r}")
         if instance.service_type is not ServiceType.DYNAMIC:
             raise ConfigurationError(
-                f"instance: is {instance.service_type.value}, but what is registered for as long "
-                "as a block is DYNAMIC"
+                "instance: is registered for as long as a block, so its service_type must be "
+                f"DYNAMIC, not {instance.service_type.value}"
             )
         path = join(join(self._path, instance.name), instance.id)
         return Registration(
@@ -240,9 +239,7 @@ class ServiceRegistry:
         )
 
     def observe(self, service: str) -> ServiceView:
-        """The instances of a service, followed: the latest ones, and an iterator over what they
-        become. All of them, also those that want no requests; a `Picker` leaves those out.
-        """
+        """Observe the instances of a service, disabled ones included; a `Picker` omits those."""
         return ServiceView(self._client, join(self._path, checked_name("service", service)))
 
     async def services(self) -> list[str]:
@@ -253,32 +250,19 @@ class ServiceRegistry:
             return []
 
     async def instances(self, service: str) -> list[ServiceInstance]:
-        """The instances of a service as they are now, in two round trips, sorted by their ids.
+        """The present instances of a service, sorted by id, in two round trips.
 
-        Those that make no sense are left out, with a warning in the log. A read of the connected
-        server, which may be a moment behind; `client.sync()` before it where that matters.
+        Invalid ones are omitted, with a warning in the log. Reads from the connected server, which
+        may lag; call `client.sync()` first where that matters.
         """
-        client, path = self._client, join(self._path, checked_name("service", service))
-        found: list[ServiceInstance] = []
-        try:
-            names = sorted(await client.get_children(path))
-        except NoNodeError:
-            return found
-        for start in range(0, len(names), AT_ONCE):
-            paths = [join(path, name) for name in names[start : start + AT_ONCE]]
-            for each, look in [(each, client.get(each)) for each in paths]:
-                try:
-                    data, _ = await look
-                except NoNodeError:
-                    continue
-                entry = _parsed(each, data)
-                if isinstance(entry, ServiceInstance):
-                    found.append(entry)
-        return found
+        path = join(self._path, checked_name("service", service))
+        found = await read_children(self._client, path)
+        parsed = [_parsed(join(path, name), data) for name, (data, _) in found.items()]
+        return [each for each in parsed if isinstance(each, ServiceInstance)]
 
 
 def _parsed(path: str, data: bytes) -> ServiceInstance | str:
-    """What a znode says, or why it makes no sense."""
+    """The instance that a znode holds, or why it is invalid."""
     try:
         return ServiceInstance.from_json(data)
     except ValueError as error:

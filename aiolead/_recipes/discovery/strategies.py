@@ -1,4 +1,4 @@
-"""Whom to ask: how one of several instances is chosen."""
+"""Strategies that choose one of several instances of a service."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from .instance import ServiceInstance
 
 
 class Strategy(Protocol):
-    """Chooses one of several instances. Not to be shared by pickers that should not influence each
-    other: some remember whom they have chosen.
-    """
+    """Chooses one of several instances. Some have a state: give each picker one of its own."""
 
     def choose(self, instances: Sequence[ServiceInstance], key: str | None) -> ServiceInstance:
-        """One of them.
+        """Choose an instance.
 
         Args:
             instances: at least one, in the order of their ids, each with a weight above 0.
@@ -30,10 +28,10 @@ class Strategy(Protocol):
 
 @final
 class RoundRobin:
-    """One after the other, by weight: the smooth round robin of nginx.
+    """One instance after the other, by weight: the smooth round robin of nginx.
 
-    An instance with twice the weight comes twice as often, evenly spread. One that is new gets no
-    more than its share.
+    An instance with twice the weight comes twice as often, evenly spread. A new one gets no more
+    than its share.
     """
 
     def __init__(self) -> None:
@@ -42,7 +40,6 @@ class RoundRobin:
     def choose(self, instances: Sequence[ServiceInstance], key: str | None) -> ServiceInstance:
         """See `Strategy`."""
         credit = {each.id: self._credit.get(each.id, 0.0) + each.weight for each in instances}
-        # Of several with the same credit, the first.
         chosen = max(instances, key=lambda each: credit[each.id])
         credit[chosen.id] -= sum(each.weight for each in instances)
         self._credit = credit
@@ -51,10 +48,10 @@ class RoundRobin:
 
 @final
 class WeightedRandom:
-    """Any, with the probability of its weight.
+    """A random instance, with the probability of its weight.
 
     Args:
-        rng: where chance comes from.
+        rng: the source of randomness.
     """
 
     def __init__(self, rng: random.Random | None = None) -> None:
@@ -67,17 +64,17 @@ class WeightedRandom:
 
 @final
 class LeastLoaded:
-    """The one with the least published load, relative to its weight; any of them if several have.
+    """The instance with the least published load, relative to its weight; ties are random.
 
-    An instance that publishes none counts as having the average of those that do.
+    An instance that publishes no load counts as having the average of those that do.
 
-    Published loads are always a little old, and all clients see the same: many of them together run
-    over whoever was idle a second ago. With `sample=2`, the less loaded of two that were chosen by
-    chance is taken: that spreads them nearly as well, without the stampede.
+    Published loads are always a little old, and all clients see the same ones: many of them
+    overload an instance that was idle a second ago (thundering herd). With `sample=2` the less
+    loaded one of two random instances is chosen: nearly as even, without the herd.
 
     Args:
-        rng: where chance comes from.
-        sample: how many are compared, chosen by chance; all by default.
+        rng: the source of randomness.
+        sample: how many random instances are compared; all by default.
     """
 
     def __init__(self, rng: random.Random | None = None, *, sample: int | None = None) -> None:
@@ -88,8 +85,8 @@ class LeastLoaded:
 
     def choose(self, instances: Sequence[ServiceInstance], key: str | None) -> ServiceInstance:
         """See `Strategy`."""
-        told = [each.load / each.weight for each in instances if each.load is not None]
-        average = sum(told) / len(told) if told else 0.0
+        published = [each.load / each.weight for each in instances if each.load is not None]
+        average = sum(published) / len(published) if published else 0.0
         compared = instances
         if self._sample is not None and self._sample < len(instances):
             compared = self._rng.sample(instances, self._sample)
@@ -101,10 +98,10 @@ class LeastLoaded:
 
 @final
 class ConsistentHash:
-    """Always the same one for the same key, as long as it is there: rendezvous hashing, by weight.
+    """The same instance for the same key: rendezvous hashing, by weight.
 
     When an instance comes or goes, only the keys move that it gets, or had; a change of weight
-    moves the difference. Every client on every machine chooses alike.
+    moves the difference. All clients choose alike.
     """
 
     def choose(self, instances: Sequence[ServiceInstance], key: str | None) -> ServiceInstance:

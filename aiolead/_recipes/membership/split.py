@@ -1,9 +1,9 @@
-"""Splitting items over members: a rule that everybody computes alike. Pure.
+"""Splits items over members, by rendezvous hashing with bounds. Pure.
 
-Every pair of an item and a member has a score, which is a hash of both names. The pairs are gone
-through from the best score on, and an item goes to a member if both are free: a member, as long as
-it has less than its share. This is rendezvous hashing with bounds: all have the same number of
-items, give or take one; and who comes or goes moves little more than its own share.
+Every pair of an item and a member has a score: a hash of both names. From the best score on, an
+item goes to a member if it is free, and the member has less than its share. So all members have the
+same number of items, give or take one; a member that comes or goes moves little more than its own
+share; and every process computes the same.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ from collections.abc import Iterable
 
 
 def score(key: str, name: str) -> float:
-    """What a name is worth for a key: the same everywhere and for ever; between 0 and 1."""
+    """The score of a pair, between 0 and 1: the same everywhere and forever."""
     text = f"{len(key)}:{key}{name}".encode(errors="surrogatepass")
     digest = hashlib.blake2b(text, digest_size=8).digest()
     return ((int.from_bytes(digest, "big") >> 12) + 0.5) / 2.0**52
 
 
 class Split:
-    """Who is to have which item.
-
-    It remembers the order of the last pairs, since to hash and sort them all takes a while.
-    """
+    """Which member gets which item. Remembers the last pairs in order: sorting takes a while."""
 
     def __init__(self) -> None:
         self._items: frozenset[str] = frozenset()
@@ -31,7 +28,7 @@ class Split:
         self._ranked: list[tuple[float, str, str]] = []
 
     def shares(self, items: Iterable[str], members: Iterable[str]) -> dict[str, list[str]]:
-        """The items of each member; none, if there is no member."""
+        """The items of each member."""
         self._rank(frozenset(items), frozenset(members))
         shares: dict[str, list[str]] = {member: [] for member in self._members}
         if not shares:
@@ -51,7 +48,7 @@ class Split:
         return shares
 
     def _rank(self, items: frozenset[str], members: frozenset[str]) -> None:
-        """Puts all pairs into order, the best score first."""
+        """Sorts all pairs, the best score first."""
         if self._items - items or self._members - members:
             self._ranked = [
                 pair for pair in self._ranked if pair[1] in items and pair[2] in members
@@ -59,8 +56,8 @@ class Split:
         known = self._items & items
         for item in items:
             for member in members - self._members if item in known else members:
-                # Equal scores have to be in an order, too, and in the same one for everybody.
+                # Equal scores are in the same order for everybody, too.
                 self._ranked.append((-score(item, member), item, member))
-        # What was in order is merged with what is new, rather than sorted again.
+        # Merges the new pairs with those that are in order.
         self._ranked.sort()
         self._items, self._members = items, members

@@ -1,10 +1,10 @@
-"""Keeps a znode there: creates it, looks after it, and takes it away.
+"""Keeps a znode in existence: creates it, restores it, and deletes it.
 
     absent ──create──> present ──deleted by others, session over──> absent ...
-      │ somebody else's is there
-      └──> blocked ──that one has gone──> absent
+      │ somebody else's znode is there
+      └──> blocked ──it was deleted──> absent
 
-What is wanted is noted synchronously; one job of the client's brings it about, one step after the
+What is wanted is recorded synchronously. One job of the client brings it about, one step after the
 other, and looks again whenever something may have changed.
 """
 
@@ -29,32 +29,29 @@ from ...model import ACL, Created, CreateMode, EventType, SessionState, Stat, Wa
 from ...paths import parent
 from .._core.ephemeral import ZnodeState
 from .._core.error_policy import Step, before_next_try, may_be_applied
+from .._core.parents import with_parent
 from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
 from .kept_znode import KeptRegistry, KeptZnode
 
-PARENT_TRIES = 10
-"""How often the parent is created anew in a row: servers reap empty containers (CURATOR-724)."""
-
 QUICK_REPAIRS = 3
-"""How many repairs are made at once; whoever undoes them keeps being undone once per `PAUSE`."""
+"""How many repairs are made at once; what others keep undoing is repaired once per `PAUSE`."""
 
 PAUSE = 1.0
 """Between two repairs of many, in seconds."""
 
 
 class ZnodeKeeper:
-    """One znode, as long as it is wanted.
+    """Keeps one znode in existence as long as it is wanted.
 
     Args:
         client: the session.
-        path: the znode; for a sequential one, what the server appends the number to.
+        path: the znode; for a sequential one, the path without its number.
         data: what it holds at first.
         mode: ephemeral, ephemeral and sequential, or persistent.
         acl: of the znode, and of what is missing above it.
         restore: whether data that others have set is overwritten.
-        on_change: called synchronously when `node`, or the state of the client, changes.
-        on_end: called synchronously, with the error, when it cannot be kept any longer.
+        on_end: called, synchronously, when the znode cannot be kept any longer: see `error`.
     """
 
     def __init__(
@@ -66,41 +63,39 @@ class ZnodeKeeper:
         mode: CreateMode,
         acl: Sequence[ACL] | None,
         restore: bool,
-        on_change: Callable[[], object],
-        on_end: Callable[[AioleadError], object],
+        on_end: Callable[[], object],
     ) -> None:
         self._client = client
         self._path = path
         self._acl = acl
         self._restore = restore
-        self._on_change = on_change
         self._on_end = on_end
         self._registry = client.backend.shared(path, KeptRegistry)
-        self._own = own = KeptZnode(
+        self._own = KeptZnode(
             client, self._registry, path, data, mode=mode, acl=acl, on_deleting=self._deleting
         )
-        if own.name and self._registry.keepers.setdefault(own.name, self) is not self:
-            raise UsageError(f"{path}: this client keeps that znode already")
-        self.wanted = data
-        self.generation = 0
+        self._generation = 0
         """Counts what was wanted."""
         self.written = -1
-        """The latest of those that the servers have confirmed."""
+        """The latest generation that the servers have confirmed."""
+        self.error: AioleadError | None = None
+        """Why the znode cannot be kept any longer."""
+        self.is_blocked = False
+        """Whether somebody else's znode is there."""
+        self.is_discarded = False
         self.gone = anyio.Event()
-        """Set once it is deleted, or as good as that."""
+        """Set once the znode is deleted, or as good as that."""
         self.deletion: Departure | None = None
         """Its delete, once that is asked for."""
         self._is_awaited = False
-        """Whether somebody waits for that, who reports a refusal."""
-        self._scope = anyio.CancelScope()
-        self._discarded = False
+        """Whether somebody waits for that, and reports a refusal."""
         self._is_overwritten = False
-        self.is_blocked = False
-        """Whether somebody else's znode is there."""
         self._look_due = False
-        self._news = anyio.Event()
-        self._watch = client.backend.make_watch(self._on_event)
         self._repairs: list[float] = []
+        self._scope = anyio.CancelScope()
+        self._todo = anyio.Event()
+        self._changed = anyio.Event()
+        self._watch = client.backend.make_watch(self._on_event)
 
     @property
     def node(self) -> RegisteredNode | None:
@@ -109,42 +104,57 @@ class ZnodeKeeper:
 
     @property
     def name(self) -> str | None:
-        """The path of the znode, also while it is not there; None before its number is known."""
+        """The path of the znode, also while it does not exist; None before its number is known."""
         return self._own.name
 
+    async def change(self) -> None:
+        """Waits until `node`, `written`, `error`, or the state of the client, changes."""
+        await self._changed.wait()
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    def start(self) -> None:
+        """Begins.
+
+        Raises:
+            UsageError: this client keeps that znode already.
+        """
+        name = self._own.name
+        if name and self._registry.keepers.setdefault(name, self) is not self:
+            raise UsageError(f"{self._path}: this client keeps that znode already")
+        self._client.backend.spawn(self._run, self._ended)
+
     def want(self, data: bytes) -> int:
-        """Wants other data; returns its number, for `written`."""
-        self.wanted = data
-        self._own.wants(data)
-        self.generation += 1
-        self._news.set()
-        return self.generation
+        """Wants other data; returns the generation, for `written`."""
+        self._own.wanted = data
+        self._generation += 1
+        self._todo.set()
+        return self._generation
 
     # --- the job -------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """The job: for `client.backend.spawn`."""
+    async def _run(self) -> None:
         unsubscribe = self._client.backend.subscribe(self._on_state)
         try:
             with self._scope:
-                await self._keep()
+                while True:
+                    self._todo = anyio.Event()
+                    try:
+                        await self._bring_about()
+                    except AioleadError as error:
+                        await before_next_try(self._client, error, Step.FOLLOW)
+                    else:
+                        await self._todo.wait()
         finally:
             unsubscribe()
 
-    def ended(self, error: AioleadError | None) -> None:
-        """The end of the job: for `client.backend.spawn`, too."""
-        if error is not None and not self._discarded:
-            self._on_end(error)
-
-    async def _keep(self) -> None:
-        while True:
-            self._news = anyio.Event()
-            try:
-                await self._bring_about()
-            except AioleadError as error:
-                await before_next_try(self._client, error, Step.FOLLOW)
-            else:
-                await self._news.wait()
+    def _ended(self, error: AioleadError | None) -> None:
+        if error is not None and not self.is_discarded:
+            self.error = error
+            self._on_end()
+            self._notify()
 
     async def _bring_about(self) -> None:
         """Does what has to be done; returns when there is nothing."""
@@ -154,16 +164,16 @@ class ZnodeKeeper:
                 await client.ready()
             if self._own.state is ZnodeState.GONE:
                 self._forget()
-            # Whoever has given it up has cancelled this.
+            # `discard` has cancelled this.
             await anyio.lowlevel.checkpoint_if_cancelled()
             if self.node is None:
                 if self.is_blocked and not self._look_due:
                     return
-                await self._try_to_have_it()
-            elif self.written != self.generation or self._is_overwritten:
+                await self._acquire()
+            elif self.written != self._generation or self._is_overwritten:
                 await self._write(self.node)
             elif self._look_due:
-                await self._look()
+                self._compare(await self._exists())
             else:
                 return
 
@@ -172,18 +182,18 @@ class ZnodeKeeper:
         if event.type is EventType.DELETED:
             self._forget()
             self.is_blocked = False
-        self._news.set()
+        self._todo.set()
 
     def _on_state(self, _state: SessionState, _session_id: int) -> None:
-        self._news.set()
-        self._on_change()
+        self._todo.set()
+        self._notify()
 
     def _forget(self) -> None:
-        """Our znode is not there any more."""
+        """Our znode does not exist any more."""
         if self.node is not None:
             self._own.forget()
             self._is_overwritten = False
-            self._on_change()
+            self._notify()
 
     async def _pause_between_repairs(self) -> None:
         now = anyio.current_time()
@@ -192,9 +202,10 @@ class ZnodeKeeper:
             await anyio.sleep(PAUSE)
         self._repairs.append(anyio.current_time())
 
-    # --- having it -----------------------------------------------------------------------------
+    # --- creating it ---------------------------------------------------------------------------
 
-    async def _try_to_have_it(self) -> None:
+    async def _acquire(self) -> None:
+        """Creates the znode, or takes the one that exists, if that may be."""
         if self.is_blocked:
             stat = await self._exists()
             if stat is not None:
@@ -206,22 +217,16 @@ class ZnodeKeeper:
             self._taken()
             self._look_due = True
             return
-        for _ in range(PARENT_TRIES):
-            try:
-                await self._create()
-            except NoNodeError:
-                above = parent(self._path)
-                await self._client.ensure_path(above, mode=CreateMode.CONTAINER, acl=self._acl)
-            else:
-                return
-        await self._create()
+        above = parent(self._path)
+        mode = CreateMode.CONTAINER
+        await with_parent(self._client, above, self._create, mode=mode, acl=self._acl)
 
     async def _create(self) -> None:
         """One round trip: the create, and a look at the znode that watches it."""
         client, own = self._client, self._own
         await anyio.lowlevel.checkpoint_if_cancelled()
         create = own.create()
-        create.add_done_callback(partial(self._created, create, self.generation))
+        create.add_done_callback(partial(self._created, create, self._generation))
         look = None if own.name is None else client.exists(own.name, watch=self._watch)
         self._look_due = look is None
         try:
@@ -242,14 +247,13 @@ class ZnodeKeeper:
             raise
 
     def _created(self, create: Reply[Created], generation: int) -> None:
-        """The answer to our create is there: in the client's task, before anything after it."""
-        if create.error() is None and not self._discarded:
+        """The create was answered: in the client's task, before anything after it."""
+        if create.error() is None and not self.is_discarded:
             self._taken()
-            self.written = generation
-            self._is_overwritten = False
+            self._confirmed(generation)
 
     def _take_or_wait(self, stat: Stat) -> None:
-        """There is a znode already: ours, or that of somebody else, who is waited for."""
+        """A znode exists already: ours, or somebody else's, whose end is awaited."""
         own = self._own
         if own.is_ours(stat):
             own.take(Created(own.name or self._path, stat))
@@ -261,15 +265,15 @@ class ZnodeKeeper:
             self._watch = self._client.backend.make_watch(self._on_event)
         else:
             self.is_blocked = True
-            self._on_change()
+            self._notify()
 
     def _taken(self) -> None:
-        """It is ours; what it holds is not known to be what is wanted."""
+        """It is ours; its data may not be the wanted ones."""
         name = self._own.name = self._own.node.path
         self._registry.keepers[name] = self
         self._is_overwritten = True
         self.is_blocked = False
-        self._on_change()
+        self._notify()
 
     # --- looking after it ----------------------------------------------------------------------
 
@@ -281,11 +285,8 @@ class ZnodeKeeper:
             self._look_due = True
             raise
 
-    async def _look(self) -> None:
-        self._compare(await self._exists())
-
     def _compare(self, stat: Stat | None) -> None:
-        """What a look has shown."""
+        """Acts upon what a look has shown."""
         node = self.node
         if stat is None or node is None:
             self._forget()
@@ -297,16 +298,16 @@ class ZnodeKeeper:
             self._is_overwritten = self._restore
 
     async def _write(self, node: RegisteredNode) -> None:
-        if self.written == self.generation:
+        if self.written == self._generation:
             await self._pause_between_repairs()
             await anyio.lowlevel.checkpoint_if_cancelled()
             if self.node is not node:
                 return
-        generation = self.generation
+        own, generation = self._own, self._generation
         try:
-            stat = await self._client.set(node.path, self.wanted, version=self._own.version)
+            stat = await self._client.set(node.path, own.wanted, version=own.version)
         except BadVersionError:
-            await self._look()
+            self._compare(await self._exists())
         except NoNodeError:
             if self.node is node:
                 self._forget()
@@ -315,23 +316,28 @@ class ZnodeKeeper:
             raise
         else:
             if stat.czxid == node.token:
-                self._own.saw(stat)
-                self.written = generation
-                self._is_overwritten = False
-                self._on_change()
+                own.saw(stat)
+                self._confirmed(generation)
             else:
                 self._look_due = True
+
+    def _confirmed(self, generation: int) -> None:
+        """The servers have confirmed the data of a generation."""
+        self.written = generation
+        self._is_overwritten = False
+        self._notify()
 
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> None:
-        """Gives it up. Synchronous: the rest is the client's work."""
-        self._discarded = True
+        """Deletes the znode. Synchronous: the rest is the client's work."""
+        self.is_discarded = True
         self._scope.cancel()
         self._release_name()
         if self._own.discard() is None:
             self._watch.close()
         self._own.when_over(self.gone.set)
+        self._notify()
 
     def _release_name(self) -> None:
         name = self._own.name

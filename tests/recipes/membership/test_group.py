@@ -55,7 +55,7 @@ async def test_members_come_change_and_go(server: Served) -> None:
                 )
                 assert membership.identity == "a"
                 assert membership.path == f"{PATH}/a"
-                await membership.update(b"two")
+                await membership.set(b"two")
                 await sees(view, a=b"two")
                 assert view.value["a"].czxid == member.czxid
                 assert view.value["a"].mzxid > member.mzxid
@@ -90,7 +90,7 @@ async def test_the_changes(server: Served) -> None:
             told: list[MemberChange] = []
             async with Group(a, PATH).join(b"1", identity="a") as membership:
                 told.append(await anext(changes))
-                await membership.update(b"2")
+                await membership.set(b"2")
                 told.append(await anext(changes))
             told.append(await anext(changes))
             joined, updated, left = told
@@ -111,8 +111,8 @@ async def test_changes_after_a_gap_are_the_differences(server: Served) -> None:
                     assert (await anext(changes)).member.id == "goes"
                     async with group.join(identity="flickers"):
                         pass
-                    await stays.update(b"2")
-                    await stays.update(b"3")
+                    await stays.set(b"2")
+                    await stays.set(b"3")
                 # Left, and joined again since.
                 async with group.join(b"again", identity="goes"):
                     await sees(view, stays=b"3", goes=b"again")
@@ -218,7 +218,7 @@ async def test_a_member_whose_session_expires_joins_again() -> None:
                 assert (await anext(changes)).kind is JOINED
                 before = a.session_id
                 server.expire_session(before)
-                await membership.update(b"2")
+                await membership.set(b"2")
                 kinds: list[ChangeKind] = []
                 while view.value.get("m") is None or view.value["m"].data != b"2" or len(kinds) < 2:
                     kinds.append((await anext(changes)).kind)
@@ -319,7 +319,7 @@ async def test_names_are_checked_before_anything_is_sent(identity: Any) -> None:
 
 async def join(client: Client) -> None:
     async with Group(client, PATH).join(identity="m") as membership:
-        await membership.update(b"x")
+        await membership.set(b"x")
 
 
 async def look(client: Client) -> None:

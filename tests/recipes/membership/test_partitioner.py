@@ -161,7 +161,7 @@ async def test_an_item_that_is_ours_again_while_its_worker_ends(server: Served) 
         async with running(one, owners.worker("a")):
             await owners.split(a=8)
             one.update_items([])
-            while all(not share.scope.cancel_called for share in one._shares.values()):
+            while all(not scope.cancel_called for scope in one._shares.values()):
                 await anyio.lowlevel.checkpoint()
             one.update_items(ITEMS)
             await eventually(lambda: len(owners.starts) == 16, "all begin anew")

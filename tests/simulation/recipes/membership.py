@@ -111,7 +111,7 @@ async def member(plan: Members, process: Process, client: aiolead.Client) -> Non
                 async with members.join(b"0", identity=name, timeout=wait) as membership:
                     for _ in range(rng.randrange(1, 4)):
                         count += 1
-                        await membership.update(str(count).encode())
+                        await membership.set(str(count).encode())
                         await check_update(plan, client, membership, count)
                         if not was_healed:
                             await anyio.sleep(rng.uniform(0.0, 0.5) * client.session_timeout)
