@@ -1,0 +1,203 @@
+"""`RateGate`: do something at most once per period, whichever process comes first.
+
+The recipe that docs/adding-a-recipe.md writes step by step, on what the recipes inside the package
+are built on: unlike all other examples it imports private modules. As a program it makes one report
+a minute, however many processes run it:
+
+AIOLEAD_HOSTS=127.0.0.1:2181 python examples/rate_gate.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import anyio
+
+import aiolead
+from aiolead._recipes._core.acquire_loop import AcquireLoop
+from aiolead._recipes._core.arguments import OnDisconnect, checked_number
+from aiolead._recipes._core.entered import HeldRecipe
+from aiolead._recipes._core.ephemeral import NodeGone
+from aiolead._recipes._core.fixed import FixedNode
+from aiolead._recipes._core.pending_delete import Departure
+from aiolead._recipes._core.znode_registry import NodeRegistry, RegisteredNode
+from aiolead.abc import CoordinationClient, Hold, Watch
+from aiolead.errors import BadVersionError, Fenced, LossReason, NodeExistsError, NoNodeError
+from aiolead.model import ACL, Created
+
+
+@final
+class RateGate(HeldRecipe):
+    """Lets one process in per period.
+
+        gate = RateGate(client, "/jobs/report", period=3600)
+        async with gate.try_acquire() as held:
+            if held is not None:
+                await make_report()
+
+    A run counts from its beginning, and also if it fails. Nobody is let in while another process is
+    still inside. Periods are measured by the servers' clock, so the clocks of the processes do not
+    matter. It is held, and lost, as an `ExclusiveLock` is.
+
+    Args:
+        client: the session that holds it.
+        path: the znode that has the token of the last run. Below it, `running` is ephemeral.
+        period: seconds from the beginning of a run until the next one may begin.
+        identity: the name that others see; host name and process id by default.
+        on_disconnect: `"keep"` keeps the hold over a lost connection while the lease lasts,
+            `"resign"` ends it at once.
+        acl: of both znodes; everybody everything by default.
+
+    Raises:
+        ConfigurationError: an argument is malformed; nothing was sent.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        period: float,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
+        self._period = checked_number("period", period)
+
+    def _candidate(self) -> _Run:
+        return _Run(self._client, self._path, self._data, self._acl, self._period)
+
+
+class _Run(AcquireLoop):
+    """One try to get in."""
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        data: bytes,
+        acl: Sequence[ACL] | None,
+        period: float,
+    ) -> None:
+        super().__init__(client)
+        self._path = path
+        self._acl = acl
+        self._period = period
+        self._running = f"{path}/running"
+        self._watch: Watch | None = None
+        self._own = FixedNode(
+            client,
+            client.backend.shared(self._running, NodeRegistry),
+            self._running,
+            data,
+            acl=acl,
+            on_gone=self._rouse,
+        )
+
+    @property
+    def node(self) -> RegisteredNode:
+        return self._own.node
+
+    def _znodes(self) -> Sequence[FixedNode]:
+        return (self._own,)
+
+    async def _try(self, *, waits: bool) -> bool:
+        # After a lost connection it is called again: `resolve` finds out what became of our create.
+        while True:
+            self._wake = anyio.Event()
+            if await self._own.resolve() or await self._create():
+                left = await self._mark()
+                if left <= 0.0:
+                    return True
+                self._own.withdraw()
+                if not waits:
+                    return False
+                await anyio.sleep(left)
+            elif not waits:
+                return False
+            elif not await self._is_ours_after_all():
+                await self._sleep()
+
+    async def _create(self) -> bool:
+        """One request: our znode, or another process is inside."""
+        while True:
+            try:
+                await self._own.create()
+            except NodeExistsError:
+                return False
+            except NoNodeError:
+                await self._client.ensure_path(self._path, acl=self._acl)
+            else:
+                self._is_new = True
+                return True
+
+    async def _mark(self) -> float:
+        """Marks this run as the last one, or gives the seconds that are left of the period."""
+        client, own = self._client, self._own.node
+        token = str(own.token).encode()
+        while True:
+            stat = await client.exists(own.path)
+            if stat is None or stat.czxid != own.token:
+                self._own.seen_gone()
+                raise NodeGone
+            data, mark = await client.get(self._path)
+            if data == token:
+                return 0.0  # the answer to our mark was lost
+            # Both are times of the leader's clock.
+            left = self._period - (stat.ctime - mark.mtime) / 1000
+            if data and left > 0.0:
+                return left
+            try:
+                # A transaction that checks our znode, too: nobody marks without being inside.
+                await client.fenced(own.path).set(self._path, token, version=mark.version)
+            except Fenced:
+                self._own.seen_gone()
+                raise NodeGone from None
+            except BadVersionError:
+                continue  # an operator has set it
+            return 0.0
+
+    async def _is_ours_after_all(self) -> bool:
+        """Watches the znode of the process that is inside, unless a lost create of ours made it."""
+        self._leave_watches()
+        watch = self._watch = self._client.backend.make_watch(self._rouse)
+        try:
+            data, stat = await self._client.get(self._running, watch=watch)
+        except NoNodeError:
+            self._rouse()
+            return False
+        if not self._own.is_unclaimed(data, stat):
+            return False
+        self._own.take(Created(self._running, stat))
+        return True
+
+    def _start_again(self) -> None:
+        self._own.withdraw()
+
+    def _leave_watches(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+
+    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+        return self._own.hold(lost, urgent=urgent, resigns=resigns)
+
+    def discard(self) -> Departure | None:
+        self._leave_watches()
+        return self._own.discard()
+
+
+async def main() -> None:
+    async with aiolead.connect() as client:
+        gate = RateGate(client, "/examples/report", period=60)
+        async with gate.try_acquire() as held:
+            if held is None:
+                print("nothing to do: the last report is not a minute old", flush=True)
+            else:
+                print(f"makes the report, token {held.token}", flush=True)
+
+
+if __name__ == "__main__":
+    anyio.run(main)
