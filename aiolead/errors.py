@@ -176,7 +176,7 @@ class UpgradeError(AlreadyHeldError):
 
 
 class TooManyRequestsError(AioleadError, blame=Blame.CALLER):
-    """Too many requests wait to be sent already (`connect(max_queued=)`); nothing was sent.
+    """Too many requests wait to be sent already (`Limits.max_queued`); nothing was sent.
 
     The servers are too slow or unreachable, and the program sends on without awaiting replies.
     """

@@ -150,12 +150,20 @@ def format_host(host: str, port: int) -> str:
 def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
     """Parses `host[:port][,host[:port]...][/chroot]`, with IPv6 addresses in brackets.
 
+    Args:
+        text: that, or a list of its parts, of which the last may have the chroot.
+        name: the argument, for messages.
+
     Raises:
         InvalidConnectStringError: with the part that is wrong and what is allowed.
         InvalidPathError: the chroot is not a valid path.
     """
+    if isinstance(text, (list, tuple)) and text and all(isinstance(part, str) for part in text):
+        text = ",".join(text)
     if not isinstance(text, str):
-        raise InvalidConnectStringError(f"{name}: must be a str, not {type(text).__name__}")
+        raise InvalidConnectStringError(
+            f"{name}: must be a str or a list of str, not {type(text).__name__}"
+        )
     if scheme := _scheme(text):
         raise InvalidConnectStringError(
             f"{name}: a connect string is no URL and has no {scheme!r}: write "

@@ -24,7 +24,7 @@ from anyio.abc import ByteStream
 
 import aiolead
 from aiolead import Client, CreateMode, Election
-from aiolead.testing import BlockingServer, EmbeddedServer
+from aiolead.testing import BlockingServer, EmbeddedServer, Hooks
 
 PATH = "/herd/election"
 SIZES = (2, 3, 5, 10, 30, 100, 300, 1000)
@@ -221,7 +221,8 @@ async def measure(way: str, contenders: int, hosts: str, dial: Dial) -> Result:
 
     async with AsyncExitStack() as stack:
         connections = [
-            aiolead.connect(hosts, dial=metered, session_timeout=40.0) for _ in range(contenders)
+            aiolead.connect(hosts, hooks=Hooks(dial=metered), session_timeout=40.0)
+            for _ in range(contenders)
         ]
         clients = [await stack.enter_async_context(each) for each in connections]
         await clients[0].ensure_path(PATH)

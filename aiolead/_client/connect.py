@@ -7,21 +7,17 @@ import random
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, final
 
 import anyio
 import anyio.lowlevel
 
-from .._escaping import described
 from .._misuse import MissingAttribute
 from .._session.backoff import Backoff
-from .._session.lease.timing import SHORTEST
 from .._session.machine import SessionMachine
 from .._session.requests.request_queue import MAX_XID
-from .._wire.framing import DEFAULT_MAX_FRAME
-from .._wire.versions import Version, parse_version
+from .._wire.versions import parse_version
 from ..errors import AioleadError, ConfigurationError, ConnectFailed, InternalError, UsageError
 from ..events import EventSink
 from ..model import Auth, SessionCredentials, SessionState
@@ -31,22 +27,28 @@ from .api.operations import Scope, checked_duration
 from .api.reconfig import observe_config as follow_ensemble
 from .auth.sasl import SASL, Logins, checked_sasl
 from .clock import lease_clock
+from .connect_options import (
+    Hooks,
+    Limits,
+    checked_auth,
+    checked_session_timeout,
+    checked_sinks,
+    checked_watchdog,
+)
 from .core import MAX_SERIAL, Core
 from .net.host_discovery import Discovery
 from .net.host_list import HostList
 from .net.host_sources import Hosts
-from .net.opener import Dial, Opener, dial_tcp
+from .net.opener import Opener, dial_tcp
 from .net.rebalance import Server
 from .net.supervisor import Supervisor
 from .net.tls import TLS, ContextSource
 from .watchdog.settings import Watchdog
 from .watchdog.thread import Guard
 
-DEFAULT_MAX_REPLY = 64 * 1024 * 1024
-
 
 def connect(
-    hosts: str | Hosts | None = None,
+    hosts: str | Sequence[str] | Hosts | None = None,
     *,
     session_timeout: float = 10.0,
     connect_timeout: float | None = None,
@@ -59,15 +61,10 @@ def connect(
     observe_config: bool = False,
     read_only: bool = False,
     resume: SessionCredentials | None = None,
-    max_request: int = DEFAULT_MAX_FRAME,
-    max_reply: int = DEFAULT_MAX_REPLY,
     server_version: str | None = None,
-    max_in_flight: int = 1000,
-    max_queued: int = 100_000,
+    limits: Limits | None = None,
     on_event: EventSink | Sequence[EventSink] | None = None,
-    clock: Callable[[], float] | None = None,
-    rng: random.Random | None = None,
-    dial: Dial = dial_tcp,
+    hooks: Hooks | None = None,
 ) -> Connection:
     """A session with a ZooKeeper ensemble: `async with aiolead.connect(...) as client:`.
 
@@ -77,17 +74,18 @@ def connect(
     one has expired.
 
     Args:
-        hosts: a ZooKeeper connect string, `host[:port][,host[:port]...][/chroot]`, or `Hosts` that
-            say where the servers are; by default the environment variable `AIOLEAD_HOSTS`.
+        hosts: a ZooKeeper connect string, `host[:port][,host[:port]...][/chroot]`, or its parts as
+            a list; or `Hosts` that say where the servers are. By default the environment variable
+            `AIOLEAD_HOSTS`.
         session_timeout: how long the servers keep the session of a client that they do not hear
-            from, in seconds (Java's client has milliseconds), 0.1 to 3600; servers have limits of
-            their own, 40 seconds by default, and may grant another one. The lease counts with that
-            (`docs/client.md` has the bounds), but no wait of the client is longer than was asked
-            for. A server that grants less than 0.1 seconds is not used.
-        connect_timeout: how long entering may take, in seconds; as long as the session timeout
-            unless given. With 0, entering does not wait, and whether a server is there or not is
-            for the operations to find out: each waits for the session timeout at most. So a service
-            starts without ZooKeeper; and reads leave with the handshake, a round trip earlier.
+            from, in seconds (Java's client has milliseconds), 0.1 to 3600. Servers have limits of
+            their own, 40 seconds by default, and may grant another timeout. The lease counts with
+            that (`docs/client.md` has the bounds), but no wait of the client is longer than was
+            asked for. A server that grants less than 0.1 seconds is not used.
+        connect_timeout: how long entering may take, in seconds; by default the session timeout.
+            With 0, entering does not wait: each operation waits for a server, for the session
+            timeout at most. So a service starts without ZooKeeper; and reads leave with the
+            handshake, a round trip earlier.
         auth: credentials to present on every connection, such as `Auth.digest(user, password)`.
         tls: TLS, by a context of the standard library or by PEM files: a `TLS`. Without
             it, everything travels in the clear.
@@ -98,35 +96,24 @@ def connect(
         tick_time: the servers' `tickTime` in seconds, if it is more than half of the session
             timeout, which servers refuse unless configured to. Knowing a shorter one makes leases
             a little longer.
-        watchdog: whether a thread ends the process, or does what a `Watchdog` says, if a body goes
-            on until the servers may give its role away: a hard stop for event loops that are
-            blocked and bodies that do not stop when they are cancelled. Without it there is no
-            thread.
+        watchdog: a thread that ends the process, or does what a `Watchdog` says, if a body goes on
+            until the servers may give its role away: a hard stop for event loops that are blocked
+            and bodies that do not stop when they are cancelled. By default there is no thread.
         observe_config: whether the list of servers follows the ensemble's own configuration, as
             `Client.get_config` reads it.
-        read_only: whether a server that is cut off from the quorum will do, while there is no
-            other: the state is `READ_ONLY` then, what it says is old, and writes raise
-            `NotReadOnlyError`. A full server is looked for, and a session begun there.
+        read_only: whether a server that is partitioned from the quorum will do, while there is no
+            other: the state is `READ_ONLY` then, its data is old, and writes raise
+            `NotReadOnlyError`. The client goes on looking for a full server.
         resume: the session to go on with, instead of a new one: the `credentials` of the client
             that was detached from it.
-        max_request: the largest request to send, in bytes: the servers' `jute.maxbuffer`.
-        max_reply: the largest frame to accept, in bytes.
         server_version: the version of ZooKeeper that every server has at least, such as "3.9", for
             servers that do not tell it. By default a server is asked, on a connection of its own,
             when an operation needs more than ZooKeeper 3.5 knows.
-        max_in_flight: how many requests may be sent and unanswered: the others wait in the client,
-            in order. Renewals of the lease go first and are not counted; while anything is held,
-            no more are in flight than the server answers in time for them.
-        max_queued: how many requests may wait before a call raises `TooManyRequestsError`, with
-            nothing sent. Requests of more than 256 MiB together may not wait, either.
-        on_event: what is called with each `Event`, beside the log, or a list of that: see
+        limits: how much is sent, accepted and queued, see `Limits`.
+        on_event: called with each `Event`, beside the log; or several such functions: see
             `aiolead.instrumentation`. It runs in the client's event loop, must be quick, and must
             not use the client. What it raises is logged, once.
-        clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
-            A watchdog calls it in a thread of its own.
-        rng: the randomness of host order and back-off, and of the numbers of requests and of
-            contenders in a session that is resumed.
-        dial: opens a byte stream to an address and port: for tunnels and tests.
+        hooks: for tests: another clock, randomness or network, see `aiolead.testing.Hooks`.
 
     Raises (at the call):
         ConfigurationError: an argument is malformed, or names files that cannot be used; nothing
@@ -149,7 +136,7 @@ def connect(
     else:
         parsed = parse_connect_string(hosts)
         known, chroot, target, name_of = parsed.hosts, parsed.chroot, str(parsed), None
-    session_timeout = _checked_session_timeout(session_timeout)
+    session_timeout = checked_session_timeout(session_timeout)
     if connect_timeout is None:
         connect_timeout = session_timeout
     else:
@@ -158,27 +145,30 @@ def connect(
         checked_duration("grace_period", grace_period, least=0, most=session_timeout / 4)
     if tick_time is not None:
         checked_duration("tick_time", tick_time, least=0.001, most=session_timeout)
-    guarding = _checked_watchdog(
+    guarding = checked_watchdog(
         watchdog, session_timeout / 10 if grace_period is None else grace_period
     )
-    credentials = _checked_auth(auth)
-    version = _checked_server_version(server_version)
+    credentials = checked_auth(auth)
+    version = None
+    if server_version is not None:
+        version = parse_version(server_version, name="server_version")
     if resume is not None and not isinstance(resume, SessionCredentials):
         # It may be, or hold, a password: it is not shown.
         raise ConfigurationError("resume: must be SessionCredentials, or None for a new session")
-    _check_size("max_request", max_request)
-    _check_size("max_reply", max_reply)
-    opener = Opener(dial, None if tls is None else ContextSource(tls, name_of))
-    _check_count("max_in_flight", max_in_flight)
-    _check_count("max_queued", max_queued)
-    sinks = _checked_sinks(on_event)
+    limits = Limits() if limits is None else limits
+    hooks = Hooks() if hooks is None else hooks
+    for name, given, kind in (("limits", limits, Limits), ("hooks", hooks, Hooks)):
+        if not isinstance(given, kind):
+            raise ConfigurationError(f"{name}: must be {kind.__name__}, not {given!r}")
+    opener = Opener(hooks.dial or dial_tcp, None if tls is None else ContextSource(tls, name_of))
+    sinks = checked_sinks(on_event)
     login = checked_sasl(sasl)
     logins = None if login is None else Logins(login)
 
-    rng = rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
-    # Whoever had the session before has used numbers from 1, or from a place like this one, on; and
-    # what is still under way for it must not be taken for an answer to us. How far it got, its
-    # credentials cannot say: they may be older than its last request.
+    rng = hooks.rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
+    # The session's last client has used numbers from 1, or from a place like this one, on; and what
+    # is still under way for it must not be taken for an answer to us. Its credentials may be older
+    # than its last request, so they cannot say how far it got.
     first_xid = 1 if resume is None else rng.randint(1, MAX_XID)
     # The same is true of the numbers that make names of contenders unique.
     first_serial = 1 if resume is None else rng.randint(1, MAX_SERIAL)
@@ -187,10 +177,10 @@ def connect(
         return SessionMachine(
             session_timeout=session_timeout,
             auth=credentials,
-            max_request=max_request,
-            max_reply=max_reply,
-            max_in_flight=max_in_flight,
-            max_queued=max_queued,
+            max_request=limits.max_request,
+            max_reply=limits.max_reply,
+            max_in_flight=limits.max_in_flight,
+            max_queued=limits.max_queued,
             tick_time=tick_time,
             grace_period=grace_period,
             read_only=read_only,
@@ -202,7 +192,7 @@ def connect(
             on_challenge=None if logins is None else logins.challenged,
         )
 
-    core = Core(make_machine, clock or lease_clock, sinks, first_serial)
+    core = Core(make_machine, hooks.clock or lease_clock, sinks, first_serial)
     core.server_version = version
     guard = None if guarding is None else Guard(core.machine, core.clock, guarding)
     servers = HostList(known, rng)
@@ -222,82 +212,6 @@ def connect(
         connect_timeout,
         read_only=read_only,
     )
-
-
-MAX_SESSION_TIMEOUT = 3600.0
-"""In seconds: far above what servers grant, and far below what milliseconds look like."""
-
-
-def _checked_session_timeout(value: float) -> float:
-    name = "session_timeout"
-    try:
-        return checked_duration(name, value, least=SHORTEST, most=MAX_SESSION_TIMEOUT)
-    except ConfigurationError as error:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not MAX_SESSION_TIMEOUT < value <= MAX_SESSION_TIMEOUT * 1000:
-            raise
-        raise ConfigurationError(
-            f"{error}: servers grant 20 ticks at most, 40 seconds by default. In milliseconds, as "
-            f"Java's client has it? Then write {value / 1000:g}"
-        ) from None
-
-
-def _check_size(name: str, size: object) -> None:
-    if not isinstance(size, int) or not 1024 <= size <= 0x7FFF_FFFF:
-        raise ConfigurationError(f"{name}: must be 1024 to 2^31 - 1 bytes, not {described(size)}")
-
-
-def _check_count(name: str, count: object) -> None:
-    if type(count) is not int or count < 1:
-        raise ConfigurationError(
-            f"{name}: must be a whole number from 1 up, not {described(count)}"
-        )
-
-
-def _checked_sinks(on_event: object) -> Sequence[EventSink]:
-    if on_event is None:
-        return ()
-    sinks: list[EventSink] = []
-    for sink in on_event if isinstance(on_event, (list, tuple)) else (on_event,):
-        if not callable(sink) or _is_async(sink):
-            raise ConfigurationError(
-                f"on_event: must be a plain function, or several, not {sink!r}"
-            )
-        sinks.append(sink)
-    return sinks
-
-
-def _is_async(sink: Callable[..., object]) -> bool:
-    """Whether calling it would only make a coroutine, which nobody would await."""
-    return iscoroutinefunction(sink) or iscoroutinefunction(type(sink).__call__)
-
-
-def _checked_watchdog(watchdog: object, grace_period: float) -> Watchdog | None:
-    if watchdog is None or watchdog is False:
-        return None
-    if watchdog is True:
-        watchdog = Watchdog()
-    if not isinstance(watchdog, Watchdog):
-        raise ConfigurationError(f"watchdog: must be None, a bool or a Watchdog, not {watchdog!r}")
-    if grace_period <= 0:
-        raise ConfigurationError("watchdog: leaves bodies no time to stop: grace_period is 0")
-    if watchdog.reserve is not None and watchdog.reserve > grace_period / 2:
-        raise ConfigurationError(
-            f"watchdog: its reserve may be half of the grace period, {grace_period / 2:g} seconds, "
-            f"not {watchdog.reserve:g}"
-        )
-    return watchdog
-
-
-def _checked_server_version(version: object) -> Version | None:
-    return None if version is None else parse_version(version, name="server_version")
-
-
-def _checked_auth(auth: object) -> tuple[Auth, ...]:
-    if isinstance(auth, (list, tuple)) and all(isinstance(entry, Auth) for entry in auth):
-        return tuple(auth)
-    # The value may be, or hold, a password: it is not shown.
-    raise ConfigurationError("auth: must be a list of Auth, such as [Auth.digest(user, password)]")
 
 
 @final
@@ -347,11 +261,6 @@ class Connection:
                 "`async with aiolead.connect(...) as client:`"
             )
 
-    @property
-    def core(self) -> Core:
-        """What the client is made of: for adapters."""
-        return self._core
-
     async def __aenter__(self) -> Client:
         if self._entered:
             raise UsageError("the connection was entered already: call connect() again")
@@ -393,7 +302,7 @@ class Connection:
         # Whatever the body raised leaves bare: the task group never sees it.
         try:
             if not self._core.is_forked:  # or else the session is another process's
-                await self.close_session()
+                await self._close_session()
         finally:
             await self._stop()
 
@@ -414,7 +323,7 @@ class Connection:
         found = [] if self._discovery is None else self._discovery.attempts()
         return [*found, *self._supervisor.attempts()]
 
-    async def close_session(self) -> None:
+    async def _close_session(self) -> None:
         """Ends what is held, then the session; leaves the client's tasks to the exit."""
         core, machine = self._core, self._core.machine
         machine.leases.close()

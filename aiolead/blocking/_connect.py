@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import random
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Literal, TypedDict, Unpack, final
 
 import aiolead
 
+from .._client.connect_options import Hooks
 from ..errors import ConfigurationError, UsageError
 from ..events import EventSink
 from ..model import Auth, SessionCredentials
@@ -32,19 +32,14 @@ class ConnectOptions(TypedDict, total=False):
     observe_config: bool
     read_only: bool
     resume: SessionCredentials | None
-    max_request: int
-    max_reply: int
     server_version: str | None
-    max_in_flight: int
-    max_queued: int
+    limits: aiolead.Limits | None
     on_event: EventSink | Sequence[EventSink] | None
-    clock: Callable[[], float] | None
-    rng: random.Random | None
-    dial: Callable[[str, int], Any]
+    hooks: Hooks | None
 
 
 def connect(
-    hosts: str | aiolead.Hosts | None = None,
+    hosts: str | Sequence[str] | aiolead.Hosts | None = None,
     *,
     backend: Literal["asyncio", "trio"] = "asyncio",
     backend_options: dict[str, Any] | None = None,

@@ -1,5 +1,6 @@
 """What tests, demos and development need: servers to talk to, real ones and an embedded one."""
 
+from .._client.connect_options import Hooks as Hooks
 from .._wire.codes import OpCode as OpCode
 from .checking import check_client as check_client
 from .checking.stage import BrokenPromises as BrokenPromises
@@ -28,6 +29,7 @@ __all__ = [
     "FaultProxy",
     "GivenServer",
     "HeldReply",
+    "Hooks",
     "LaunchError",
     "OpCode",
     "Sandbox",

@@ -14,7 +14,7 @@ from support.waiting import until
 import aiolead
 from aiolead import blocking
 from aiolead.errors import LossReason
-from aiolead.testing import FaultProxy, ThreadedServer
+from aiolead.testing import FaultProxy, Hooks, ThreadedServer
 
 Backend = Literal["asyncio", "trio"]
 
@@ -23,7 +23,7 @@ def test_by_the_clock_at_the_call(own: ThreadedServer, backend: Backend) -> None
     """As after a process that was stopped: whoever looks first, it is told, and leaving says so."""
     clock = JumpingClock()
     with blocking.connect(
-        own.connect_string, backend=backend, session_timeout=SESSION, clock=clock
+        own.connect_string, backend=backend, session_timeout=SESSION, hooks=Hooks(clock=clock)
     ) as client:
         lock = blocking.Lock(client, "/lock")
         with pytest.raises(aiolead.LockLost) as lost, lock as held:
@@ -46,7 +46,7 @@ def test_the_znode_stays_until_the_body_has_been_left(
     clock = JumpingClock()
     with (
         blocking.connect(
-            own.connect_string, backend=backend, session_timeout=SESSION, clock=clock
+            own.connect_string, backend=backend, session_timeout=SESSION, hooks=Hooks(clock=clock)
         ) as client,
         blocking.connect(own.connect_string, session_timeout=SESSION) as other,
     ):

@@ -25,7 +25,7 @@ from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import ReplyHeader
 from aiolead.errors import AuthFailedError, ClientClosedError, ConnectFailed, UsageError
 from aiolead.model import SessionState
-from aiolead.testing import EmbeddedServer, FaultProxy
+from aiolead.testing import EmbeddedServer, FaultProxy, Hooks
 
 # trio has no cancellation but that of scopes, and is the only one that can count checkpoints.
 on_asyncio = pytest.mark.parametrize(
@@ -238,7 +238,7 @@ async def test_every_server_that_was_not_reached_is_named() -> None:
 
     hosts = "127.0.0.1:1,127.0.0.1:11,[::1]:1"
     with pytest.raises(ConnectFailed) as raised:
-        async with aiolead.connect(hosts, connect_timeout=0.1, dial=dial):
+        async with aiolead.connect(hosts, connect_timeout=0.1, hooks=Hooks(dial=dial)):
             raise AssertionError
     reasons = {name: str(reason) for name, reason in raised.value.attempts}
     assert set(reasons) == {"127.0.0.1:1", "127.0.0.1:11", "[::1]:1"}
@@ -261,7 +261,7 @@ async def test_a_name_that_means_several_addresses(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(anyio, "getaddrinfo", getaddrinfo)
     with pytest.raises(ConnectFailed) as raised:
-        async with aiolead.connect("name:1", connect_timeout=1, dial=dial):
+        async with aiolead.connect("name:1", connect_timeout=1, hooks=Hooks(dial=dial)):
             raise AssertionError
     assert len(asked) == 2
     assert {name: str(reason) for name, reason in raised.value.attempts} == {

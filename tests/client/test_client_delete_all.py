@@ -11,7 +11,7 @@ import pytest
 from conftest import ServerUnderTest
 from support.recipes import Wire, connect, eventually, in_memory, raw
 
-from aiolead import ACL, Client, CreateMode
+from aiolead import ACL, Client, CreateMode, Limits
 from aiolead._client.api import delete_all as deletion
 from aiolead._wire.codes import OpCode
 from aiolead.errors import (
@@ -208,7 +208,7 @@ async def test_without_a_server_it_gives_up() -> None:
 
 async def test_transactions_stay_below_the_limit() -> None:
     async with EmbeddedServer(max_frame=1024) as server:
-        async with in_memory(server, max_request=1024) as client:
+        async with in_memory(server, limits=Limits(max_request=1024)) as client:
             chroot = "/" + "c" * 90
             view = client.chroot(chroot)
             await view.ensure_path("/a")
@@ -227,7 +227,7 @@ async def test_a_path_that_fills_a_request() -> None:
         async with in_memory(server) as client:
             await client.create(name)
             await client.create(name + "y")
-        async with in_memory(server, max_request=1024) as client:
+        async with in_memory(server, limits=Limits(max_request=1024)) as client:
             assert await client.delete_all(name) == 1
             with pytest.raises(LocalWireError):
                 await client.delete_all(name + "y")

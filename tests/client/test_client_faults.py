@@ -416,7 +416,7 @@ async def test_servers_that_refuse_the_session_for_longer_than_it_can_live_lose_
 
 async def test_a_reply_that_is_too_long_is_the_callers_trouble_alone() -> None:
     async with EmbeddedServer() as server:
-        async with connect(server, max_reply=50_000) as client:
+        async with connect(server, limits=aiolead.Limits(max_reply=50_000)) as client:
             session_id = client.session_id
             await client.create("/big", bytes(60_000))
             await client.create("/small", bytes(40_000))

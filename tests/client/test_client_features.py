@@ -28,7 +28,7 @@ from aiolead.errors import (
     UsageError,
 )
 from aiolead.model import SessionState
-from aiolead.testing import EmbeddedServer
+from aiolead.testing import EmbeddedServer, Hooks
 from aiolead.types import Feature
 
 Operation = Callable[[Client], Awaitable[object]]
@@ -80,7 +80,7 @@ class Telephone:
 
     def connect(self, **options: Any) -> aiolead.types.Connection:
         settings = {"session_timeout": SESSION, **options}
-        return aiolead.connect("127.0.0.1:1", dial=self.dial, **settings)
+        return aiolead.connect("127.0.0.1:1", hooks=Hooks(dial=self.dial), **settings)
 
 
 class _Line(ByteStream):

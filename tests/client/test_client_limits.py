@@ -6,7 +6,7 @@ import anyio
 import pytest
 from support.recipes import eventually
 
-from aiolead import Client, CreateMode, Election, Lock, NoNodeError, connect
+from aiolead import Client, CreateMode, Election, Limits, Lock, NoNodeError, connect
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ConfigurationError, Outcome, ThrottledOpError, TooManyRequestsError
 from aiolead.testing import EmbeddedServer
@@ -40,7 +40,7 @@ async def test_ten_thousand_requests_at_a_slow_server_cost_no_role() -> None:
 async def test_no_more_are_in_flight_than_may_be() -> None:
     async with (
         EmbeddedServer() as server,
-        connect(server.connect_string, max_in_flight=7) as client,
+        connect(server.connect_string, limits=Limits(max_in_flight=7)) as client,
     ):
         server.pause()
         asked = [client.exists("/a") for _ in range(50)]
@@ -53,7 +53,7 @@ async def test_no_more_are_in_flight_than_may_be() -> None:
 async def test_too_many_requests_are_refused_before_anything_is_sent() -> None:
     async with (
         EmbeddedServer() as server,
-        connect(server.connect_string, max_queued=100) as client,
+        connect(server.connect_string, limits=Limits(max_queued=100)) as client,
     ):
         server.pause()
         # The first one leaves at once.
@@ -84,7 +84,9 @@ def flood(client: Client) -> None:
 async def test_a_recipe_is_not_refused_for_what_others_ask() -> None:
     async with (
         EmbeddedServer() as server,
-        connect(server.connect_string, max_queued=5, session_timeout=TIMEOUT) as client,
+        connect(
+            server.connect_string, limits=Limits(max_queued=5), session_timeout=TIMEOUT
+        ) as client,
     ):
         lock, election = Lock(client, "/lock"), Election(client, "/election")
         flood(client)
@@ -143,4 +145,4 @@ async def test_a_server_that_stops_reading_is_waited_for() -> None:
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, None, "10"])
 def test_limits_are_whole_numbers(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=f"{name}: must be a whole number from 1 up"):
-        connect("localhost", **{name: value})  # type: ignore[arg-type]
+        Limits(**{name: value})  # type: ignore[arg-type]

@@ -123,9 +123,8 @@ async def test_bad_paths_of_ensure_path_send_nothing_either() -> None:
         ({"tick_time": 11}, "tick_time: "),
         ({"auth": [("digest", "user:secret")]}, "auth: must be a list of Auth"),
         ({"auth": "digest:user:secret"}, "auth: must be a list of Auth"),
-        ({"max_request": 1023}, "max_request: must be 1024 to"),
-        ({"max_request": 1e6}, "max_request: "),
-        ({"max_reply": 2**31}, "max_reply: "),
+        ({"limits": 1000}, "limits: must be Limits, not 1000"),
+        ({"hooks": print}, "hooks: must be Hooks, not "),
     ],
 )
 def test_bad_options_of_connect(options: dict[str, Any], message: str) -> None:
@@ -134,7 +133,22 @@ def test_bad_options_of_connect(options: dict[str, Any], message: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("hosts", ["", "a:b", "a,,b", "a:99999", "/app", "a//b", 7])
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"max_request": 1023}, "max_request: must be 1024 to"),
+        ({"max_request": 1e6}, "max_request: "),
+        ({"max_reply": 2**31}, "max_reply: "),
+    ],
+)
+def test_bad_limits(limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        aiolead.Limits(**limits)
+
+
+@pytest.mark.parametrize(
+    "hosts", ["", "a:b", "a,,b", "a:99999", "/app", "a//b", 7, [], [7], ["a/x", "b"]]
+)
 def test_bad_hosts(hosts: Any) -> None:
     with pytest.raises((InvalidConnectStringError, InvalidPathError)):
         aiolead.connect(hosts)

@@ -47,7 +47,7 @@ from aiolead._recipes.values.shared_value import SharedValueView
 from aiolead._session.machine import SessionMachine
 from aiolead.errors import ClientClosedError, InternalError, LossReason, ReleaseError
 from aiolead.model import SessionState
-from aiolead.testing import EmbeddedServer, OpCode
+from aiolead.testing import EmbeddedServer, Hooks, OpCode
 from aiolead.types import Codec
 
 Records = list[logging.LogRecord]
@@ -480,7 +480,7 @@ async def test_what_dial_raises(raised: type[Exception]) -> None:
         raise raised("no")
 
     with pytest.raises(aiolead.errors.ConnectFailed, match="no"):
-        async with aiolead.connect("127.0.0.1:1", dial=dial, connect_timeout=0.2):
+        async with aiolead.connect("127.0.0.1:1", hooks=Hooks(dial=dial), connect_timeout=0.2):
             pass
 
 

@@ -14,6 +14,7 @@ import aiolead
 from aiolead import CreateMode, Lock
 from aiolead.errors import NotReadOnlyError
 from aiolead.model import SessionState
+from aiolead.testing import Hooks
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 
 S = SessionState
@@ -94,7 +95,10 @@ async def test_clients_follow_the_ensemble(members: Ensemble) -> None:
         (gone,) = (spec for spec in before.servers if spec.client == ("127.0.0.1", left.port))
         async with (
             aiolead.connect(
-                left.connect_string, session_timeout=4, observe_config=True, rng=Homely()
+                left.connect_string,
+                session_timeout=4,
+                observe_config=True,
+                hooks=Hooks(rng=Homely()),
             ) as client,
             Lock(client, "/followed").acquire() as held,
         ):

@@ -9,7 +9,7 @@ from support.recipes import PATIENCE, JumpingClock, eventually
 
 import aiolead
 from aiolead.errors import LockLost, LossReason
-from aiolead.testing import EmbeddedServer
+from aiolead.testing import EmbeddedServer, Hooks
 
 SESSION = 20 * PATIENCE
 """So long that nothing is due within the time that the test waits, in seconds."""
@@ -22,7 +22,10 @@ async def test_a_holder_is_told_soon_after_the_machine_wakes_up() -> None:
     async with (
         EmbeddedServer(max_session_timeout=SESSION) as server,
         aiolead.connect(
-            server.connect_string, session_timeout=SESSION, connect_timeout=PATIENCE, clock=clock
+            server.connect_string,
+            session_timeout=SESSION,
+            connect_timeout=PATIENCE,
+            hooks=Hooks(clock=clock),
         ) as client,
     ):
         with anyio.fail_after(PATIENCE), pytest.raises(LockLost) as lost:

@@ -40,7 +40,7 @@ from aiolead.errors import (
     NoNodeError,
     TenureLost,
 )
-from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
+from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, ThreadedServer
 from aiolead.types import Overrun
 
 Record = Callable[[str, object], None]
@@ -184,7 +184,7 @@ async def test_a_blocked_event_loop_and_a_real_server(
 async def test_all_that_is_held_is_told_at_once_and_only_once(hosts: str) -> None:
     hook, clock = Hook(), JumpingClock()
     async with aiolead.connect(
-        hosts, session_timeout=SESSION, clock=clock, watchdog=Watchdog(on_overrun=hook)
+        hosts, session_timeout=SESSION, hooks=Hooks(clock=clock), watchdog=Watchdog(on_overrun=hook)
     ) as client:
         election = aiolead.Election(client.chroot("/below"), "/e")
         with pytest.raises(TenureLost):
@@ -209,7 +209,10 @@ async def test_each_client_has_its_own(hosts: str) -> None:
     clock = JumpingClock()
     one, two, idle = (
         aiolead.connect(
-            hosts, session_timeout=SESSION, clock=clock, watchdog=Watchdog(on_overrun=hook)
+            hosts,
+            session_timeout=SESSION,
+            hooks=Hooks(clock=clock),
+            watchdog=Watchdog(on_overrun=hook),
         )
         for hook in hooks
     )

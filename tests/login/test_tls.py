@@ -17,6 +17,7 @@ from aiolead._client.net.opener import ConnectionEnded, Opener
 from aiolead._client.net.tls import ContextSource
 from aiolead.errors import ConnectFailed, InvalidACLError, NoAuthError
 from aiolead.model import CREATOR_ALL_ACL
+from aiolead.testing import Hooks
 
 KINDS = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 ODD = '#1, "A" <B> & \\C = D; +E '
@@ -139,7 +140,7 @@ async def test_certificates_are_replaced_without_losing_the_session(
 
     install("old")
     tls = TLS(ca=authority.pem, cert=cert, key=key)
-    async with connect(f"localhost:{ports.secure}", tls=tls, dial=dial) as client:
+    async with connect(f"localhost:{ports.secure}", tls=tls, hooks=Hooks(dial=dial)) as client:
         session = client.session_id
         assert await who() == "CN=old"
         install("new")

@@ -26,8 +26,10 @@ import aiolead.testing
 import aiolead.types
 
 # What these modules have beside what users hold, make or catch.
+CHECKS = {"checked_auth", "checked_session_timeout", "checked_sinks", "checked_watchdog"}
 NOT_EXPORTED = {
-    "_client.connect": {"DEFAULT_MAX_REPLY", "MAX_SESSION_TIMEOUT"},
+    # `Hooks` is in `aiolead.testing`.
+    "_client.connect_options": {"Hooks", "MAX_SESSION_TIMEOUT", *CHECKS},
     "_client.api.server_features": {"Bound", "bound_read", "read_with", "require"},
     "_client.api.reads": {"ReadResult"},
     "_client.net.host_sources": {"Answer", "PATIENCE"},
@@ -117,8 +119,6 @@ INTERNAL = {
     "Layout": {"fits", "is_like_ours", "is_of", "misfit", "ours", "prefix", "require"},
     # The client's tasks'.
     "SASL": {"mechanism_for"},
-    # The adapters'.
-    "Connection": {"close_session", "core"},
     # The session machine's.
     "ClientWatch": {"slot_in"},
     "PendingReply": {"fail", "read", "settle", "succeed"},

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 import aiolead
-from aiolead.testing import FaultProxy, ThreadedServer
+from aiolead.testing import FaultProxy, Hooks, ThreadedServer
 from aiolead.testing.embedded import EmbeddedServer
 
 SESSION_TIMEOUT = 4.0
@@ -32,7 +32,9 @@ async def test_a_server_that_says_nothing_does_not_cost_the_lease() -> None:
         # As a server that is frozen: it takes connections, and that is all.
         mute.blackhole()
         hosts = ",".join(proxy.connect_string for proxy in (first, mute, third))
-        async with aiolead.connect(hosts, session_timeout=SESSION_TIMEOUT, rng=InOrder()) as client:
+        async with aiolead.connect(
+            hosts, session_timeout=SESSION_TIMEOUT, hooks=Hooks(rng=InOrder())
+        ) as client:
             async with aiolead.Election(client, "/moves").leadership() as term:
                 first.blackhole()
                 with anyio.fail_after(30):

@@ -20,6 +20,7 @@ from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.model import Stat
 from aiolead.testing.streams import MemoryStream, memory_stream_pair
+from support.hooks import hooked
 
 STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 
@@ -73,7 +74,9 @@ class FakeServer:
         await self._tasks.__aexit__(None, None, None)
 
     def connect(self, hosts: str = "127.0.0.1:1", **options: Any) -> aiolead.types.Connection:
-        return aiolead.connect(hosts, **{"session_timeout": 8.0, "dial": self.dial, **options})
+        return aiolead.connect(
+            hosts, **hooked(**{"session_timeout": 8.0, "dial": self.dial, **options})
+        )
 
     async def dial(self, _host: str, _port: int) -> ByteStream:
         await anyio.lowlevel.checkpoint()

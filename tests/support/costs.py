@@ -22,7 +22,7 @@ from anyio.abc import ByteStream, TaskGroup, TaskStatus
 
 import aiolead
 from aiolead._wire.codes import OpCode
-from aiolead.testing import EmbeddedServer
+from aiolead.testing import EmbeddedServer, Hooks
 from support.recipes import HandClock
 
 PATH = "/app/thing"
@@ -176,7 +176,7 @@ class Bench:
         """One more client, with a session and a connection of its own."""
         network = _Network(self)
         connection = aiolead.connect(
-            "127.0.0.1:1", dial=network.dial, session_timeout=60, clock=self.clock
+            "127.0.0.1:1", session_timeout=60, hooks=Hooks(dial=network.dial, clock=self.clock)
         )
         # In a task of its own, so that others may be inside of a block already.
         client: aiolead.Client = await self._tasks.start(self._host, connection)

@@ -33,7 +33,7 @@ from aiolead._client.clock import lease_clock
 from aiolead.errors import LossReason, NoNodeError, TenureLost
 from aiolead.model import SessionState
 from aiolead.paths import parse_connect_string
-from aiolead.testing import FaultProxy
+from aiolead.testing import FaultProxy, Hooks
 from aiolead.testing._proxy.thread import LoopThread
 from aiolead.testing.history import History
 from aiolead.testing.invariants import Bounds
@@ -242,7 +242,7 @@ class Contender:
             **self._options,
         }
         dial = options.pop("dial", anyio.connect_tcp)
-        options["dial"] = partial(_Stream.open, dial, self._arena.streams)
+        options["hooks"] = Hooks(dial=partial(_Stream.open, dial, self._arena.streams))
         async with aiolead.connect(self._hosts, **options) as client:
             self.client = client
             client.backend.subscribe(self._on_session)

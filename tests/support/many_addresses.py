@@ -10,6 +10,7 @@ from anyio.abc import ByteStream
 
 import aiolead
 from aiolead.testing import EmbeddedServer
+from support.hooks import hooked
 
 
 class Fleet:
@@ -36,7 +37,9 @@ class Fleet:
         return await self.at.get(address, self.server).connect_stream()
 
     def connect(self, hosts: str | aiolead.Hosts, **options: Any) -> aiolead.types.Connection:
-        return aiolead.connect(hosts, **{"session_timeout": 8, "dial": self.dial, **options})
+        return aiolead.connect(
+            hosts, **hooked(**{"session_timeout": 8, "dial": self.dial, **options})
+        )
 
 
 @asynccontextmanager

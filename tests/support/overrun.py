@@ -19,6 +19,7 @@ import anyio
 import uvloop
 
 import aiolead
+from aiolead.testing import Hooks
 
 LONG = 60.0
 """Longer than any test waits, in seconds."""
@@ -137,7 +138,7 @@ async def main(how: str, hosts: str) -> None:
         session_timeout=TERM,
         connect_timeout=LONG,
         grace_period=TERM / 4,  # the most there can be: a busy machine needs it
-        clock=CLOCK,
+        hooks=Hooks(clock=CLOCK),
         watchdog=aiolead.Watchdog(on_overrun=broken_hook) if broken else True,
     ) as client:
         async with aiolead.Lock(client, "/overrun") as held:

@@ -20,6 +20,7 @@ from aiolead._recipes.contention.layouts import Role
 from aiolead.errors import NoNodeError
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer
+from support.hooks import hooked
 from support.raw_client import RawClient
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ OVER_AIOZK = os.environ.get("AIOLEAD_CLIENT") == "aiozk"
 
 def connect(server: Served, **options: Any) -> aiolead.types.Connection | Adapted:
     """A client of a server over TCP."""
-    options = {"session_timeout": SESSION, **options}
+    options = hooked(**{"session_timeout": SESSION, **options})
     if OVER_AIOZK and "resume" not in options:
         from support.aiozk_peer import Adapted
 
@@ -184,7 +185,7 @@ class Wire:
     def connect(self, **options: Any) -> aiolead.types.Connection:
         """The client."""
         return aiolead.connect(
-            "127.0.0.1:1", dial=self._dial, **{"session_timeout": SESSION, **options}
+            "127.0.0.1:1", **hooked(dial=self._dial, **{"session_timeout": SESSION, **options})
         )
 
     async def _dial(self, _host: str, _port: int) -> ByteStream:

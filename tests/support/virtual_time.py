@@ -15,6 +15,7 @@ from aiolead.testing import EmbeddedServer
 from aiolead.testing.simulation import Backend, run_virtual
 from aiolead.testing.simulation.process import GRAIN
 from aiolead.testing.streams import MemoryStream
+from support.hooks import hooked
 
 SESSION = 8.0
 """The session timeout of all clients, in seconds."""
@@ -58,7 +59,7 @@ class Link:
             "rng": random.Random(1),
             "dial": self._dial,
         }
-        return aiolead.connect("10.0.0.1:2181", **(settings | options))
+        return aiolead.connect("10.0.0.1:2181", **hooked(**(settings | options)))
 
     async def _dial(self, _host: str, _port: int) -> ByteStream:
         if self.room is not None:

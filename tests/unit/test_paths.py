@@ -235,9 +235,11 @@ def test_connect_strings(text: str, hosts: list[tuple[str, int]], chroot: str) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "must be a str, not NoneType"),
-        (b"zk1", "must be a str, not bytes"),
-        (["zk1"], "must be a str, not list"),
+        (None, "must be a str or a list of str, not NoneType"),
+        (b"zk1", "must be a str or a list of str, not bytes"),
+        ([], "must be a str or a list of str, not list"),
+        ([b"zk1"], "must be a str or a list of str, not list"),
+        (["zk1/app", "zk2"], "the chroot stands once, after the last server"),
         ("", "'' is no server (expected host:port): ''"),
         (" ", "'' is no server (expected host:port): ' '"),
         ("/app", "'' is no server (expected host:port): '/app'"),

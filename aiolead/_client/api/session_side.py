@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from ..._wire.codes import OpCode
@@ -135,7 +136,7 @@ class SessionSide:
         self._core.check_home()
         return SessionStates(self._core)
 
-    def update_hosts(self, hosts: str) -> None:
+    def update_hosts(self, hosts: str | Sequence[str]) -> None:
         """Replaces the list of servers.
 
         A client that is connected may have to move, so that load stays even: to one of the servers
@@ -143,7 +144,8 @@ class SessionSide:
         what it has sent, for an eighth of the session timeout at most; the session goes on.
 
         Args:
-            hosts: a connect string without a chroot: that of the client is fixed.
+            hosts: a connect string, or a list of its parts, without a chroot: that of the
+                client is fixed.
 
         Raises:
             ConfigurationError: it is malformed, or has a chroot.

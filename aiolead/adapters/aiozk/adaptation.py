@@ -11,7 +11,8 @@ from aiozk.session import Session
 from aiozk.states import States
 
 from ..._client.api.client import Client
-from ..._client.connect import MAX_SESSION_TIMEOUT, Connection, connect
+from ..._client.connect import Connection, connect
+from ..._client.connect_options import MAX_SESSION_TIMEOUT
 from ..._client.core import Core
 from ..._session.lease.timing import SHORTEST
 from ...errors import ConnectionLossError, SessionError, SessionExpiredError, UsageError
@@ -108,7 +109,7 @@ class Adaptation:
 
     @property
     def _core(self) -> Core:
-        return self._connection.core
+        return self._connection._core
 
     # --- the session as aiozk sees it ----------------------------------------------------------
 
@@ -145,7 +146,7 @@ class Adaptation:
 
     async def _end(self) -> None:
         """The application closes its client: see `AdaptedSession.close`."""
-        await self._connection.close_session()
+        await self._connection._close_session()
         self._core.machine.closed()
 
     # --- leaving -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from ... import connect
 from ..._client.connect import Connection
+from ..._client.connect_options import Hooks
 from .network import Network
 from .parking import PROCESS
 from .seeds import derived
@@ -169,9 +170,11 @@ class Process:
         self._clients += 1
         return connect(
             hosts or self._servers,
-            dial=self.dial,
-            clock=self.clock,
-            rng=derived(self._seed, f"client {self._clients} of {self.name}"),
+            hooks=Hooks(
+                dial=self.dial,
+                clock=self.clock,
+                rng=derived(self._seed, f"client {self._clients} of {self.name}"),
+            ),
             **options,
         )
 

@@ -1,0 +1,128 @@
+"""The arguments of `connect`: limits, the hooks of tests, and the checks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+
+from .._escaping import described
+from .._session.lease.timing import SHORTEST
+from .._wire.framing import DEFAULT_MAX_FRAME
+from ..errors import ConfigurationError
+from ..events import EventSink
+from ..model import Auth
+from .api.operations import checked_duration
+from .net.opener import Dial
+from .watchdog.settings import Watchdog
+
+MAX_SESSION_TIMEOUT = 3600.0
+"""In seconds: far above what servers grant, and far below what milliseconds look like."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a client sends, accepts and lets wait: `connect(limits=Limits(max_queued=1000))`.
+
+    Attributes:
+        max_request: the largest request to send, in bytes: the servers' `jute.maxbuffer`.
+        max_reply: the largest frame to accept, in bytes.
+        max_in_flight: how many requests may be sent and unanswered; the others wait in the client,
+            in order. Renewals of the lease go first and are not counted; while anything is held,
+            no more are in flight than the server answers in time for them.
+        max_queued: how many requests may wait before a call raises `TooManyRequestsError`, with
+            nothing sent. Requests of more than 256 MiB together may not wait, either.
+
+    Raises:
+        ConfigurationError: one of them is no whole number, or out of bounds.
+    """
+
+    max_request: int = DEFAULT_MAX_FRAME
+    max_reply: int = 64 * 1024 * 1024
+    max_in_flight: int = 1000
+    max_queued: int = 100_000
+
+    def __post_init__(self) -> None:
+        for name in ("max_request", "max_reply"):
+            size = getattr(self, name)
+            if not isinstance(size, int) or not 1024 <= size <= 0x7FFF_FFFF:
+                raise ConfigurationError(
+                    f"{name}: must be 1024 to 2^31 - 1 bytes, not {described(size)}"
+                )
+        for name in ("max_in_flight", "max_queued"):
+            number = getattr(self, name)
+            if type(number) is not int or number < 1:
+                raise ConfigurationError(
+                    f"{name}: must be a whole number from 1 up, not {described(number)}"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What tests and simulations replace in a client: `connect(hooks=Hooks(clock=...))`.
+
+    Attributes:
+        clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
+            A watchdog calls it in a thread of its own.
+        rng: the randomness of host order and back-off, and of the numbers of requests and of
+            contenders in a session that is resumed.
+        dial: opens a byte stream to an address and port: also for tunnels. By default TCP.
+    """
+
+    clock: Callable[[], float] | None = None
+    rng: random.Random | None = None
+    dial: Dial | None = None
+
+
+def checked_session_timeout(value: float) -> float:
+    name = "session_timeout"
+    try:
+        return checked_duration(name, value, least=SHORTEST, most=MAX_SESSION_TIMEOUT)
+    except ConfigurationError as error:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not MAX_SESSION_TIMEOUT < value <= MAX_SESSION_TIMEOUT * 1000:
+            raise
+        raise ConfigurationError(
+            f"{error}: servers grant 20 ticks at most, 40 seconds by default. In milliseconds, as "
+            f"Java's client has it? Then write {value / 1000:g}"
+        ) from None
+
+
+def checked_sinks(on_event: object) -> Sequence[EventSink]:
+    if on_event is None:
+        return ()
+    sinks: list[EventSink] = []
+    for sink in on_event if isinstance(on_event, (list, tuple)) else (on_event,):
+        # Calling an async function would only make a coroutine, which nobody would await.
+        is_async = iscoroutinefunction(sink) or iscoroutinefunction(type(sink).__call__)
+        if not callable(sink) or is_async:
+            raise ConfigurationError(
+                f"on_event: must be a plain function, or several, not {sink!r}"
+            )
+        sinks.append(sink)
+    return sinks
+
+
+def checked_watchdog(watchdog: object, grace_period: float) -> Watchdog | None:
+    if watchdog is None or watchdog is False:
+        return None
+    if watchdog is True:
+        watchdog = Watchdog()
+    if not isinstance(watchdog, Watchdog):
+        raise ConfigurationError(f"watchdog: must be None, a bool or a Watchdog, not {watchdog!r}")
+    if grace_period <= 0:
+        raise ConfigurationError("watchdog: leaves bodies no time to stop: grace_period is 0")
+    if watchdog.reserve is not None and watchdog.reserve > grace_period / 2:
+        raise ConfigurationError(
+            f"watchdog: its reserve may be half of the grace period, {grace_period / 2:g} seconds, "
+            f"not {watchdog.reserve:g}"
+        )
+    return watchdog
+
+
+def checked_auth(auth: object) -> tuple[Auth, ...]:
+    if isinstance(auth, (list, tuple)) and all(isinstance(entry, Auth) for entry in auth):
+        return tuple(auth)
+    # The value may be, or hold, a password: it is not shown.
+    raise ConfigurationError("auth: must be a list of Auth, such as [Auth.digest(user, password)]")
