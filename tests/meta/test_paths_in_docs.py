@@ -92,6 +92,32 @@ def test_what_a_page_names_exists(page: Path) -> None:
     assert [each for each in DOTTED.findall(text) if not _is_module(each)] == []
 
 
+FOR_CONTRIBUTORS = [
+    ROOT / "docs" / f"{name}.md"
+    for name in (
+        "adding-a-recipe",
+        "architecture",
+        "contention",
+        "ephemeral-znodes",
+        "error-policy",
+    )
+]
+
+
+@cache
+def _words() -> set[str]:
+    found = [(ROOT / file).read_text("utf-8") for file in _files()]
+    return set(re.findall(r"\w+", "\n".join(found)))
+
+
+@pytest.mark.parametrize("page", FOR_CONTRIBUTORS, ids=lambda page: page.name)
+def test_what_a_page_calls_things_is_what_they_are_called(page: Path) -> None:
+    """Names in code, with an underscore or capitals inside: they stand somewhere in the code."""
+    spans = re.findall(r"`([^`]+)`", FILE.sub("", _prose(page)))
+    named = {name for span in spans for name in re.findall(r"\w*(?:[a-z][A-Z]|_)\w*", span)}
+    assert {name for name in named - _words() if not name.startswith("test_")} == set()
+
+
 def test_the_tree_of_the_architecture_is_the_real_one() -> None:
     """Each name in it exists in the package that it stands under; no package is left out."""
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
