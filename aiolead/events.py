@@ -128,13 +128,36 @@ def _hex(session_id: int) -> str:
 
 
 class EventHub:
-    """Emits events to the log and to the sinks of one client."""
+    """Emits events to the log and to the sinks of one client. An `aiolead.abc.EventHook`.
 
-    __slots__ = ("_complained", "_sinks")
+    Args:
+        sinks: called with every event, in order.
+        prefix: the chroot; events have paths from the root of the servers' tree.
+        clock: the monotonic time in seconds.
+    """
 
-    def __init__(self, sinks: Sequence[EventSink] = ()) -> None:
+    __slots__ = ("_clock", "_complained", "_prefix", "_sinks")
+
+    def __init__(
+        self,
+        sinks: Sequence[EventSink] = (),
+        prefix: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._sinks = tuple(sinks)
+        self._prefix = prefix
+        self._clock = clock
         self._complained: set[int] = set()
+
+    def below(self, prefix: str, clock: Callable[[], float]) -> EventHub:
+        """The same hub for the client of one chroot."""
+        hub = EventHub(self._sinks, prefix, clock)
+        hub._complained = self._complained
+        return hub
+
+    def now(self) -> float:
+        """Seconds on the clock."""
+        return self._clock()
 
     def wants(self, level: int) -> bool:
         """Whether a recipe's event of that level would reach anyone."""
@@ -150,7 +173,7 @@ class EventHub:
         fields: Mapping[str, Field],
     ) -> None:
         """Emits an event. Never raises, whatever a sink or a log handler does."""
-        event = Event(name, level, session_id, path, fields)
+        event = Event(name, level, session_id, self._prefix + path, fields)
         self._guarded(-1, _log, event)
         for number, sink in enumerate(self._sinks):
             self._guarded(number, sink, event)
@@ -185,42 +208,3 @@ def _log(event: Event) -> None:
 
 def _complain(event: Event) -> None:
     get_logger("aiolead").exception("an event sink failed at %s; this is logged once", event.name)
-
-
-class ViewHook:
-    """An `aiolead.abc.EventHook`: the hub for the client of one chroot.
-
-    Args:
-        hub: the hub of the session's client.
-        prefix: the chroot; events have paths from the root of the servers' tree.
-        clock: the monotonic time in seconds.
-    """
-
-    __slots__ = ("_clock", "_hub", "_prefix")
-
-    def __init__(
-        self, hub: EventHub, prefix: str = "", clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._hub = hub
-        self._prefix = prefix
-        self._clock = clock
-
-    def wants(self, level: int) -> bool:
-        """See `EventHub.wants`."""
-        return self._hub.wants(level)
-
-    def now(self) -> float:
-        """Seconds on the clock."""
-        return self._clock()
-
-    def emit(
-        self,
-        name: EventName,
-        level: int,
-        *,
-        session_id: int,
-        path: str,
-        fields: Mapping[str, Field],
-    ) -> None:
-        """See `EventHub.emit`."""
-        self._hub.emit(name, level, session_id=session_id, path=self._prefix + path, fields=fields)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -28,7 +29,7 @@ import aiolead
 from aiolead._recipes._core.reporting import RecipeReporting, hook_of
 from aiolead._session.states import TRANSITIONS
 from aiolead.abc import EventHook
-from aiolead.events import LOGGERS, Event, EventHub, EventName, ViewHook
+from aiolead.events import LOGGERS, Event, EventHub, EventName
 from aiolead.instrumentation.measures import MEASURES, Kind, Measures
 from aiolead.instrumentation.otel import OpenTelemetrySink
 from aiolead.instrumentation.prometheus import PrometheusSink
@@ -218,7 +219,7 @@ def test_a_wait_that_is_cut_short_is_told_of_even_when_no_loop_runs(
     error: BaseException, outcome: str
 ) -> None:
     heard: list[Event] = []
-    client: Any = _Client(ViewHook(EventHub([heard.append])))
+    client: Any = _Client(EventHub([heard.append]))
     waiting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False).waits(1)
     assert waiting is not None
     waiting.failed(error, 1)
@@ -228,12 +229,12 @@ def test_a_wait_that_is_cut_short_is_told_of_even_when_no_loop_runs(
 
 def test_a_client_without_a_hook_will_do() -> None:
     client: Any = _Client(None)
-    assert isinstance(hook_of(client), ViewHook)
+    assert isinstance(hook_of(client), EventHub)
 
 
 def test_paths_are_told_from_the_root() -> None:
     heard: list[Event] = []
-    hook = ViewHook(EventHub([heard.append]), "/app")
+    hook = EventHub([heard.append]).below("/app", time.monotonic)
     hook.emit(
         EventName.TENURE_BEGUN,
         logging.DEBUG,

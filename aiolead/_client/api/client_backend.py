@@ -7,7 +7,6 @@ from typing import final
 
 from ...abc import CoordinationClient, EventHook, Hold, Watch
 from ...errors import AioleadError, LossReason
-from ...events import ViewHook
 from ...model import SessionState, WatchEvent
 from ..core import Core, T
 from .client_watch import ClientWatch
@@ -36,7 +35,7 @@ class ClientBackend:
         self._core = core
         self._scope = scope
         self._view = view
-        self.events: EventHook = ViewHook(core.reporting.hub, scope.prefix, core.clock)
+        self.events: EventHook = core.reporting.hub.below(scope.prefix, core.clock)
         self.lease: ClientLease = ClientLease(core, scope.prefix)
 
     @property

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import final
 
 from ...abc import CoordinationClient, EventHook
-from ...events import EventHub, EventName, ViewHook
+from ...events import EventHub, EventName
 
-SILENT = ViewHook(EventHub())
+SILENT = EventHub()
 """For clients that have no hook of their own: only the log is told."""
 
 
