@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from ._recipes.membership.persistent_node import NodeState as NodeState
     from ._recipes.queues.claimed import Claimed as Claimed
     from ._recipes.queues.claimed import QueueItem as QueueItem
-    from ._recipes.queues.consuming import Consumption as Consumption
+    from ._recipes.queues.consumption import Consumption as Consumption
     from ._recipes.tasks.board_view import BoardView as BoardView
     from ._recipes.tasks.task import Task as Task
     from ._recipes.tasks.task_states import TaskPhase as TaskPhase
@@ -129,7 +129,7 @@ else:
             "_recipes.membership.group": "ChangeKind Member MemberChange MembersView Membership",
             "_recipes.membership.persistent_node": "NodeState",
             "_recipes.queues.claimed": "Claimed QueueItem",
-            "_recipes.queues.consuming": "Consumption",
+            "_recipes.queues.consumption": "Consumption",
             "_recipes.tasks.board_view": "BoardView",
             "_recipes.tasks.task": "Task",
             "_recipes.tasks.task_states": "TaskPhase TaskResult TaskState",

@@ -27,7 +27,7 @@ from aiolead._recipes.contention import revocation
 from aiolead._recipes.contention import unrecognized as strangers
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
 from aiolead._recipes.locks.semaphore import arrangement, limit
-from aiolead._recipes.queues import formats, naming
+from aiolead._recipes.queues import item_codec, item_names
 from aiolead._recipes.tasks.task_records import Progress, decode_result
 from aiolead._recipes.values import codec
 from aiolead._recipes.values.config import config_snapshot as snapshot
@@ -116,7 +116,7 @@ def _in_order(name: str) -> None:
         contention.in_order("/line", [name, name], layout, Role.LOCK)
 
 
-def _key(kind: naming.Naming, name: str) -> float | None:
+def _key(kind: item_names.ItemNames, name: str) -> float | None:
     key = kind.key(name)
     return None if key is None else kind.due(key)
 
@@ -283,9 +283,9 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "an item of a queue",
         Reads.ZNODE,
-        formats.decode,
+        item_codec.decode,
         _MALFORMED,
-        ("_recipes.queues.formats:decode",),
+        ("_recipes.queues.item_codec:decode",),
     ),
     Parser(
         "the limit of a semaphore",
@@ -386,23 +386,23 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "a queue's names",
         Reads.NAME,
-        partial(_key, naming.Naming()),
+        partial(_key, item_names.ItemNames()),
         (),
-        ("_recipes.queues.naming:_number",),
+        ("_recipes.queues.item_names:_number",),
     ),
     Parser(
         "names by priority",
         Reads.NAME,
-        partial(_key, naming.ByPriority()),
+        partial(_key, item_names.PriorityNames()),
         (),
-        ("_recipes.queues.naming:ByPriority.key",),
+        ("_recipes.queues.item_names:PriorityNames.key",),
     ),
     Parser(
         "names by time",
         Reads.NAME,
-        partial(_key, naming.ByTime()),
+        partial(_key, item_names.DelayNames()),
         (),
-        ("_recipes.queues.naming:ByTime.key",),
+        ("_recipes.queues.item_names:DelayNames.key",),
     ),
     Parser(
         "number_of a version of a configuration",
@@ -563,7 +563,7 @@ NO_PARSERS: dict[str, str] = {
     "_recipes._core.arguments:_checked_real": "an argument, whose error is ConfigurationError",
     "_recipes._core.acquire_loop:AcquireLoop._await_lease": "a bool",
     "_recipes.tasks.task_records:checked_progress": "an argument, within bounds by then",
-    "_recipes.tasks.board_view:BoardView._read_claims": "Progress.decode, which is in the table",
+    "_recipes.tasks.board_view:_working": "Progress.decode, which is in the table",
     "_recipes.values.codec:_to_json": "reads back what it has just written",
     "_recipes.values.config.config_snapshot:_encode_value": "of the caller: text, or base64",
     "_recipes.contention.contender:Contender._await_lease": "a bool",

@@ -1,14 +1,10 @@
-"""The life of one claim: the ephemeral znode that says who works on an item.
+"""The acquisition of a claim: the ephemeral znode that says who works on an item.
 
-    (nothing) ──reserve──> asked for ──> ours ──discard, or done with──> (nothing)
-                   │            └── taken, or the item is gone: the next item
-                   └── nothing to claim: wait
+Claiming is one transaction (the item exists, the claim does not) and two reads behind it, all in
+one segment. So nobody claims an item that is gone, and one round trip brings the item.
 
-To claim is one transaction, that the item exists and the claim does not, and two reads behind it,
-all in one segment. So nobody claims what is gone, and one round trip brings the item.
-
-The name of the item is given back to the backlog when the znode is known to be gone, whatever is
-cancelled or cut when: no two consumers of a client ever work for the same name.
+The name of an item stays reserved until its claim is known to be gone, whatever is cancelled or
+cut: no two consumers of a client ever work for the same name.
 """
 
 from __future__ import annotations
@@ -18,62 +14,47 @@ from functools import partial
 from typing import Any, cast
 
 from ...abc import CoordinationClient, Hold, Reply
-from ...errors import (
-    ConnectionLossError,
-    LossReason,
-    NodeExistsError,
-    NoNodeError,
-    Outcome,
-    TransactionError,
-)
+from ...errors import LossReason, NodeExistsError, NoNodeError, TransactionError
 from ...model import Created, CreateMode, Stat
 from ...paths import join
 from .._core.acquire_loop import AcquireLoop
 from .._core.ephemeral import EphemeralNode, NodeGone
 from .._core.fixed import FixedNode
+from .._core.parents import with_parent
 from .._core.pending_delete import Departure
 from .._core.znode_registry import NodeRegistry, RegisteredNode
-from .backlog import PATH_TRIES, Backlog
+from .available_items import AvailableItems
 
 Decode = Callable[[bytes], tuple[bytes, ...]]
-"""The parts of an item; raises ValueError for what is none."""
+"""Makes the parts of an item of its data; raises ValueError if they are invalid."""
 
 
 class _ClaimNode(FixedNode):
-    """The znode of a claim, whose create is a transaction with a check of the item.
-
-    The name is reserved for it: until it is known that no znode of ours is there, or may come.
+    """The znode of a claim, which a transaction with a check of the item creates.
 
     Args:
         client: the session.
-        backlog: the items.
-        name: of the item.
-        data: what it holds.
+        available: the items.
+        name: of the item, which is reserved.
+        data: what the znode holds.
         on_gone: called, synchronously, when somebody else has deleted it.
     """
 
     def __init__(
         self,
         client: CoordinationClient,
-        backlog: Backlog,
+        available: AvailableItems,
         name: str,
         data: bytes,
         *,
         on_gone: Callable[[], object],
     ) -> None:
-        registry = client.backend.shared(backlog.claims, NodeRegistry)
-        path = join(backlog.claims, name)
-        super().__init__(client, registry, path, data, acl=backlog.acl, on_gone=on_gone)
+        registry = client.backend.shared(available.claims_path, NodeRegistry)
+        path = join(available.claims_path, name)
+        super().__init__(client, registry, path, data, acl=available.acl, on_gone=on_gone)
+        self.path = path
         self.name = name
-        self.item = join(backlog.items, name)
-        self._backlog = backlog
-
-    @property
-    def path(self) -> str:
-        """Of the claim."""
-        return self._path
-
-    # --- creating --------------------------------------------------------------------------------
+        self.item = join(available.items_path, name)
 
     def _send_create(self, path: str, mode: CreateMode) -> Reply[Created]:
         transaction = self._client.transaction().check(self.item)
@@ -81,12 +62,12 @@ class _ClaimNode(FixedNode):
         return cast("Reply[Created]", transaction.commit())
 
     def _claim_created(self, create: Reply[Any], session_id: int, since: int) -> RegisteredNode:
-        # The answer to a transaction does not tell the czxid: the look behind it does.
+        # The answer to a transaction does not contain the czxid; the look behind it does.
         self._uses += 1
         return RegisteredNode(self._path, 0, -since, session_id)
 
     def shown(self, stat: Stat | None, sequence: int) -> None:
-        """What the look behind the create has shown.
+        """Record what the look behind the create has shown.
 
         Args:
             stat: of the znode at our path; None if there is none.
@@ -103,7 +84,7 @@ class _ClaimNode(FixedNode):
         self._node = RegisteredNode(self._path, sequence, stat.czxid, node.session_id)
 
     def take_if_ours(self, stat: Stat | None) -> bool:
-        """Takes the znode that is there for ours, if it is of a create whose answer was lost."""
+        """Take the znode that exists if it is of a create of ours whose answer was lost."""
         if stat is None or not self._registry.is_unclaimed(self._client, self._path, stat):
             return False
         self.take(Created(self._path, stat))
@@ -113,64 +94,62 @@ class _ClaimNode(FixedNode):
         found = await super()._find(path)
         is_being_claimed = self._creating is not None and not self._creating.is_done
         if is_being_claimed or (self._node is not None and self._node.token <= 0):
-            return None  # it is the one that is wanted
+            return None  # it is the wanted one
         return found
 
-    # --- the name --------------------------------------------------------------------------------
-
     def end(self, give_back: Callable[[str], object]) -> Departure | None:
-        """Is wanted no more.
+        """Delete it, and give its name back once it is gone.
 
         Args:
-            give_back: a method of the backlog that takes the name.
+            give_back: the method of `AvailableItems` that takes the name.
 
         Returns:
-            That our znode goes; None if there is none to delete.
+            The pending delete; None if there is nothing to delete.
         """
         departure = self.discard()
         self.when_over(partial(give_back, self.name))
         return departure
 
 
-class Claim(AcquireLoop):
-    """One try at claiming an item: the first one that can be had. A `Candidate`.
+class ItemClaim(AcquireLoop):
+    """One try at claiming an item: the first one that is free. A `Candidate`.
 
     Args:
         client: the session.
-        backlog: the items.
+        available: the items.
         data: what our znode holds.
-        decode: makes parts of an item's bytes.
+        decode: makes the parts of an item.
     """
 
     def __init__(
-        self, client: CoordinationClient, backlog: Backlog, data: bytes, decode: Decode
+        self, client: CoordinationClient, available: AvailableItems, data: bytes, decode: Decode
     ) -> None:
         super().__init__(client)
-        self.backlog = backlog
+        self.available = available
         self.parts: tuple[bytes, ...] = ()
-        """The item's; only once it is ours."""
+        """The item's; only once it is claimed."""
         self._data = data
         self._decode = decode
         self._own: _ClaimNode | None = None
         self._discarded = False
-        self._looks = backlog.looks
-        backlog.enter()
+        self._looks = available.looks
+        available.enter()
 
     @property
     def own(self) -> _ClaimNode:
-        """Our znode, or what is reserved for it. Only while there is an item."""
+        """Our znode. Only while an item is reserved."""
         if self._own is None:
             raise AssertionError("nothing is claimed")
         return self._own
 
     @property
     def node(self) -> RegisteredNode:
-        """Our znode. Only once it is held."""
+        """Our znode, as it is registered. Only once it is held."""
         return self.own.node
 
     @property
     def item(self) -> str:
-        """The path of the item. Only while there is one."""
+        """The path of the item. Only while one is reserved."""
         return self.own.item
 
     def _znodes(self) -> Sequence[EphemeralNode]:
@@ -179,107 +158,100 @@ class Claim(AcquireLoop):
     # --- claiming --------------------------------------------------------------------------------
 
     async def _try(self, *, waits: bool) -> bool:
-        while not await self._claim_present():
+        while not await self._claim_first():
             if not waits:
                 return False
             self._is_new = False
-            await self.backlog.wait()
+            await self.available.wait()
         return True
 
-    async def _claim_present(self) -> bool:
-        """Claims the first of the items that are there; False if none can be had."""
-        backlog = self.backlog
+    async def _claim_first(self) -> bool:
+        """Claim the first item that is free; False if there is none."""
+        available = self.available
         if self._own is not None and await self._claim(self._own):
             return True
-        is_old = backlog.looks == self._looks
-        if (is_old and backlog.is_contended) or (backlog.naming.is_strict and backlog.is_stale):
-            await backlog.look()
+        is_old = available.looks == self._looks and available.is_contended
+        if is_old or (available.names.is_strict and available.is_stale):
+            await available.look()
         while True:
-            name = backlog.pop()
+            name = available.pop()
             if name is None:
-                if not backlog.is_stale:
+                if not available.is_stale:
                     return False
-                await backlog.look()
+                await available.look()
                 continue
             own = self._own = _ClaimNode(
-                self._client, backlog, name, self._data, on_gone=self._rouse
+                self._client, available, name, self._data, on_gone=self._rouse
             )
             if await self._claim(own):
                 return True
-            if backlog.looks == self._looks:
-                # By an old list: what comes next on it is probably gone as well.
-                await backlog.look()
+            if available.looks == self._looks:
+                # The list is old: its next item is probably gone as well.
+                await available.look()
 
     async def _claim(self, own: _ClaimNode) -> bool:
-        """Claims the item that is reserved for us, and reads it; False if it is not to be had."""
-        client, backlog = self._client, self.backlog
-        key = backlog.naming.key(own.name)
+        """Claim and read the item that is reserved; False if it is not to be had."""
+        available, mode = self.available, CreateMode.CONTAINER
+        request = partial(self._request, own)
+        claims = available.claims_path
+        return await with_parent(self._client, claims, request, mode=mode, acl=available.acl)
+
+    async def _request(self, own: _ClaimNode) -> bool:
+        client, available = self._client, self.available
+        key = available.names.key(own.name)
         assert key is not None
-        for _ in range(PATH_TRIES):
-            asked = None if await own.resolve() else own.create()
-            look, read = client.exists(own.path), client.get(own.item)
-            if asked is not None:
-                try:
-                    await asked
-                    self._is_new = True
-                except TransactionError as error:
-                    if _is_parent_missing(error):
-                        await backlog.make_claims()
-                        continue
-                    is_taken = isinstance(error.cause, NodeExistsError)
-                    if not is_taken and not isinstance(error.cause, NoNodeError):
-                        raise error.cause from None
-                    if not is_taken or not own.take_if_ours(await look):
-                        self._end(backlog.taken)
-                        return False
-            own.shown(await look, key[1])
+        asked = None if await own.resolve() else own.create()
+        look, read = client.exists(own.path), client.get(own.item)
+        if asked is not None:
             try:
-                body, of_item = await read
-            except NoNodeError:
-                self._end(backlog.free)  # somebody has deleted the item by hand
-                return False
-            try:
-                self.parts = self._decode(body)
-            except ValueError as error:
-                backlog.invalid(own.name, of_item.version, error)
-                self._end(backlog.free)
-                return False
-            return True
-        raise ConnectionLossError(
-            f"{backlog.claims} is deleted as soon as it is made",
-            outcome=Outcome.NOT_APPLIED,
-        )
+                await asked
+                self._is_new = True
+            except TransactionError as error:
+                is_path_missing = error.index == 1 and isinstance(error.cause, NoNodeError)
+                is_taken = isinstance(error.cause, NodeExistsError)
+                if is_path_missing or not isinstance(error.cause, (NodeExistsError, NoNodeError)):
+                    raise error.cause from None
+                if not is_taken or not own.take_if_ours(await look):
+                    self._end(available.taken)
+                    return False
+        own.shown(await look, key[1])
+        try:
+            body, of_item = await read
+        except NoNodeError:
+            self._end(available.free)  # somebody has deleted the item by hand
+            return False
+        try:
+            self.parts = self._decode(body)
+        except ValueError as error:
+            available.invalid(own.name, of_item.version, error)
+            self._end(available.free)
+            return False
+        return True
 
     def _start_again(self) -> None:
-        self._end(self.backlog.free)
+        self._end(self.available.free)
 
     def _leave_watches(self) -> None:
-        """There are none: those of the backlog are shared."""
+        """There are none: those of `AvailableItems` are shared."""
 
-    # --- holding ---------------------------------------------------------------------------------
+    # --- holding, releasing ----------------------------------------------------------------------
 
     def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
         return self.own.hold(lost, urgent=urgent, resigns=resigns)
-
-    # --- ending ----------------------------------------------------------------------------------
 
     def done(self) -> None:
         """The item and our claim are gone together, by our own transaction."""
         if self._own is not None:
             self._own.seen_gone()
-            self._end(self.backlog.vanished)
+            self._end(self.available.vanished)
 
     def discard(self) -> Departure | None:
-        """Gives the item back, if it is ours. Synchronous: the rest is the client's work."""
+        """Release the item, if we have one. Synchronous: the rest is the client's work."""
         if not self._discarded:
             self._discarded = True
-            self.backlog.leave()
-        return self._end(self.backlog.free)
+            self.available.leave()
+        return self._end(self.available.free)
 
     def _end(self, give_back: Callable[[str], object]) -> Departure | None:
         own, self._own = self._own, None
         return None if own is None else own.end(give_back)
-
-
-def _is_parent_missing(error: TransactionError) -> bool:
-    return error.index == 1 and isinstance(error.cause, NoNodeError)

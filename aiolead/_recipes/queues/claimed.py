@@ -1,7 +1,7 @@
-"""What is held: something under a claim, given back unless it is done with.
+"""What is held under a claim: released, or done, by one transaction.
 
-To be done with it is one transaction: that the claim is there, what is to be written besides, and
-the deletes of the thing and of the claim. So it happens once at most, and only to whom holds it.
+The transaction checks that the claim exists, writes the results, and deletes item and claim. So an
+item is done once at most, and only by its holder.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ...errors import (
     TransactionError,
     UsageError,
 )
-from .._core.catching_up import catch_up
+from .._core.catching_up import caught_up
 from .._core.error_policy import Action, Step, action_for, before_next_try, may_be_applied
 from .._core.tenure import Tenure
-from .claim import Claim
+from .claim import ItemClaim
 
 _DELETES = 2
-"""How a transaction ends that is done with something: with so many deletes."""
+"""The number of deletes at the end of the transaction."""
 
 
 class Claimed(Tenure):
-    """One unbroken time of holding a claim on something."""
+    """An item that is held under a claim: a `QueueItem`, or a `Task`."""
 
     _lost_error = ClaimLost
 
@@ -44,44 +44,44 @@ class Claimed(Tenure):
 
     @property
     def name(self) -> str:
-        """What it is called on the servers: the last part of its path, and of its claim's."""
+        """The name of the item, and of its claim, on the servers."""
         return self.path.rpartition("/")[2]
 
     @property
-    def _claim(self) -> Claim:
-        return cast(Claim, self._candidate)
+    def _claim(self) -> ItemClaim:
+        return cast(ItemClaim, self._candidate)
 
     def check(self) -> None:
         if self._is_done:
             raise UsageError(f"{self.name} of {self._what} is done with")
         super().check()
 
-    # --- being done with it ----------------------------------------------------------------------
+    # --- doing it --------------------------------------------------------------------------------
 
     async def _finish(self, add: Callable[[Transaction], object]) -> None:
-        """Deletes the thing and its claim, together with what is to be written besides.
+        """Delete the item and its claim, and write the results, all in one transaction.
 
-        Returns when the servers have confirmed it; then nothing is held any more, while the body
-        goes on. Done once, it does nothing.
+        Returns when the servers have confirmed it; nothing is held any more then, while the body
+        goes on. Calling it again has no effect.
 
         Args:
-            add: adds what is to be written besides to a transaction; called for each try.
+            add: adds the results to a transaction; called for each try.
 
         Raises:
-            ClaimLost: the claim is lost, or the thing was deleted by others.
-            UsageError: it was given up, or somebody is at it already.
-            ServerError: what the server says to that which is written besides; nothing was applied.
+            ClaimLost: the claim is lost, or the item was deleted by others.
+            UsageError: it was released, or another task is finishing it.
+            ServerError: the results were refused; nothing was applied.
 
-        Cancellation: abandons the answer. It may be applied or not.
+        Cancellation: it may be applied or not.
 
-        On connection loss: looks whether it was applied, and tries again if it was not.
+        On connection loss: finds out whether it was applied, and tries again if it was not.
         """
         if self._is_done:
             await anyio.lowlevel.checkpoint()
             return
         self.check()
         if self._is_finishing:
-            raise UsageError(f"{self.name} of {self._what}: another task is at its end already")
+            raise UsageError(f"{self.name} of {self._what}: another task is finishing it")
         self._is_finishing = True
         try:
             while not self._is_done:
@@ -106,10 +106,10 @@ class Claimed(Tenure):
             else:
                 self._hold.lose(LossReason.DELETED)
         except TransactionError as error:
-            is_besides = error.index < len(error.results) - _DELETES
-            if is_besides or not isinstance(error.cause, NoNodeError):
+            is_result = error.index < len(error.results) - _DELETES
+            if is_result or not isinstance(error.cause, NoNodeError):
                 raise error.cause from None
-            # What we have the claim on was deleted by hand; the claim is still there.
+            # The item was deleted by hand; the claim still exists.
             self._was_deleted = True
         except AioleadError as error:
             if action_for(error, Step.ACQUIRE) not in (Action.RECONNECT, Action.PAUSE):
@@ -127,26 +127,24 @@ class Claimed(Tenure):
             self._is_finishing = True
 
     async def _was_applied(self) -> bool:
-        """Whether a try whose answer was lost has been applied; False once the session is over."""
+        """Whether a try whose answer was lost was applied; False once the session is over."""
         client = self._client
-        while True:
-            try:
-                await client.ready()
-                if client.session_id != self.session_id:
-                    return False
-                await catch_up(client, self._claim.backlog.items)
-                thing, claim = client.exists(self._claim.item), client.exists(self.path)
-                there, claimed = await thing, await claim
-            except SessionError:
+
+        async def read() -> bool:
+            if client.session_id != self.session_id:
                 return False
-            except AioleadError as error:
-                await before_next_try(client, error, Step.ACQUIRE)
-                continue
+            item, claim = client.exists(self._claim.item), client.exists(self.path)
+            there, claimed = await item, await claim
             ours = claimed is not None and claimed.ephemeral_owner == self.session_id
             return there is None and not ours
 
+        try:
+            return await caught_up(client, self._claim.available.items_path, read)
+        except SessionError:
+            return False
+
     def _answered(self, reply: Reply[object]) -> None:
-        """The answer is there: in the client's task, whatever has become of who has asked."""
+        """The answer is there: in the client's task, even if nobody awaits it any more."""
         if self._in_flight is reply:
             self._in_flight = None
         if reply.error() is None:
@@ -168,15 +166,15 @@ class Claimed(Tenure):
     # --- losing it -------------------------------------------------------------------------------
 
     def _lose(self, reason: LossReason) -> None:
-        # While we are about to delete the claim ourselves its deletion is no loss, but if it turns
-        # out that it was not us.
+        # While we are about to delete the claim ourselves, its deletion is a loss only if it turns
+        # out that others did it.
         if reason is LossReason.DELETED and (self._is_finishing or self._in_flight is not None):
             self._was_deleted = True
         else:
             super()._lose(reason)
 
     def _settle(self) -> None:
-        """A deletion of our claim that may have been by us: was it?"""
+        """Decide whether a deletion of our claim was a loss, once that is known."""
         if self._was_deleted and not self._is_finishing and self._in_flight is None:
             self._was_deleted = False
             if not self._is_done:
@@ -189,24 +187,23 @@ class Claimed(Tenure):
 
 
 class QueueItem(Claimed):
-    """An item of a queue, which is ours for as long as the body lasts.
+    """An item of a queue, held for the body of an `async with`.
 
-    It is given back when the body ends, or the claim on it is lost, unless it was acknowledged
-    before that. Beside what follows, it has what every tenure has: `token`, `check()`, `fenced()`
-    and so on.
+    It is released when the body ends, or the claim on it is lost, unless it was acknowledged. See
+    `Tenure` for `token`, `check()`, `fenced()` and so on.
     """
 
     @property
     def parts(self) -> tuple[bytes, ...]:
-        """What the item holds: one part, unless Curator's `putMulti` has put it."""
+        """The parts of the item: one, unless Curator's `putMulti` has put it."""
         return self._claim.parts
 
     @property
     def data(self) -> bytes:
-        """What was put.
+        """The data of the item.
 
         Raises:
-            UsageError: it holds several parts, or none: see `parts`.
+            UsageError: the item has several parts, or none: see `parts`.
         """
         parts = self.parts
         if len(parts) != 1:
@@ -214,18 +211,19 @@ class QueueItem(Claimed):
         return parts[0]
 
     async def ack(self) -> None:
-        """Takes the item out of the queue, for good.
+        """Acknowledge the item: remove it from the queue.
 
-        Returns when the servers have confirmed it: nobody gets it any more. After that nothing is
-        held, while the body goes on. To do it again does nothing.
+        Returns when the servers have confirmed it: nobody gets the item any more. Nothing is held
+        then, while the body goes on. Calling it again has no effect.
 
         Raises:
             ClaimLost: the claim was lost, or the item was deleted by others.
-            UsageError: the item was given back, or another task is acknowledging it.
+            UsageError: the item was released, or another task is acknowledging it.
 
-        Cancellation: it may be acknowledged or not; leaving the body gives it back if it is not.
+        Cancellation: it may be acknowledged or not; if not, leaving the body releases it.
 
-        On connection loss: looks whether it was acknowledged, and tries again if it was not. If the
-        session ends before that is known the claim is lost, and somebody else may get the item.
+        On connection loss: finds out whether it was acknowledged, and tries again if it was not. If
+        the session ends before that is known, the claim is lost, and another consumer may get the
+        item.
         """
         await self._finish(lambda _: None)

@@ -4,19 +4,113 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import final
+from typing import ClassVar, final
 
 from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
-from .._core.arguments import OnDisconnect, OnInvalid
-from .common import DEFAULT_MOST, AnyQueue
-from .naming import ByPriority, ByTime, Naming
+from .._core.arguments import OnDisconnect, OnInvalid, checked_count, checked_path
+from .._core.contexts import TenureContext, TryContext
+from .claimed import QueueItem
+from .item_codec import decode, encode
+from .item_names import DelayNames, ItemNames, PriorityNames
+from .producer import MOST_ITEMS, checked_bytes
+from .work_queue import WorkQueue
+
+_BY_PRIORITY = PriorityNames()
+_BY_TIME = DelayNames()
+
+
+class _Queue(WorkQueue[QueueItem]):
+    """Everything but how items are put."""
+
+    _tenure = QueueItem
+    _to_hold = "async with queue.get() as item:"
+    _names: ClassVar[ItemNames] = ItemNames()
+    _clock: Callable[[], float] = staticmethod(time.time)
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        path: str,
+        *,
+        claims: str | None = None,
+        max_items: int = 10_000,
+        identity: str | None = None,
+        on_invalid: OnInvalid | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        claims = checked_path(f"{checked_path(path)}-claims" if claims is None else claims)
+        if claims == path:
+            raise ConfigurationError(f"claims: must not be the path of the items: {claims!r}")
+        super().__init__(
+            client,
+            path,
+            self._names,
+            items=path,
+            claims=claims,
+            most=checked_count("max_items", max_items, most=MOST_ITEMS),
+            clock=self._clock,
+            on_invalid=on_invalid,
+            identity=identity,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
+
+    _decode = staticmethod(decode)
+
+    def get(self, *, timeout: float | None = None) -> TenureContext[QueueItem]:
+        """Claim the next item for the body of an `async with`.
+
+            async with queue.get() as item:
+                await work(item.data)
+                await item.ack()
+
+        Leaving the body without `ack` releases the item: it is the first one again. The same
+        happens when the process dies, once its session expires.
+
+        Args:
+            timeout: how long to wait for an item, in seconds; forever by default. 0 looks once.
+
+        Raises (on entering):
+            AcquireTimeout: there was none within that time.
+
+        Raises (on leaving):
+            ClaimLost: the claim was lost; the body, which was cancelled then, raised nothing else.
+                Another consumer gets the item.
+
+        Cancellation: claims nothing, or releases the item.
+
+        On connection loss: waiting goes on, over expired sessions, too; a claim is held as long as
+        the lease lasts.
+        """
+        return TenureContext(self, timeout)
+
+    def try_get(self) -> TryContext[QueueItem]:
+        """As `get`, but yields None, at once, if there is no item to be had.
+
+        Reads from the connected server, which may lag; call `client.sync()` first where that
+        matters.
+        """
+        return TryContext(self)
+
+    async def size(self) -> int:
+        """How many items there are, claimed ones included. A read, as `try_get`."""
+        return await self._producer.size()
+
+    async def _put(self, prefix: str, items: Iterable[bytes]) -> list[str]:
+        if isinstance(items, (bytes, bytearray, str)):
+            raise ConfigurationError("items: must be several of them, each bytes; or use put()")
+        bodies = [encode([checked_bytes(data)]) for data in items]
+        if not bodies:
+            raise ConfigurationError("items: must not be empty")
+        return await self._producer.put(prefix, bodies)
 
 
 @final
-class Queue(AnyQueue):
-    """A queue: items persist until somebody has acknowledged them; first come, first served.
+class Queue(_Queue):
+    """A queue: items persist until a consumer has acknowledged them; first come, first served.
 
         name = await queue.put(b"...")
 
@@ -25,152 +119,102 @@ class Queue(AnyQueue):
             await item.ack()
 
     *At least once.* An item is handed out under a claim, an ephemeral znode: to one consumer at a
-    time, and to the next one if that one dies, or leaves without `ack`. None is handed out again
-    once its `ack` has returned. The body is cancelled if the claim is lost, before the servers
-    could give the item to anybody else.
+    time, and to the next one if that one dies, or leaves without `ack`. No item is handed out again
+    once its `ack` has returned. If the claim is lost, the body is cancelled before the servers can
+    give the item to another consumer.
 
-    Items are first handed out in the order in which they were put. What is given back is the first
-    again, for whoever looks next.
+    Items are first handed out in the order in which they were put. A released item is the first one
+    again.
 
     The format is that of Curator's `DistributedQueue` with a `lockPath`.
 
     Args:
         client: the session.
         path: the path of the items; created, and persistent, when it is missing.
-        claims: the path of the claims; `<path>-claims` by default. Curator's `lockPath`.
-        max_items: how many items there may be, at most 25,000: all are listed in one go. A soft
-            bound: see `put`.
-        identity: what a claim says about who holds it; host name and process id by default.
-        on_invalid: called, synchronously, with the `InvalidDataError` of an item that makes no
-            sense. It stays where it is, and this object passes it over. A line in the log by
+        claims: the path of the claims; defaults to `<path>-claims`. Curator's `lockPath`.
+        max_items: how many items there may be, at most 25,000. A soft limit: see `put`.
+        identity: the holder, in claims; defaults to host name and process id.
+        on_invalid: called, synchronously, with the `InvalidDataError` of an invalid item. The item
+            stays, and this object skips it. Logs a warning by default.
+        on_disconnect: what happens to claims when the connection is lost: `"keep"` keeps them while
+            the lease lasts, `"resign"` releases them at once.
+        acl: of items and claims, and of the paths if they have to be created; open to everybody by
             default.
-        on_disconnect: what becomes of what is held when the link is lost: `"keep"` keeps it while
-            the lease lasts, `"resign"` gives it up at once.
-        acl: of items and claims, and of the paths where they have to be created; everybody
-            everything by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    def __init__(
-        self,
-        client: CoordinationClient,
-        path: str,
-        *,
-        claims: str | None = None,
-        max_items: int = DEFAULT_MOST,
-        identity: str | None = None,
-        on_invalid: OnInvalid | None = None,
-        on_disconnect: OnDisconnect = "keep",
-        acl: Sequence[ACL] | None = None,
-    ) -> None:
-        super().__init__(
-            client,
-            path,
-            Naming(),
-            claims=claims,
-            max_items=max_items,
-            on_invalid=on_invalid,
-            identity=identity,
-            on_disconnect=on_disconnect,
-            acl=acl,
-        )
-
     async def put(self, data: bytes) -> str:
-        """Adds an item, and gives its name.
+        """Add an item; return its name.
 
         Raises:
             QueueFullError: `max_items` are there. Each client goes by what it saw at its last put,
-                so that there may be more in the end: by one put of each client, and what is on its
-                way.
+                so that the limit may be exceeded by one put of each client, and what is on its way.
             SequenceExhaustedError: the path has no more numbers.
-            ServerError: what the server says, such as `NoAuthError`.
+            ServerError: what the server answers, such as `NoAuthError`.
 
-        Cancellation: it may be put or not.
+        Cancellation: the item may be put or not.
 
-        On connection loss: `ConnectionLossError`. With the outcome `UNKNOWN` it may have been put:
-        servers choose the names, so nobody can tell. Put again, it may be there twice; items that
-        must not be should have an id of their own in their data.
+        On connection loss: `ConnectionLossError`. With the outcome `UNKNOWN` the item may have been
+        put: servers choose the names, so nobody can tell. Putting it again may put it twice; give
+        items an id of their own in their data if that matters.
         """
         return (await self._put("queue-", [data]))[0]
 
     async def put_many(self, items: Iterable[bytes]) -> list[str]:
-        """Adds several items, all or none, one behind the other; gives their names in order.
+        """Add several items, all or none, one behind the other; return their names in order.
 
-        Each is an item by itself, for any consumer. One transaction, so that all of them must be
-        smaller than the packet limit of the servers together, 1 MiB unless configured otherwise.
+        Each is a separate item, for any consumer. All of them go in one transaction, so together
+        they must fit into a packet (1 MiB by default).
 
-        Raises, cancellation, on connection loss: as for `put`.
+        Raises, cancellation, on connection loss: as `put`.
         """
         return await self._put("queue-", items)
 
 
 @final
-class PriorityQueue(AnyQueue):
+class PriorityQueue(_Queue):
     """A queue whose items have priorities: smaller ones first, equal ones first come first served.
 
-    Everything else is as for `Queue`, but that the items are listed anew for each that is handed
-    out, since a better one may have come. The format is that of Curator's
-    `DistributedPriorityQueue`.
+    Otherwise as `Queue`, but items are listed again for each one that is handed out, since a better
+    one may have come. The format is that of Curator's `DistributedPriorityQueue`.
 
-    Args, raises: as for `Queue`.
+    Args, raises: as `Queue`.
     """
 
-    def __init__(
-        self,
-        client: CoordinationClient,
-        path: str,
-        *,
-        claims: str | None = None,
-        max_items: int = DEFAULT_MOST,
-        identity: str | None = None,
-        on_invalid: OnInvalid | None = None,
-        on_disconnect: OnDisconnect = "keep",
-        acl: Sequence[ACL] | None = None,
-    ) -> None:
-        self._naming = ByPriority()
-        super().__init__(
-            client,
-            path,
-            self._naming,
-            claims=claims,
-            max_items=max_items,
-            on_invalid=on_invalid,
-            identity=identity,
-            on_disconnect=on_disconnect,
-            acl=acl,
-        )
+    _names = _BY_PRIORITY
 
     async def put(self, data: bytes, *, priority: int = 0) -> str:
-        """Adds an item, and gives its name.
+        """Add an item; return its name.
 
         Args:
-            data: what it holds.
+            data: of the item.
             priority: from -2^31 to 2^31 - 1; the smallest comes first.
 
-        Raises, cancellation, on connection loss: as for `Queue.put`.
+        Raises, cancellation, on connection loss: as `Queue.put`.
         """
-        return (await self._put(self._naming.prefix(priority), [data]))[0]
+        return (await self._put(_BY_PRIORITY.prefix(priority), [data]))[0]
 
     async def put_many(self, items: Iterable[bytes], *, priority: int = 0) -> list[str]:
-        """Adds several items of one priority; see `Queue.put_many`."""
-        return await self._put(self._naming.prefix(priority), items)
+        """Add several items of one priority; see `Queue.put_many`."""
+        return await self._put(_BY_PRIORITY.prefix(priority), items)
 
 
 @final
-class DelayQueue(AnyQueue):
+class DelayQueue(_Queue):
     """A queue whose items are handed out when they are due, the earliest first.
 
-    When that is, is a time of day: it stands in the item's name, and consumers compare it with
-    their own clock. So items come early or late by as much as the clocks of those who put and those
-    who consume differ; what holds whatever clocks say is all that holds for `Queue`. The format is
-    that of Curator's `DistributedDelayQueue`.
+    The due time is part of the item's name, and consumers compare it with their own clock. So items
+    come early or late by the difference between the clocks of producer and consumer; everything
+    else holds whatever the clocks say. The format is that of Curator's `DistributedDelayQueue`.
 
     Args:
         clock: the time of day, in seconds since the epoch.
-        Others, raises: as for `Queue`.
+        Others, raises: as `Queue`.
     """
+
+    _names = _BY_TIME
 
     def __init__(
         self,
@@ -178,49 +222,46 @@ class DelayQueue(AnyQueue):
         path: str,
         *,
         claims: str | None = None,
-        max_items: int = DEFAULT_MOST,
+        max_items: int = 10_000,
         clock: Callable[[], float] = time.time,
         identity: str | None = None,
         on_invalid: OnInvalid | None = None,
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._naming = ByTime()
         self._clock = clock
         super().__init__(
             client,
             path,
-            self._naming,
             claims=claims,
             max_items=max_items,
-            clock=clock,
-            on_invalid=on_invalid,
             identity=identity,
+            on_invalid=on_invalid,
             on_disconnect=on_disconnect,
             acl=acl,
         )
 
     async def put(self, data: bytes, *, delay: float | None = None, at: float | None = None) -> str:
-        """Adds an item, and gives its name.
+        """Add an item; return its name.
 
         Args:
-            data: what it holds.
-            delay: in how many seconds it is due, by the clock; this or `at`.
+            data: of the item.
+            delay: in how many seconds it is due; this or `at`.
             at: when it is due, in seconds since the epoch.
 
-        Raises, cancellation, on connection loss: as for `Queue.put`.
+        Raises, cancellation, on connection loss: as `Queue.put`.
         """
         return (await self._put(self._prefix(delay, at), [data]))[0]
 
     async def put_many(
         self, items: Iterable[bytes], *, delay: float | None = None, at: float | None = None
     ) -> list[str]:
-        """Adds several items that are due at the same time; see `Queue.put_many`."""
+        """Add several items that are due at the same time; see `Queue.put_many`."""
         return await self._put(self._prefix(delay, at), items)
 
     def _prefix(self, delay: float | None, at: float | None) -> str:
         if delay is not None and at is None:
-            return self._naming.prefix(self._clock() + delay)
+            return _BY_TIME.prefix(self._clock() + delay)
         if at is not None and delay is None:
-            return self._naming.prefix(at)
+            return _BY_TIME.prefix(at)
         raise ConfigurationError("put: needs either delay or at")

@@ -1,11 +1,11 @@
-"""The task board: tasks announced to workers, their progress, and their results.
+"""The task board: tasks for workers, their progress, and their results.
 
-    states    how tasks stand, and what became of them
-    records   what stands in claims and results
-    task      what is held: a task under a claim
-    results   waiting for results, and how many are kept
-    view      all tasks and how they stand, live
-    board     the public recipe
+board          the public recipe
+task           what is held: a task under a claim
+board_view     all tasks with their states, live
+results        waiting for results, and how many are kept
+task_states    states and results
+task_records   the data of claims and results
 
 Claims are those of the queues, `_recipes.queues`.
 """

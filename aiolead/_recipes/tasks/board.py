@@ -13,10 +13,9 @@ from ...paths import join, validate
 from .._core.arguments import OnDisconnect, checked_count, checked_number, checked_path
 from .._core.candidate import Candidate
 from .._core.contexts import TenureContext, TryContext
-from ..queues.claiming import ClaimingRecipe
-from ..queues.consuming import Consumption
-from ..queues.naming import Naming
-from ..queues.putting import MOST_ITEMS, Putter, checked_data
+from ..queues.item_names import ItemNames
+from ..queues.producer import MOST_ITEMS, checked_bytes
+from ..queues.work_queue import WorkQueue
 from .board_view import BoardView
 from .results import Results
 from .task import Task
@@ -24,11 +23,12 @@ from .task_records import Progress
 from .task_states import TaskResult
 
 _PREFIX = "task-"
+_NAMES = ItemNames(_PREFIX)
 
 
 @final
-class TaskBoard(ClaimingRecipe[Task]):
-    """Tasks that are announced, workers that take them, and everybody who looks on.
+class TaskBoard(WorkQueue[Task]):
+    """A task board: tasks for any worker, with progress and results for everybody.
 
         task = await board.submit(b"...")
         result = await board.result(task)
@@ -40,27 +40,25 @@ class TaskBoard(ClaimingRecipe[Task]):
         async with board.observe() as view:
             async for states in view: ...
 
-    A task is worked on under a claim, by one worker at a time. It has one result, which comes in
-    the transaction in which the task goes. The claim carries the progress, so that both vanish when
-    the worker dies, and the task is there for the next one. The body is cancelled if the claim is
-    lost, before the servers could give the task to anybody else.
+    One worker at a time works on a task, under a claim. A task has one result, which is written in
+    the transaction that deletes the task. The claim carries the progress: if the worker dies, both
+    vanish, and the next worker gets the task. If the claim is lost, the body is cancelled before
+    the servers can give the task to another worker.
 
-    Tasks are first taken in the order in which they were announced.
+    Tasks are first claimed in the order of submission.
 
     Args:
         client: the session.
-        path: the path; what is needed below it is created when it is missing: `tasks`, `claims` and
-            `results`.
-        max_tasks: how many tasks may wait or be worked on, at most 25,000. A soft bound, as that
-            of a `Queue`.
+        path: the path; `tasks`, `claims` and `results` below it are created when they are missing.
+        max_tasks: how many tasks may wait or be worked on, at most 25,000. A soft limit, as that of
+            a `Queue`.
         keep_results: how many results are kept, at most 20,000: the latest, and up to a quarter
             more.
         report_every: how often a worker's progress is written at most, in seconds.
-        identity: what others see as the worker; host name and process id by default.
-        on_disconnect: what becomes of what is held when the link is lost: `"keep"` keeps it while
-            the lease lasts, `"resign"` gives it up at once.
-        acl: of tasks, claims and results, and of the paths where they have to be created; everybody
-            everything by default.
+        identity: the worker, as others see it; defaults to host name and process id.
+        on_disconnect: what happens to claims when the connection is lost: `"keep"` keeps them while
+            the lease lasts, `"resign"` releases them at once.
+        acl: of tasks, claims and results, and of their paths; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -89,9 +87,10 @@ class TaskBoard(ClaimingRecipe[Task]):
         super().__init__(
             client,
             path,
+            _NAMES,
             items=tasks,
             claims=claims,
-            naming=Naming(_PREFIX),
+            most=most,
             clock=time.time,
             on_invalid=None,
             identity=identity,
@@ -99,7 +98,6 @@ class TaskBoard(ClaimingRecipe[Task]):
             acl=acl,
         )
         self._data = Progress(self._identity).encode()
-        self._putter = Putter(self._client, tasks, most, self._acl)
         self._results = Results(self._client, join(path, "results"), keep, self._acl)
 
     @staticmethod
@@ -117,37 +115,36 @@ class TaskBoard(ClaimingRecipe[Task]):
         return task
 
     async def submit(self, data: bytes) -> str:
-        """Adds a task, and gives its name, which `result` and `view` know it by.
+        """Add a task; return its name, for `result` and `observe`.
 
         Raises:
-            QueueFullError: `max_tasks` are there already.
+            QueueFullError: `max_tasks` are there.
             SequenceExhaustedError: the path has no more numbers.
-            ServerError: what the server says, such as `NoAuthError`.
+            ServerError: what the server answers, such as `NoAuthError`.
 
-        Cancellation: it may be announced or not.
+        Cancellation: the task may be submitted or not.
 
-        On connection loss: `ConnectionLossError`. With the outcome `UNKNOWN` it may be there;
-        announced again, it may be there twice.
+        On connection loss: `ConnectionLossError`. With the outcome `UNKNOWN` it may have been
+        submitted; submitting it again may do so twice.
         """
-        return (await self._putter.put(_PREFIX, [checked_data(data)]))[0]
+        return (await self._producer.put(_PREFIX, [checked_bytes(data)]))[0]
 
     def claim(self, *, timeout: float | None = None) -> TenureContext[Task]:
-        """Takes the next task for the body of an `async with`.
+        """Claim the next task for the body of an `async with`.
 
-        Leaving the body before `finish` or `fail` gives it back, for the next worker. So does the
-        death of the process, when its session ends.
+        Leaving the body without `finish` or `fail` releases the task, for the next worker. The same
+        happens when the process dies, once its session expires.
 
         Args:
-            timeout: how long to wait for a task, in seconds; for ever by default. 0 looks once.
+            timeout: how long to wait for a task, in seconds; forever by default. 0 looks once.
 
         Raises (on entering):
             AcquireTimeout: there was none within that time.
 
         Raises (on leaving):
-            ClaimLost: the claim was lost, and the body, which was cancelled then, raised nothing
-                else.
+            ClaimLost: the claim was lost; the body, which was cancelled then, raised nothing else.
 
-        Cancellation: takes nothing, or gives back what is held.
+        Cancellation: claims nothing, or releases the task.
 
         On connection loss: waiting goes on, over expired sessions, too; a claim is held as long as
         the lease lasts.
@@ -155,43 +152,34 @@ class TaskBoard(ClaimingRecipe[Task]):
         return TenureContext(self, timeout)
 
     def try_claim(self) -> TryContext[Task]:
-        """As `work`, but gives None, at once, if there is no task to be had."""
+        """As `claim`, but yields None, at once, if there is no task to be had."""
         return TryContext(self)
 
-    def consume(self) -> Consumption[Task]:
-        """One task after the other: `async with board.consume() as tasks`, `async for`.
-
-        See `Consumption`. Going on before `finish` or `fail` gives the task back.
-        """
-        return Consumption(self)
-
     async def result(self, task: str) -> TaskResult:
-        """Waits for the result of a task.
+        """Wait for the result of a task.
 
         Args:
             task: its name.
 
         Raises:
-            NoNodeError: there is no such task, nor a result: it was never announced, or its result
-                was among the oldest, which are not kept.
-            NoAuthError: it may not be read.
-            InvalidDataError: somebody else has written what stands there.
+            NoNodeError: neither the task nor its result exists: it was never submitted, or its
+                result was among the oldest, which are not kept.
+            NoAuthError: the result may not be read.
+            InvalidDataError: the result is invalid.
 
         Cancellation: stops waiting.
 
         On connection loss: goes on waiting, over expired sessions, too.
         """
-        if not isinstance(task, str) or Naming(_PREFIX).key(task) is None:
-            raise ConfigurationError(f"task: must be a name that announce() gave, not {task!r}")
-        path = validate(join(self._backlog.items, task), name="task")
+        if not isinstance(task, str) or _NAMES.key(task) is None:
+            raise ConfigurationError(f"task: must be a name that submit() returned, not {task!r}")
+        path = validate(join(self._available.items_path, task), name="task")
         return await self._results.wait_for(task, path)
 
     def observe(self) -> BoardView:
-        """All tasks and how they stand, live: `async with board.observe() as view`.
+        """Observe all tasks with their states: `async with board.observe() as view`.
 
         A worker that dies is seen at once: its task waits again.
         """
-        backlog = self._backlog
-        return BoardView(
-            self._client, backlog.items, backlog.claims, self._results.path, backlog.naming
-        )
+        tasks, claims = self._available.items_path, self._available.claims_path
+        return BoardView(self._client, tasks, claims, self._results.path, _NAMES)

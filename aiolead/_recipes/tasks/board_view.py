@@ -1,4 +1,4 @@
-"""All tasks of a board and how they stand, live."""
+"""The view of a task board."""
 
 from __future__ import annotations
 
@@ -6,134 +6,63 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import final
 
-from ...abc import CoordinationClient, Reply
-from ...errors import NoNodeError
+from ...abc import CoordinationClient
 from ...model import Stat
-from ...paths import join
+from .._core.children import ChildReader
 from .._core.observe import View
-from ..queues.naming import Naming
+from ..queues.item_names import ItemNames
 from .task_records import Progress, decode_result
 from .task_states import TaskPhase, TaskState
-
-_Read = tuple[bytes, Stat]
-
-_AT_ONCE = 200
-"""How many znodes are read in one go."""
 
 
 @final
 class BoardView(View[Mapping[str, TaskState]]):
-    """All tasks and how they stand, by their names, in the order in which they were announced.
+    """A view of all tasks with their states, by name, in the order of submission. See `View`.
 
-    `view.value` is the latest, `view.is_live` whether a server would tell us of a change now, and
-    `async for states in view` gives the present one and what it becomes. See `View`.
-
-    What has not changed is not read again: a report of a worker costs one read.
+    Only what has changed is read again: a worker's report costs one read.
     """
 
     def __init__(
-        self, client: CoordinationClient, tasks: str, claims: str, results: str, naming: Naming
+        self, client: CoordinationClient, tasks: str, claims: str, results: str, names: ItemNames
     ) -> None:
         super().__init__(client)
-        self._tasks = tasks
-        self._claims = claims
-        self._results = results
-        self._naming = naming
-        self._lists: dict[str, list[str]] = {}
-        self._guards: dict[str, str] = {}  # the watch that tells of a change of each list
-        self._working: dict[str, TaskState] = {}
-        self._finished: dict[str, TaskState] = {}
+        self._key = names.key
+
+        def is_task(name: str) -> bool:
+            return names.key(name) is not None
+
+        # Of the tasks, only the names are read.
+        self._tasks: ChildReader[TaskState] = ChildReader(
+            self, tasks, lambda *_: None, is_wanted=is_task
+        )
+        self._claims = ChildReader(self, claims, _working, is_wanted=is_task)
+        self._results = ChildReader(self, results, _ended, is_wanted=is_task, is_watched=False)
 
     async def _read(self) -> Mapping[str, TaskState]:
-        # In this order: as a task goes its result comes, so none is missed.
-        asked = [self._ask(path) for path in (self._tasks, self._claims, self._results)]
-        tasks, claims, results = [await self._listed(path, reply) for path, reply in asked]
-        self._working = await self._read_claims(claims)
-        self._finished = await self._read_results(results)
-        states = {name: TaskState(name, TaskPhase.WAITING) for name in tasks}
-        states |= {name: state for name, state in self._working.items() if name in states}
-        states |= self._finished
-        names = sorted(states, key=lambda name: self._naming.key(name) or (0, 0))
+        # In this order: a result comes as its task goes, so none is missed.
+        for each in (self._tasks, self._claims, self._results):
+            each.ask()
+        tasks = await self._tasks.names()
+        working = await self._claims.read()
+        ended = await self._results.read()
+        states = {name: working.get(name, TaskState(name, TaskPhase.WAITING)) for name in tasks}
+        states |= ended
+        names = sorted(states, key=lambda name: self._key(name) or (0, 0))
         return MappingProxyType({name: states[name] for name in names})
 
-    # --- lists -----------------------------------------------------------------------------------
 
-    def _ask(self, path: str) -> tuple[str, Reply[list[str]] | None]:
-        """Asks for the children of a path, unless we would have been told of a change."""
-        guard = self._guards.get(path)
-        watch = None if guard is None else self._watches.get(guard)
-        if guard is not None and watch is not None and watch.is_armed:
-            self._asked.add(guard)
-            return path, None
-        return path, self._client.get_children(path, watch=self._watch(f"{path}/"))
+def _working(name: str, data: bytes, stat: Stat) -> TaskState:
+    said = Progress.decode(data) or Progress("")
+    since = stat.ctime / 1000
+    return TaskState(name, TaskPhase.WORKING, said.worker or None, since, said.progress, said.note)
 
-    async def _listed(self, path: str, reply: Reply[list[str]] | None) -> list[str]:
-        while reply is not None:
-            self._guards.pop(path, None)
-            try:
-                names = await reply
-            except NoNodeError:
-                self._asked.discard(f"{path}/")  # a list that is not there is not watched
-                if await self._client.exists(path, watch=self._watch(path)) is not None:
-                    reply = self._client.get_children(path, watch=self._watch(f"{path}/"))
-                    continue
-                self._lists[path], self._guards[path] = [], path
-            else:
-                self._lists[path] = [name for name in names if self._naming.key(name) is not None]
-                self._guards[path] = f"{path}/"
-            reply = None
-        return self._lists[path]
 
-    # --- what they say ---------------------------------------------------------------------------
-
-    async def _read_claims(self, names: list[str]) -> dict[str, TaskState]:
-        known: dict[str, TaskState] = {}
-        asked: list[str] = []
-        for name in names:
-            watch = self._watch(join(self._claims, name))
-            if name in self._working and watch.is_armed:
-                known[name] = self._working[name]
-            else:
-                asked.append(name)
-        for name, (body, stat) in (await self._get(self._claims, asked, watched=True)).items():
-            said = Progress.decode(body) or Progress("")
-            known[name] = TaskState(
-                name,
-                TaskPhase.WORKING,
-                said.worker or None,
-                stat.ctime / 1000,
-                said.progress,
-                said.note,
-            )
-        return known
-
-    async def _read_results(self, names: list[str]) -> dict[str, TaskState]:
-        known = {name: self._finished[name] for name in names if name in self._finished}
-        asked = [name for name in names if name not in known]
-        for name, (body, stat) in (await self._get(self._results, asked, watched=False)).items():
-            since = stat.ctime / 1000
-            try:
-                said = decode_result(name, body)
-            except ValueError as error:
-                note = f"the result cannot be read: {error}"
-                known[name] = TaskState(name, TaskPhase.FAILED, None, since, None, note)
-                continue
-            phase = TaskPhase.FAILED if said.is_failed else TaskPhase.DONE
-            known[name] = TaskState(name, phase, said.worker, since, None, said.note)
-        return known
-
-    async def _get(self, path: str, names: list[str], *, watched: bool) -> dict[str, _Read]:
-        """The znodes of these names, but those that are gone by now."""
-        found: dict[str, _Read] = {}
-        for start in range(0, len(names), _AT_ONCE):
-            looks: list[tuple[str, Reply[_Read]]] = []
-            for name in names[start : start + _AT_ONCE]:
-                one = join(path, name)
-                watch = self._watch(one) if watched else None
-                looks.append((name, self._client.get(one, watch=watch)))
-            for name, look in looks:
-                try:
-                    found[name] = await look
-                except NoNodeError:
-                    continue
-        return found
+def _ended(name: str, data: bytes, stat: Stat) -> TaskState:
+    since = stat.ctime / 1000
+    try:
+        result = decode_result(name, data)
+    except ValueError as error:
+        note = f"the result cannot be read: {error}"
+        return TaskState(name, TaskPhase.FAILED, None, since, None, note)
+    phase = TaskPhase.FAILED if result.is_failed else TaskPhase.DONE
+    return TaskState(name, phase, result.worker, since, None, result.note)

@@ -1,13 +1,14 @@
-"""The results of tasks: how many are kept, and waiting for one."""
+"""The results of tasks: waiting for one, and how many are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 import anyio
 
-from ...abc import CoordinationClient, Reply
+from ...abc import CoordinationClient
 from ...errors import (
     AioleadError,
     ConnectionLossError,
@@ -16,7 +17,7 @@ from ...errors import (
     NoNodeError,
     SessionExpiredError,
 )
-from ...model import ACL, Stat, WatchEvent
+from ...model import ACL, WatchEvent
 from ...paths import join
 from .._core.catching_up import catch_up
 from .._core.error_policy import Step, before_next_try
@@ -33,7 +34,7 @@ class Results:
     Args:
         client: the session.
         path: where the results are.
-        keep: how many are kept. When there are a quarter more, the oldest go.
+        keep: how many are kept. When there are a quarter more, the oldest are deleted.
         acl: of the results, and of the path where it has to be created.
     """
 
@@ -46,20 +47,10 @@ class Results:
         self.acl = acl
         self._is_trimming = False
 
-    async def make(self) -> None:
-        """Creates the path."""
-        await self._client.ensure_path(self.path, acl=self.acl)
-
     # --- waiting ---------------------------------------------------------------------------------
 
     async def wait_for(self, task: str, task_path: str) -> TaskResult:
-        """The result of a task, as soon as there is one.
-
-        Raises:
-            NoNodeError: there is neither such a task nor a result of it.
-            NoAuthError: the result may not be read.
-            InvalidDataError: the result makes no sense.
-        """
+        """Wait for the result of a task; see `TaskBoard.result`."""
         client, path = self._client, join(self.path, task)
         has_caught_up = False
         while True:
@@ -74,9 +65,9 @@ class Results:
             watch = client.backend.make_watch(partial(_set, changed))
             other = client.backend.make_watch(partial(_set, changed))
             try:
-                # In this order: a task goes as its result comes.
+                # In this order: a result comes as its task goes.
                 result = client.exists(path, watch=watch)
-                # Servers do not tell of a result that we may not read; but that its task has gone.
+                # Servers send no event of a result that we may not read, but of its task's end.
                 is_there = client.exists(task_path, watch=other)
                 again = client.exists(path)
                 if await result is None and await again is None:
@@ -85,7 +76,7 @@ class Results:
                     elif has_caught_up:
                         raise NoNodeError(task_path)
                     else:
-                        # This server may know less than that over which it was announced.
+                        # The task may have been submitted over a server that is ahead of this one.
                         await catch_up(client, task_path)
                         has_caught_up = True
             except AioleadError as error:
@@ -104,7 +95,7 @@ class Results:
     # --- keeping ---------------------------------------------------------------------------------
 
     def count(self) -> None:
-        """Has old results deleted if there are too many: the client's work, when it gets to it."""
+        """Delete old results if there are too many, in the background."""
         if not self._is_trimming:
             self._is_trimming = True
             self._client.backend.spawn(self._trim)
@@ -115,30 +106,23 @@ class Results:
             stat = await client.exists(self.path)
             if stat is None or stat.num_children <= self._keep + self._keep // 4:
                 return
-            names = await client.get_children(self.path)
+            paths = [join(self.path, name) for name in await client.get_children(self.path)]
             # By their age, not by their numbers: a task may have taken long.
             ages: list[tuple[int, str]] = []
-            for start in range(0, len(names), AT_ONCE):
-                batch = [join(self.path, name) for name in names[start : start + AT_ONCE]]
-                looks: list[tuple[str, Reply[Stat | None]]] = [
-                    (path, client.exists(path)) for path in batch
-                ]
-                for path, look in looks:
-                    try:
+            for start in range(0, len(paths), AT_ONCE):
+                batch = paths[start : start + AT_ONCE]
+                for path, look in [(path, client.exists(path)) for path in batch]:
+                    with suppress(NoAuthError):  # then others trim it
                         found = await look
-                    except NoAuthError:
-                        continue  # how old it is is not for us to know: others trim it
-                    if found is not None:
-                        ages.append((found.czxid, path))
+                        if found is not None:
+                            ages.append((found.czxid, path))
             old = [path for _, path in sorted(ages)][: max(0, len(ages) - self._keep)]
             for start in range(0, len(old), AT_ONCE):
                 for delete in [client.delete(path) for path in old[start : start + AT_ONCE]]:
-                    try:
+                    with suppress(NoNodeError):  # others trim, too
                         await delete
-                    except NoNodeError:
-                        continue  # somebody else was at it
         except (ConnectionLossError, NoNodeError, SessionExpiredError):
-            return  # whoever finishes the next task counts again
+            return  # the end of the next task counts again
         finally:
             self._is_trimming = False
 

@@ -8,11 +8,12 @@ import anyio
 import anyio.lowlevel
 
 from ...abc import FencedClient
-from ...errors import AioleadError, Fenced, NoNodeError, SessionError
+from ...errors import AioleadError, Fenced, SessionError
 from ...paths import join
 from .._core.error_policy import Step, before_next_try
+from .._core.parents import with_parent
 from ..queues.claimed import Claimed
-from ..queues.putting import checked_data
+from ..queues.producer import checked_bytes
 from .task_records import Progress, checked_note, checked_progress, encode_result
 from .task_states import TaskResult
 
@@ -22,16 +23,15 @@ if TYPE_CHECKING:
 
 @final
 class Task(Claimed):
-    """A task, which is ours for as long as the body lasts.
+    """A task, held for the body of an `async with`.
 
-    It is given back when the body ends, or the claim on it is lost, unless it was finished before
-    that. Beside what follows, it has what every tenure has: `token`, `check()`, `fenced()` and so
-    on.
+    It is released when the body ends, or the claim on it is lost, unless it was finished. See
+    `Tenure` for `token`, `check()`, `fenced()` and so on.
     """
 
     _results: Results
     _report_every: float
-    _progress: Progress | None = None  # that nobody has been told of
+    _progress: Progress | None = None  # that is not reported yet
     _is_reporting = False
     _fence: FencedClient
 
@@ -44,22 +44,22 @@ class Task(Claimed):
 
     @property
     def data(self) -> bytes:
-        """What was announced."""
+        """The data of the task."""
         return self._claim.parts[0]
 
     async def report(self, progress: float | None = None, note: str = "") -> None:
-        """Says how far it is, to whoever looks at the board.
+        """Report progress to observers of the board.
 
-        Returns at once: the client says it when it can. The latest report wins; those that come
-        faster than `report_every` are left out. After a lost connection it is said again.
+        Returns at once; the client writes it in the background, at most once per `report_every`.
+        The latest report wins. A report whose answer was lost is written again.
 
         Args:
             progress: from 0.0 to 1.0.
-            note: anything, at most 4,096 bytes.
+            note: any text, at most 4,096 bytes.
 
         Raises:
             ClaimLost: the claim was lost.
-            UsageError: the task was given up, or finished.
+            UsageError: the task was released, or finished.
         """
         self._progress = Progress(self.identity, checked_progress(progress), checked_note(note))
         self.check()
@@ -69,50 +69,51 @@ class Task(Claimed):
         await anyio.lowlevel.checkpoint()
 
     async def finish(self, data: bytes = b"") -> None:
-        """The task is done: it goes, and its result comes, in one transaction.
+        """Finish the task: delete it and write its result, in one transaction.
 
-        Returns when the servers have confirmed it. After that nothing is held, while the body goes
-        on. A task has one result: to do it again does nothing.
+        Returns when the servers have confirmed it. Nothing is held then, while the body goes on. A
+        task has one result: calling it again has no effect.
 
         Args:
             data: the result.
 
         Raises:
             ClaimLost: the claim was lost, or the task was deleted by others.
-            NodeExistsError: there is a result already, of another task that had the same name:
-                somebody has deleted a part of the board by hand.
-            UsageError: the task was given up, or another task is finishing it.
+            NodeExistsError: there is a result already, of an earlier task of that name: somebody
+                has deleted a part of the board by hand.
+            UsageError: the task was released, or another coroutine is finishing it.
 
-        Cancellation: it may be finished or not; leaving the body gives it back if it is not.
+        Cancellation: it may be finished or not; if not, leaving the body releases it.
 
-        On connection loss: looks whether it was finished, and tries again if it was not. If the
-        session ends before that is known, the claim is lost, and somebody else may get the task.
+        On connection loss: finds out whether it was finished, and tries again if it was not. If the
+        session ends before that is known, the claim is lost, and another worker may get the task.
         """
-        await self._conclude(TaskResult(self.name, checked_data(data), self.identity))
+        await self._conclude(TaskResult(self.name, checked_bytes(data), self.identity))
 
     async def fail(self, note: str, data: bytes = b"") -> None:
-        """The task has failed, for good: nobody else gets it. Otherwise as `finish`.
+        """Finish the task as failed: no other worker gets it. Otherwise as `finish`.
 
-        What somebody else should try again is given back instead: leave the body.
+        To let another worker try it, leave the body instead.
 
         Args:
             note: why, at most 4,096 bytes.
             data: the result, if there is any.
         """
-        result = TaskResult(self.name, checked_data(data), self.identity, True, checked_note(note))
+        result = TaskResult(self.name, checked_bytes(data), self.identity, True, checked_note(note))
         await self._conclude(result)
 
     async def _conclude(self, result: TaskResult) -> None:
-        path, body = join(self._results.path, self.name), encode_result(result)
+        results, body = self._results, encode_result(result)
+        path = join(results.path, self.name)
         was_done = self._is_done
-        acl = self._results.acl
-        try:
-            await self._finish(lambda transaction: transaction.create(path, body, acl=acl))
-        except NoNodeError:
-            await self._results.make()
-            await self._finish(lambda transaction: transaction.create(path, body, acl=acl))
+        await with_parent(
+            self._client,
+            results.path,
+            lambda: self._finish(lambda t: t.create(path, body, acl=results.acl)),
+            acl=results.acl,
+        )
         if not was_done:
-            self._results.count()
+            results.count()
 
     # --- reporting -------------------------------------------------------------------------------
 
@@ -131,7 +132,7 @@ class Task(Claimed):
                 with anyio.move_on_after(self._report_every):
                     await self._over.wait()
         except (Fenced, SessionError):
-            return  # nobody needs to know any more
+            return  # the claim that carries it is gone
         finally:
             self._is_reporting = False
 

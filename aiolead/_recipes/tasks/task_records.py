@@ -1,8 +1,8 @@
-"""What stands in the znodes of a task board. Pure.
+"""The data of the znodes of a task board. Pure.
 
-tasks/task-N     the task's data, as it was given
-claims/task-N    JSON: who works on it, and how far that is
-results/task-N   a line of JSON: whose result, and whether it failed; then its data
+tasks/task-N     the data of the task
+claims/task-N    JSON: worker and progress
+results/task-N   a line of JSON: worker, and whether the task failed; then the data
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ...errors import ConfigurationError
 from .task_states import TaskResult
 
 MAX_NOTE = 4096
-"""Longest note, in bytes of UTF-8: everybody who looks at a board reads them all."""
+"""Longest note, in bytes of UTF-8: all observers of a board read them all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a claim says."""
+    """The data of a claim."""
 
     worker: str
     progress: float | None = None
@@ -32,7 +32,7 @@ class Progress:
 
     @classmethod
     def decode(cls, body: bytes) -> Progress | None:
-        """None for what nobody has written who works like us."""
+        """None if the claim is not one of a task board."""
         try:
             fields = json_object(body)
         except MalformedError:
@@ -48,7 +48,7 @@ class Progress:
 
 
 def encode_result(result: TaskResult) -> bytes:
-    """The bytes of a result; its name is that of the znode."""
+    """The data of a result. The name of the task is that of the znode."""
     head = {"worker": result.worker, "failed": result.is_failed, "note": result.note}
     return _line(head) + b"\n" + result.data
 
@@ -57,7 +57,7 @@ def decode_result(task: str, body: bytes) -> TaskResult:
     """The result of a task.
 
     Raises:
-        ValueError: it is none; the text says why.
+        ValueError: the data are invalid; the text says why.
     """
     head, newline, data = body.partition(b"\n")
     if not newline:

@@ -1,4 +1,4 @@
-"""How tasks stand, and what became of them."""
+"""States and results of tasks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 
 class TaskPhase(enum.Enum):
-    """How a task stands."""
+    """The phase of a task."""
 
     WAITING = "waiting"
-    """Nobody works on it."""
+    """No worker has claimed it."""
     WORKING = "working"
     DONE = "done"
     FAILED = "failed"
@@ -18,15 +18,15 @@ class TaskPhase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """How a task stands.
+    """The state of a task.
 
     Attributes:
         task: its name.
         phase: whether it waits, is worked on, or has a result.
         worker: who works on it, or has finished it; None while it waits.
-        since: since when, in seconds since the epoch, by the servers' clock; None while it waits.
+        since: since when, by the servers' clock, in seconds since 1970; None while it waits.
         progress: from 0.0 to 1.0, as the worker has reported it; None if it has not.
-        note: what the worker has said with it, or why it failed.
+        note: the note of the report, or why the task failed.
     """
 
     task: str
@@ -39,14 +39,14 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What became of a task.
+    """The result of a task.
 
     Attributes:
         task: its name.
-        data: what the worker gave.
+        data: as the worker gave it.
         worker: who has finished it.
         is_failed: whether it failed.
-        note: why, if it did.
+        note: why it failed.
     """
 
     task: str

@@ -68,7 +68,7 @@ MUTANTS = (
         wrong="Who waits does not watch the claims: what is given back is nobody's.",
         changes=(
             Change(
-                "_recipes/queues/backlog.py",
+                "_recipes/queues/available_items.py",
                 "both = (self._claimed, self._present)",
                 "both = (self._claimed, self._present) if not self.looks else (self._present,)",
             ),
@@ -82,16 +82,16 @@ MUTANTS = (
         wrong="Who waits goes on waiting for watches of a session that is over.",
         changes=(
             Change(
-                "_recipes/queues/backlog.py",
+                "_recipes/queues/available_items.py",
                 """
                 def _on_event(self, _event: WatchEvent) -> None:
-                    self._is_stale = True
+                    self.is_stale = True
                 """,
                 """
                 def _on_event(self, _event: WatchEvent) -> None:
                     if _event.type.name == "NONE":
                         return
-                    self._is_stale = True
+                    self.is_stale = True
                 """,
             ),
         ),
@@ -122,7 +122,7 @@ MUTANTS = (
         number="163",
         name="negative-priorities-last",
         wrong="A negative priority is named as if it were a great one.",
-        changes=(Change("_recipes/queues/naming.py", "{int(priority >= 0)}", "1"),),
+        changes=(Change("_recipes/queues/item_names.py", "{int(priority >= 0)}", "1"),),
         tests=(FORMATS,),
         simulated=False,
     ),
@@ -132,7 +132,7 @@ MUTANTS = (
         wrong="Puts that are on their way do not count for the limit of a queue.",
         changes=(
             Change(
-                "_recipes/queues/putting.py",
+                "_recipes/queues/producer.py",
                 "return self._most - self._seen - (self._put - self._seen_at)",
                 "return self._most - self._seen",
             ),
@@ -173,7 +173,9 @@ MUTANTS = (
         name="due-to-the-second",
         wrong="An item is handed out in the second in which it is due, not when it is due.",
         changes=(
-            Change("_recipes/queues/naming.py", "return key[0] / 1000", "return key[0] // 1000"),
+            Change(
+                "_recipes/queues/item_names.py", "return key[0] / 1000", "return key[0] // 1000"
+            ),
         ),
         tests=(REACHED, "-k", "delay and trio"),
         simulated=False,
@@ -184,7 +186,7 @@ MUTANTS = (
         wrong="Who waits for an item that is not due yet is woken by changes alone.",
         changes=(
             Change(
-                "_recipes/queues/backlog.py",
+                "_recipes/queues/available_items.py",
                 "self._until_due(self._heap[0][0]) if self._heap else None",
                 "None",
             ),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiolead._recipes.queues.formats import decode, encode
-from aiolead._recipes.queues.naming import ByPriority, ByTime, Naming
+from aiolead._recipes.queues.item_codec import decode, encode
+from aiolead._recipes.queues.item_names import DelayNames, ItemNames, PriorityNames
 from aiolead.errors import ConfigurationError
 
 # --- bytes -------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_what_follows_the_end_is_ignored() -> None:
     ],
 )
 def test_names_of_a_queue(name: str, key: tuple[int, int] | None) -> None:
-    assert Naming().key(name) == key
+    assert ItemNames().key(name) == key
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_names_of_a_queue(name: str, key: tuple[int, int] | None) -> None:
     ],
 )
 def test_names_of_a_priority_queue(priority: int, prefix: str) -> None:
-    naming = ByPriority()
+    naming = PriorityNames()
     assert naming.prefix(priority) == prefix
     assert naming.key(prefix + "0000000003") == (int(prefix[6:], 16), 3)
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=2, max_size=2))
 def test_priorities_sort_as_numbers_and_as_curators_texts(both: list[int]) -> None:
-    naming = ByPriority()
+    naming = PriorityNames()
     low, high = (f"{naming.prefix(priority)}0000000000" for priority in sorted(both))
     one, other = naming.key(low), naming.key(high)
     assert one is not None
@@ -118,11 +118,11 @@ def test_priorities_sort_as_numbers_and_as_curators_texts(both: list[int]) -> No
 @pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 1.5, True, "5"])
 def test_what_is_no_priority(priority: int) -> None:
     with pytest.raises(ConfigurationError, match="priority"):
-        ByPriority().prefix(priority)
+        PriorityNames().prefix(priority)
 
 
 def test_names_of_a_delay_queue() -> None:
-    naming = ByTime()
+    naming = DelayNames()
     assert naming.prefix(1_700_000_000.123) == "queue-|18BCFE5687B|"
     key = naming.key("queue-|18BCFE5687B|0000000009")
     assert key == (1_700_000_000_123, 9)
@@ -135,7 +135,7 @@ def test_names_of_a_delay_queue() -> None:
 @pytest.mark.parametrize("at", [0, -1.0, 2.0**40, float("nan"), float("inf"), True, "now"])
 def test_what_is_no_time(at: float) -> None:
     with pytest.raises(ConfigurationError, match="at:"):
-        ByTime().prefix(at)
+        DelayNames().prefix(at)
 
 
 def test_the_fields_are_big_endian() -> None:

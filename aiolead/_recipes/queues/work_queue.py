@@ -1,4 +1,4 @@
-"""What every recipe has that hands out things under claims."""
+"""What all recipes have that hand out things under claims: queues, and the task board."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from ...abc import CoordinationClient
 from ...model import ACL
 from .._core.arguments import OnDisconnect, OnInvalid, checked_on_invalid
 from .._core.holding_recipe import HoldingRecipe, TaskGuard
-from .backlog import Backlog
-from .claim import Claim
+from .available_items import AvailableItems
+from .claim import ItemClaim
 from .claimed import Claimed
-from .naming import Naming
+from .consumption import Consumption
+from .item_names import ItemNames
+from .producer import ItemProducer
 
 C = TypeVar("C", bound=Claimed)
 
@@ -26,19 +28,18 @@ class _NoGuard(TaskGuard):
         return current_task_id()
 
 
-class ClaimingRecipe(HoldingRecipe[C]):
+class WorkQueue(HoldingRecipe[C]):
     """A path with things that one consumer at a time holds under a claim."""
-
-    _to_hold = "async with queue.get() as item:"
 
     def __init__(
         self,
         client: CoordinationClient,
         path: str,
+        names: ItemNames,
         *,
         items: str,
         claims: str,
-        naming: Naming,
+        most: int,
         clock: Callable[[], float],
         on_invalid: OnInvalid | None,
         identity: str | None,
@@ -47,20 +48,28 @@ class ClaimingRecipe(HoldingRecipe[C]):
     ) -> None:
         super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._tasks = _NoGuard()
-        self._backlog = Backlog(
+        self._available = AvailableItems(
             self._client,
             items,
             claims,
-            naming,
+            names,
             clock=clock,
             on_invalid=checked_on_invalid(on_invalid),
-            acl=self._acl,
+            acl=acl,
         )
+        self._producer = ItemProducer(self._client, items, most, acl)
 
-    def _candidate(self) -> Claim:
-        return Claim(self._client, self._backlog, self._data, self._decode)
+    def _candidate(self) -> ItemClaim:
+        return ItemClaim(self._client, self._available, self._data, self._decode)
 
     @staticmethod
     @abstractmethod
     def _decode(body: bytes) -> tuple[bytes, ...]:
-        """The parts of what is claimed; raises ValueError for what makes no sense."""
+        """The parts of what is claimed; raises ValueError if it is invalid."""
+
+    def consume(self) -> Consumption[C]:
+        """Claim one after the other: `async with ... as items`, `async for item in items`.
+
+        Going on to the next one releases the one before, unless it is done. See `Consumption`.
+        """
+        return Consumption(self)

@@ -8,40 +8,38 @@ from contextlib import suppress
 from ...abc import CoordinationClient, Reply
 from ...errors import (
     ConfigurationError,
-    ConnectionLossError,
     NodeExistsError,
     NoNodeError,
-    Outcome,
     QueueFullError,
     SequenceExhaustedError,
     TransactionError,
 )
 from ...model import ACL, CreateMode, Stat
 from ...paths import basename, join, sequence_of
-from .backlog import PATH_TRIES
-from .naming import LAST_SEQUENCE
+from .._core.parents import with_parent
+from .item_names import LAST_SEQUENCE
 
 MOST_ITEMS = 25_000
 """The greatest limit: one listing of that many items is still below the packet limit of 1 MiB."""
 
 
-def checked_data(data: bytes) -> bytes:
+def checked_bytes(data: bytes) -> bytes:
     if not isinstance(data, bytes):
         raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
     return data
 
 
-class Putter:
+class ItemProducer:
     """Adds items to a path, unless too many are there.
 
-    How many there are is asked for behind each put, in the same segment, for the next one to know.
-    So the limit costs no round trip, but near it: then it is asked for before.
+    Each put asks for the number of items, in the same segment, for the next put to know. So the
+    limit costs a round trip only when it is near: then the number is asked for before.
 
     Args:
         client: the session.
         path: where the items are.
         most: how many may be there.
-        acl: of items, and of the path where it has to be created.
+        acl: of items, and of the path if it has to be created.
     """
 
     def __init__(
@@ -56,30 +54,27 @@ class Putter:
         self._seen_at = 0  # we had sent so many
 
     async def put(self, prefix: str, bodies: Sequence[bytes]) -> list[str]:
-        """Adds items, all or none, and gives their names."""
-        for _ in range(PATH_TRIES):
+        """Add items, all or none; return their names."""
+
+        async def create() -> list[str]:
             await self._make_room(len(bodies))
-            try:
-                names = await self._create(join(self._path, prefix), bodies)
-            except NoNodeError:
-                # No container: see `Backlog`.
-                await self._client.ensure_path(self._path, acl=self._acl)
-                continue
-            except NodeExistsError:
-                # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
-                raise SequenceExhaustedError(self._path) from None
-            if not all(0 <= (sequence_of(name) or 0) < LAST_SEQUENCE for name in names):
-                for delete in [self._client.delete(join(self._path, name)) for name in names]:
-                    with suppress(NoNodeError):
-                        await delete
-                raise SequenceExhaustedError(self._path)
-            return names
-        raise ConnectionLossError(
-            f"{self._path} is deleted as soon as it is made", outcome=Outcome.NOT_APPLIED
-        )
+            return await self._create(join(self._path, prefix), bodies)
+
+        try:
+            # The path is no container: see `AvailableItems`.
+            names = await with_parent(self._client, self._path, create, acl=self._acl)
+        except NodeExistsError:
+            # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
+            raise SequenceExhaustedError(self._path) from None
+        if not all(0 <= (sequence_of(name) or 0) < LAST_SEQUENCE for name in names):
+            for delete in [self._client.delete(join(self._path, name)) for name in names]:
+                with suppress(NoNodeError):
+                    await delete
+            raise SequenceExhaustedError(self._path)
+        return names
 
     async def size(self) -> int:
-        """How many items there are, those under claims included."""
+        """How many items there are, claimed ones included."""
         await self._look()
         return self._seen or 0
 

@@ -1,4 +1,4 @@
-"""One after the other, as an async iterator: what `consume` gives."""
+"""One item after the other, as an async iterator: what `consume` returns."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ C = TypeVar("C", bound=Claimed)
 
 
 class Consumption(_Context[C]):
-    """What can be claimed, one after the other: `async with queue.consume() as items`.
+    """Items, claimed one after the other: `async with queue.consume() as items`.
 
-    Each is held until the next one is asked for, or the `async with` is left: then it is given
-    back, unless it is done with. It never ends by itself.
+    An item is held until the next one is asked for, or the `async with` is left: then it is
+    released, unless it is done. The iteration never ends by itself.
 
-    One cancel scope is around all of it, since none could be around the body of an `async for`. So
-    a claim that is lost ends the whole of it; enter another one to go on.
+    One cancel scope is around the whole block, since none can be around the body of an `async for`.
+    So a lost claim ends the block; enter another one to go on.
 
     Raises (on leaving):
-        ClaimLost: a claim was lost, and the body, which was cancelled then and awaited, raised
-            nothing else.
+        ClaimLost: a claim was lost; the body, which was cancelled then, raised nothing else.
 
-    Cancellation: what is held is given back. Leaving waits for the servers' confirmation, for a
-    third of the session timeout at most.
+    Cancellation: the item is released. Leaving waits for the servers' confirmation, for a third of
+    the session timeout at most.
     """
 
     async def __aenter__(self) -> Self:
@@ -48,14 +47,14 @@ class Consumption(_Context[C]):
         return self
 
     async def __anext__(self) -> C:
-        """The next one, as soon as there is one; the one before is given back first.
+        """The next item, as soon as there is one; the one before is released first.
 
         Cancellation: claims nothing.
         """
         recipe, scope = self._recipe, self._scope
         if scope is None or current_task_id() != self._task:
             raise UsageError(f"{recipe!r}: use `async with ... as items`, and iterate in its task")
-        await self._let_go()
+        await self._release_last()
         waiting = recipe._reporting.waits(recipe._client.session_id)
         candidate = recipe._candidate()
         try:
@@ -73,7 +72,7 @@ class Consumption(_Context[C]):
         tenure._has_begun()
         return tenure
 
-    async def _let_go(self) -> None:
+    async def _release_last(self) -> None:
         tenure, self._tenure = self._tenure, None
         if tenure is None:
             return

@@ -1,7 +1,7 @@
-"""How items are named, in which order they come, and when they are due. Pure.
+"""The names of items, their order, and when they are due. Pure.
 
-The names are Curator's: `queue-`, what the kind of queue adds, and the number that the server
-appends. Children with other names are none of ours.
+The names are Curator's: `queue-`, what the type of queue adds, and the number that the server
+appends. Children with other names are foreign.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ...errors import ConfigurationError
 LAST_SEQUENCE = 0x7FFF_FFFF
 
 Key = tuple[int, int]
-"""What items are sorted by: what the kind of queue goes by, then the number."""
+"""Sort key of items: priority or due time, then the number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
+class ItemNames:
     """First come, first served: `queue-` and the number.
 
     Attributes:
@@ -30,10 +30,10 @@ class Naming:
     marker: str = "queue-"
 
     is_strict: ClassVar[bool] = False
-    """Whether what comes later may have to be handed out before what is there."""
+    """Whether a later item may have to be handed out before those that are there."""
 
     def key(self, name: str) -> Key | None:
-        """What an item is sorted by; None for what is no item."""
+        """The sort key of an item; None for a foreign child."""
         number = _number(name, self.marker)
         return None if number is None else (0, number)
 
@@ -43,16 +43,16 @@ class Naming:
 
 
 @dataclass(frozen=True, slots=True)
-class ByPriority(Naming):
+class PriorityNames(ItemNames):
     """The smallest priority first: `queue-`, `1` (`0` if it is negative), 8 hexadecimal digits."""
 
     is_strict: ClassVar[bool] = True
 
     def prefix(self, priority: int) -> str:
-        """What the server appends the number to.
+        """The name without the number.
 
         Raises:
-            ConfigurationError: it does not fit into a Java `int`.
+            ConfigurationError: the priority does not fit into a Java `int`.
         """
         whole = isinstance(priority, int) and not isinstance(priority, bool)
         if not whole or not -(2**31) <= priority < 2**31:
@@ -71,19 +71,19 @@ class ByPriority(Naming):
 
 
 @dataclass(frozen=True, slots=True)
-class ByTime(Naming):
+class DelayNames(ItemNames):
     """The earliest first: `queue-|`, when in hexadecimal milliseconds since the epoch, `|`."""
 
     is_strict: ClassVar[bool] = True
 
     def prefix(self, at: float) -> str:
-        """What the server appends the number to.
+        """The name without the number.
 
         Args:
-            at: seconds since the epoch.
+            at: when the item is due, in seconds since the epoch.
 
         Raises:
-            ConfigurationError: it is no time that Curator could read.
+            ConfigurationError: Curator could not read the time.
         """
         number = isinstance(at, (int, float)) and not isinstance(at, bool)
         if not number or not 0.001 <= at < 2**40:
@@ -109,7 +109,7 @@ _NUMBER = re.compile(r"-?\d{9,10}", re.ASCII)
 
 
 def _number(name: str, before: str, start: int = 0) -> int | None:
-    """The sequence number that makes up the rest of a name; None if something else does."""
+    """The number that makes up the rest of a name; None if something else does."""
     if not name.startswith(before, start):
         return None
     match = _NUMBER.fullmatch(name, start + len(before))

@@ -1,16 +1,15 @@
 """What one queue object knows of the items and claims on its path.
 
-Items and claims are listed together, with a watch on either; what has not changed is not listed
-again. The list is used up from the front before the next one is asked for. It is no more than a
-hint: whoever claims an item asks the servers for it, and finds out then that it is gone or taken.
-So
+Items and claims are listed together, with a watch on either; a list that has not changed is not
+read again. The queue uses its list up from the front before it reads the next one. The list is only
+a hint: claiming an item asks the servers, and so finds out that the item is gone or taken. So
 
-* who consumes alone lists a long queue once for many items;
-* who finds that others take items lists anew for each one (`is_contended`): one round trip of reads
-  for him and none of writes, where else each item that others have had costs him a write in vain;
-* who has nothing to do waits for the watches, and asks for nothing.
+* a single consumer lists a long queue once for many items;
+* consumers that compete (`is_contended`) list again for each item: one round trip of reads, where
+  each item that others have had would cost a write in vain;
+* an idle consumer waits for the watches and sends nothing.
 
-Everything but `look` and `wait` is synchronous.
+All methods but `look` and `wait` are synchronous.
 """
 
 from __future__ import annotations
@@ -23,37 +22,25 @@ import anyio
 from ..._internal_errors import call_back
 from ..._logging import get_logger
 from ...abc import CoordinationClient, Reply, Watch
-from ...errors import (
-    AioleadError,
-    ConnectionLossError,
-    InvalidDataError,
-    NoNodeError,
-    Outcome,
-)
+from ...errors import AioleadError, InvalidDataError, NoNodeError
 from ...model import ACL, CreateMode, WatchEvent
 from ...paths import ListedPath, join
 from .._core.arguments import OnInvalid
-from .naming import Key, Naming
+from .._core.parents import TRIES
+from .item_names import ItemNames, Key
 
 logger = get_logger(__name__)
 
-PATH_TRIES = 10
-"""How often a path is created anew for one look: servers reap empty containers (CURATOR-724)."""
-
 LONGEST_SLEEP = 10.0
-"""How long to sleep for an item that is not due, in seconds, before a look at the clock: that is
-of the wall, and may be set."""
+"""How long to sleep at most until an item is due, in seconds: the wall clock may be set."""
 
 
-class Reserved:
-    """The items that this client's own consumers have claimed, or are about to, by name."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
+class Reserved(set[str]):
+    """The names of items that this client's own consumers have claimed, or are about to."""
 
 
 class _Listing:
-    """The children of a path, as long as we would be told of a change."""
+    """The children of a path, as long as their watch has not fired."""
 
     def __init__(self, path: str, mode: CreateMode) -> None:
         self.path = path
@@ -63,13 +50,13 @@ class _Listing:
 
     @property
     def is_known(self) -> bool:
-        """Whether nothing has changed, as far as the servers have told us until now."""
+        """Whether nothing has changed, as far as the servers have reported."""
         return self.names is not None and self.watch is not None and self.watch.is_armed
 
     def ask(
         self, client: CoordinationClient, on_event: Callable[[WatchEvent], object]
     ) -> Reply[list[str]] | None:
-        """Asks for them; None if nothing has changed."""
+        """Sends a request for them; None if nothing has changed."""
         if self.is_known:
             return None
         self.names = None
@@ -88,117 +75,108 @@ _Look = list[tuple[_Listing, Reply[list[str]] | None]]
 """Listings that were asked for."""
 
 
-class Backlog:
+class AvailableItems:
     """The items that may be there to be claimed, in order.
 
     Args:
         client: the session.
-        items: the path with the items.
-        claims: the path with the claims.
-        naming: how items are named.
+        items_path: the path of the items.
+        claims_path: the path of the claims.
+        names: how items are named.
         clock: seconds since the epoch, for items that are not due yet.
-        on_invalid: told of an item that makes no sense; such an item is passed over.
-        acl: of claims, and of the paths where they have to be created.
+        on_invalid: called with the error of an invalid item, which is skipped.
+        acl: of claims, and of the paths if these have to be created.
     """
 
     def __init__(
         self,
         client: CoordinationClient,
-        items: str,
-        claims: str,
-        naming: Naming,
+        items_path: str,
+        claims_path: str,
+        names: ItemNames,
         *,
         clock: Callable[[], float],
         on_invalid: OnInvalid | None = None,
         acl: Sequence[ACL] | None,
     ) -> None:
-        self.items = items
-        self.claims = claims
-        self.naming = naming
+        self.items_path = items_path
+        self.claims_path = claims_path
+        self.names = names
+        self.acl = acl
         self.is_contended = False
         """Whether others take items, too, as far as we have seen."""
+        self.is_stale = True
+        """Whether something may have changed since the items were listed."""
         self.looks = 0
         """How often the items were listed."""
         self._client = client
         self._clock = clock
         self._on_invalid = on_invalid
-        self.acl = acl
-        self._reserved = client.backend.shared(claims, Reserved)
+        self._reserved = client.backend.shared(claims_path, Reserved)
         self._heap: list[tuple[Key, str]] = []
         self._invalid: set[str] = set()
         self._look: _Look | None = None
-        self._claimed = _Listing(claims, CreateMode.CONTAINER)
-        # No container: when servers reap one its numbers start anew, and with them names that a
-        # late acknowledgement may be on its way for.
-        self._present = _Listing(items, CreateMode.PERSISTENT)
-        self._is_stale = True
+        self._claimed = _Listing(claims_path, CreateMode.CONTAINER)
+        # Not a container: when servers delete one, its numbers start again, and with them names
+        # that a late acknowledgement may be on its way for.
+        self._present = _Listing(items_path, CreateMode.PERSISTENT)
         self._wake = anyio.Event()
         self._users = 0
 
-    # --- who uses it -----------------------------------------------------------------------------
+    # --- consumers -------------------------------------------------------------------------------
 
     def enter(self) -> None:
         """A consumer begins: until it leaves there may be watches."""
         self._users += 1
 
     def leave(self) -> None:
-        """A consumer has ended. With the last one the watches go."""
+        """A consumer has ended. The watches go with the last one."""
         self._users -= 1
         if not self._users:
             self._close_watches()
 
     # --- taking ----------------------------------------------------------------------------------
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether something may have changed since the items were listed."""
-        return self._is_stale
-
     def pop(self) -> str | None:
-        """The first item that may be free, which is the caller's to claim from now on.
+        """Reserve the first item that may be free; None if there is none, as far as is known.
 
-        None if there is none, as far as is known. Whoever gets a name gives it back with `free`,
-        `vanished` or `taken`.
+        The caller gives the name back with `free`, `vanished` or `taken`.
         """
-        heap, reserved = self._heap, self._reserved.names
-        while heap:
-            key, name = heap[0]
+        while self._heap:
+            key, name = self._heap[0]
             if self._until_due(key) > 0:
                 return None
-            heapq.heappop(heap)
-            if name not in reserved and name not in self._invalid:
-                reserved.add(name)
+            heapq.heappop(self._heap)
+            if name not in self._reserved and name not in self._invalid:
+                self._reserved.add(name)
                 return name
         return None
 
     def free(self, name: str) -> None:
-        """An item that we had has no claim of ours any more: it is there for anybody."""
-        self._reserved.names.discard(name)
+        """An item that we had has no claim of ours any more: anybody may have it."""
+        self._reserved.discard(name)
         key = self._key(name)
         if key is not None:
             heapq.heappush(self._heap, (key, name))
         self._notify()
 
     def _key(self, name: str) -> Key | None:
-        """What items are sorted by; None for what is no item, or cannot be claimed by its name."""
-        return None if isinstance(name, ListedPath) else self.naming.key(name)
+        """Sort key of an item; None for a foreign child."""
+        return None if isinstance(name, ListedPath) else self.names.key(name)
 
     def vanished(self, name: str) -> None:
-        """An item that we have had is no more."""
-        self._reserved.names.discard(name)
+        """An item that we had does not exist any more."""
+        self._reserved.discard(name)
 
     def taken(self, name: str) -> None:
-        """An item that we tried to claim is gone, or somebody else's.
-
-        If it is given back, a watch on the claims says so.
-        """
-        self._reserved.names.discard(name)
+        """An item that we tried to claim is gone, or taken. If it is released, a watch fires."""
+        self._reserved.discard(name)
         self.is_contended = True
 
     def invalid(self, name: str, version: int, why: ValueError) -> None:
-        """An item makes no sense: it is reported, and passed over from now on."""
+        """Report an invalid item, and skip it from now on."""
         self._invalid.add(name)
-        error = InvalidDataError(join(self.items, name), why, version=version)
+        error = InvalidDataError(join(self.items_path, name), why, version=version)
         error.__cause__ = why
         if self._on_invalid is None:
             logger.warning("%s; the item is passed over", error)
@@ -208,17 +186,17 @@ class Backlog:
     # --- waiting ---------------------------------------------------------------------------------
 
     async def wait(self) -> None:
-        """Waits until something has changed, or an item is due.
+        """Wait until something has changed, or an item is due.
 
-        To be called when `pop` has given None, with nothing awaited in between.
+        To be called when `pop` has returned None, with nothing awaited in between.
         """
-        if self._is_stale:
+        if self.is_stale:
             return
         with anyio.move_on_after(self._until_due(self._heap[0][0]) if self._heap else None):
             await self._wake.wait()
 
     def _until_due(self, key: Key) -> float:
-        due = self.naming.due(key)
+        due = self.names.due(key)
         return 0.0 if due is None else min(due - self._clock(), LONGEST_SLEEP)
 
     def _notify(self) -> None:
@@ -228,15 +206,15 @@ class Backlog:
     # --- looking ---------------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """Lists items and claims, in one round trip; several callers share one listing.
+        """List items and claims, in one round trip; several callers share one listing.
 
         Raises:
             ConnectionLossError, SessionExpiredError, ServerError.
 
-        Cancellation: the listing goes on, for whoever comes next.
+        Cancellation: the listing goes on, for the next caller.
         """
         missing = 0
-        while missing < PATH_TRIES:
+        while True:
             look = self._look or self._begin()
             for listing, reply in look:
                 try:
@@ -246,32 +224,24 @@ class Backlog:
                 except NoNodeError:
                     missing += 1
                     self._end(look)
-                    await self.make(listing)
+                    if missing > TRIES:
+                        raise
+                    path, mode = listing.path, listing.mode
+                    await self._client.ensure_path(path, mode=mode, acl=self.acl)
                     break
                 except AioleadError:
                     self._end(look)
                     raise
             else:
-                # Events come before the answers that show what they tell of: what was not asked for
-                # is still so, or we know by now that it is not.
+                # Events come before the answers that show their changes: a list that was not asked
+                # for is still valid, or its watch has fired by now.
                 if all(reply or listing.is_known for listing, reply in look):
                     self._take(look)
                     return
                 self._end(look)
-        raise ConnectionLossError(
-            f"{self.items}: the paths are deleted as soon as they are made",
-            outcome=Outcome.NOT_APPLIED,
-        )
-
-    async def make_claims(self) -> None:
-        """Creates the path of the claims, and what is missing above it."""
-        await self.make(self._claimed)
-
-    async def make(self, listing: _Listing) -> None:
-        await self._client.ensure_path(listing.path, mode=listing.mode, acl=self.acl)
 
     def _begin(self) -> _Look:
-        self._is_stale = False
+        self.is_stale = False
         both = (self._claimed, self._present)
         self._look = [(listing, listing.ask(self._client, self._on_event)) for listing in both]
         return self._look
@@ -279,33 +249,28 @@ class Backlog:
     def _end(self, look: _Look) -> None:
         if self._look is look:
             self._look = None
-            self._is_stale = True
+            self.is_stale = True
 
     def _take(self, look: _Look) -> None:
         if self._look is not look:
-            return  # somebody else was told first
+            return  # another caller was first
         self._look = None
         self.looks += 1
         items, claimed = self._present.names or [], set(self._claimed.names or [])
         self._invalid.intersection_update(items)
-        reserved = self._reserved.names
-        self.is_contended = not claimed <= reserved
-        heap = []
-        for name in items:
-            key = self._key(name)
-            if key is not None and name not in claimed and name not in reserved:
-                heap.append((key, name))
-        heapq.heapify(heap)
-        self._heap = heap
+        self.is_contended = not claimed <= self._reserved
+        free = [name for name in items if name not in claimed and name not in self._reserved]
+        self._heap = [(key, name) for name in free if (key := self._key(name)) is not None]
+        heapq.heapify(self._heap)
         if not self._users:
             self._close_watches()
 
     def _on_event(self, _event: WatchEvent) -> None:
-        self._is_stale = True
+        self.is_stale = True
         self._notify()
 
     def _close_watches(self) -> None:
         self._claimed.close()
         self._present.close()
         self._look = None  # an answer that is on its way would be old by the next time
-        self._is_stale = True
+        self.is_stale = True

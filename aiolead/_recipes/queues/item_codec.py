@@ -1,4 +1,4 @@
-"""The bytes of an item, as Curator's queues write them: `ItemSerializer` of Curator 5. Pure.
+"""The data of an item, in the format of `ItemSerializer` of Curator 5. Pure.
 
     int   0x00010001                      the version
     byte  1, int length, bytes            a part; any number of them
@@ -22,7 +22,7 @@ _PART = struct.Struct(">Bi")
 
 
 def encode(parts: Sequence[bytes]) -> bytes:
-    """The body of an item with these parts."""
+    """The data of an item with these parts."""
     body = bytearray(_VERSION.pack(VERSION))
     for part in parts:
         body += _PART.pack(PART, len(part)) + part
@@ -31,12 +31,10 @@ def encode(parts: Sequence[bytes]) -> bytes:
 
 
 def decode(body: bytes) -> tuple[bytes, ...]:
-    """The parts of an item.
-
-    What follows the end is ignored, as Curator ignores it.
+    """The parts of an item. Bytes behind the end are ignored, as by Curator.
 
     Raises:
-        ValueError: it is no item; the text says why.
+        ValueError: the data are invalid; the text says why.
     """
     if len(body) < _VERSION.size:
         raise MalformedError(f"{len(body)} bytes are too few for an item")
