@@ -27,6 +27,7 @@ from . import exits
 from . import process_keeper as keeper
 from .exits import CommandError
 from .process_keeper import clock
+from .signals import without_sigttou
 
 _KEEPER_ENDS_WITHIN = 2.0
 """In seconds, when its child is gone."""
@@ -247,10 +248,5 @@ def _has_terminal() -> bool:
 
 
 def _give_terminal_to(group: int) -> None:
-    # A process in the background would be stopped by this.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
-    try:
-        with suppress(OSError):
-            os.tcsetpgrp(0, group)
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
+    with without_sigttou(), suppress(OSError):
+        os.tcsetpgrp(0, group)

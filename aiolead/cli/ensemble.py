@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..paths import parse_connect_string
+from ..errors import AioleadError
+from ..model import EnsembleConfig
 from . import exits, render
-from .options import COMMON, Common, Flag, Seconds
+from .options import COMMON, Common
 from .output import styled, table, write_json, write_line
-from .roster import ADMIN_PORT, PATIENCE, inquirer_for, members_besides, read_config
-from .signals import Signals, until_signal
-from .survey import Answers, Quorum, ask_all, count_in, quorum_of
-from .words import Server
+from .server_survey import (
+    INQUIRY,
+    InquiryOptions,
+    Quorum,
+    ServerAnswers,
+    ask_all,
+    count_in,
+    listed_servers,
+    members_besides,
+    quorum_of,
+)
 
-__all__ = ["ensemble"]
 
-
-def ensemble(
-    *,
-    patience: Seconds = PATIENCE,
-    admin_port: int = ADMIN_PORT,
-    admin_plain_http: Flag = False,
-    common: Common = COMMON,
-) -> int:
+def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> int:
     """Print each server's role, and how many failures the ensemble can still take.
 
     Servers are those of --hosts, and those that the ensemble's configuration names. They are asked
@@ -39,23 +39,17 @@ def ensemble(
     Exits with 0 if there is a quorum, 69 if there is none, or no server answers.
 
     Args:
-        patience: How long a server has for an answer, in seconds.
-        admin_port: Where the admin servers listen; 0 not to ask them.
-        admin_plain_http: Ask admin servers without TLS also where the other options say to use TLS:
-            then anybody on the way can read and change what they say.
+        inquiry: How to ask.
         common: Where to connect.
     """
-    target = parse_connect_string(common.wanted_hosts)
-    inquirer = inquirer_for(common, patience, admin_port, admin_plain_http=admin_plain_http)
-    code = exits.OK
+    servers = listed_servers(common)
+    inquirer = inquiry.inquirer(common)
 
-    async def work() -> None:
-        nonlocal code
-        servers = list(dict.fromkeys(Server(*host) for host in target.hosts))
+    async def work() -> int:
         answers = await ask_all(inquirer, servers)
         config, why = None, ""
         if any(each.is_serving and each.mode != "standalone" for each in answers):
-            config, why = await read_config(common)
+            config, why = await _read_config(common)
         if config is not None:
             more = await members_besides(config, servers, secure=inquirer.is_encrypted)
             answers += await ask_all(inquirer, more)
@@ -68,20 +62,26 @@ def ensemble(
                 common.reporter.state(f"the ensemble's configuration is not known: {why}")
             for reason in sorted({each.not_told.get("mntr", "") for each in answers} - {""}):
                 common.reporter.state(f"less is known than there is: {reason}")
-        code = exits.OK if quorum.is_met else exits.UNAVAILABLE
+        return exits.OK if quorum.is_met else exits.UNAVAILABLE
 
-    async def main() -> int:
-        return await until_signal(signals, work)
+    return common.run_until_signal(work)
 
-    with Signals() as signals:
-        number = common.run(main)
-    return exits.by_signal(number) if number else code
+
+async def _read_config(common: Common) -> tuple[EnsembleConfig | None, str]:
+    """The ensemble's configuration, or why it is not known."""
+    connection = common.connect()
+    try:
+        async with connection as client:
+            config = await client.get_config()
+    except AioleadError as error:
+        return None, str(error)
+    return (config, "") if config.servers else (None, "the servers do not tell it")
 
 
 _HEADINGS = ("server", "role", "version", "zxid", "behind", "connections", "latency ms")
 
 
-def _show(answers: Sequence[Answers], quorum: Quorum) -> None:
+def _show(answers: Sequence[ServerAnswers], quorum: Quorum) -> None:
     rows = [_row(each, behind(each, answers)) for each in answers]
     for line in table(_HEADINGS, rows, right=_HEADINGS[4:]):
         write_line(line)
@@ -89,7 +89,7 @@ def _show(answers: Sequence[Answers], quorum: Quorum) -> None:
     write_line(_summary(quorum))
 
 
-def _row(answers: Answers, lag: int | str | None) -> list[str]:
+def _row(answers: ServerAnswers, lag: int | str | None) -> list[str]:
     name = render.escaped(str(answers.server))
     if not answers.is_serving:
         problem = render.escaped(answers.problem or answers.mode or "does not say what it is")
@@ -121,10 +121,10 @@ def _summary(quorum: Quorum) -> str:
     return f"{whole}, quorum {quorum.quorum}: {quorum.tolerates} more may fail"
 
 
-def behind(answers: Answers, all_of_them: Sequence[Answers]) -> int | str | None:
+def behind(answers: ServerAnswers, all_of_them: Sequence[ServerAnswers]) -> int | str | None:
     """How many transactions a server is behind the newest; None if that is not known.
 
-    Those of different epochs cannot be counted: then it says which epoch the server is in.
+    Those of different epochs cannot be counted: then it is a text with the server's epoch.
     """
     zxids = [each.zxid for each in all_of_them if each.zxid is not None and each.is_serving]
     if answers.zxid is None or not zxids:
@@ -135,27 +135,27 @@ def behind(answers: Answers, all_of_them: Sequence[Answers]) -> int | str | None
     return f"epoch {answers.zxid >> 32} of {newest >> 32}"
 
 
-def _as_json(answers: Sequence[Answers], quorum: Quorum) -> dict[str, Any]:
+def _as_json(answers: Sequence[ServerAnswers], quorum: Quorum) -> dict[str, Any]:
+    lags = [behind(each, answers) for each in answers]
     return {
-        "servers": [_server_as_json(each, behind(each, answers)) for each in answers],
+        "servers": [
+            {
+                "server": str(each.server),
+                "problem": each.problem or None,
+                "role": each.mode or None,
+                "version": each.version or None,
+                "zxid": each.zxid,
+                "behind": lag if isinstance(lag, int) else None,
+                "connections": each.connections,
+                "latency_ms": each.mean_latency,
+                "synced_followers": count_in(each.monitor, "synced_followers"),
+            }
+            for each, lag in zip(answers, lags, strict=True)
+        ],
         "voters": quorum.voters,
         "quorum": quorum.quorum,
         "up": quorum.up,
         "tolerates": quorum.tolerates,
         "has_quorum": quorum.is_met,
         "source": quorum.source,
-    }
-
-
-def _server_as_json(answers: Answers, lag: int | str | None) -> dict[str, Any]:
-    return {
-        "server": str(answers.server),
-        "problem": answers.problem or None,
-        "role": answers.mode or None,
-        "version": answers.version or None,
-        "zxid": answers.zxid,
-        "behind": lag if isinstance(lag, int) else None,
-        "connections": answers.connections,
-        "latency_ms": answers.mean_latency,
-        "synced_followers": count_in(answers.monitor, "synced_followers"),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from ..errors import InvalidPathError, NoAuthError, NoNodeError
@@ -19,21 +19,21 @@ class Denied:
 
 async def read_each(
     paths: Sequence[str], read: Callable[[str], Awaitable[T]]
-) -> list[tuple[str, T | Denied | None]]:
+) -> AsyncIterator[tuple[str, T | Denied | None]]:
     """Read each of some znodes; None for one that has gone."""
-    found: list[tuple[str, T | Denied | None]] = []
     for begin in range(0, len(paths), AT_ONCE):
-        asked: list[tuple[str, Awaitable[T] | None]] = []
+        asked: list[tuple[str, Awaitable[T] | Denied]] = []
         for path in paths[begin : begin + AT_ONCE]:
             try:
                 asked.append((path, read(path)))
             except InvalidPathError:
-                asked.append((path, None))
+                asked.append((path, Denied()))
         for path, reply in asked:
+            found: T | Denied | None = None
             try:
-                found.append((path, Denied() if reply is None else await reply))
+                found = reply if isinstance(reply, Denied) else await reply
             except NoAuthError:
-                found.append((path, Denied()))
+                found = Denied()
             except NoNodeError:
-                found.append((path, None))
-    return found
+                pass
+            yield path, found

@@ -6,13 +6,14 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 import anyio
 
+from .first_of import first_of
 from .output import has_lost_reader, undo_at_once
 
 LOOK_EVERY = 1.0
@@ -95,6 +96,16 @@ class Signals:
             os.write(self._pipe[1], b"\0")
 
 
+@contextmanager
+def without_sigttou() -> Iterator[None]:
+    """Block the signal that stops a process in the background as it changes its terminal."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
+
+
 async def until_signal(
     signals: Signals, work: Callable[[], Awaitable[object]], *, followed: bool = False
 ) -> int:
@@ -112,37 +123,16 @@ async def until_signal(
         BrokenPipeError: `followed`, and nobody reads any more.
     """
     number = 0
-    failure: Exception | None = None
 
     async def listen() -> None:
         nonlocal number
         number = await signals.next()
-        tasks.cancel_scope.cancel()
 
-    async def look() -> None:
-        nonlocal failure
+    async def check_reader() -> None:
         while True:
             if has_lost_reader():
-                failure = BrokenPipeError()
-                tasks.cancel_scope.cancel()
+                raise BrokenPipeError
             await anyio.sleep(LOOK_EVERY)
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(listen)
-        if followed:
-            tasks.start_soon(look)
-        try:
-            await work()
-        except Exception as error:
-            failure = _bare(error)
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    await first_of(listen, work, *([check_reader] if followed else []))
     return number
-
-
-def _bare(error: Exception) -> Exception:
-    """An error without the groups of the task groups that it came through."""
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

@@ -118,7 +118,8 @@ async def _read(
 ) -> list[list[str]]:
     """Fill in some branches; return the names of their children, except at the last level."""
     paths = [branch.path for branch in group]
-    for branch, (_, stat) in zip(group, await read_each(paths, client.exists), strict=True):
+    stats = [stat async for _, stat in read_each(paths, client.exists)]
+    for branch, stat in zip(group, stats, strict=True):
         if isinstance(stat, Denied):
             branch.hidden = None
         else:
@@ -127,8 +128,8 @@ async def _read(
             branch.hidden = branch.stat.num_children if branch.stat else None
     names: list[list[str]] = [[] for _ in group]
     if not is_last:
-        listed = await read_each(paths, client.get_children)
-        for n, (branch, (_, found)) in enumerate(zip(group, listed, strict=True)):
+        listed = [found async for _, found in read_each(paths, client.get_children)]
+        for n, (branch, found) in enumerate(zip(group, listed, strict=True)):
             if isinstance(found, Denied):
                 branch.is_denied = True
                 branch.hidden = branch.stat.num_children if branch.stat else None
@@ -137,8 +138,8 @@ async def _read(
                 names[n] = sorted(found or ())
                 branch.stat = None if found is None else branch.stat
     if with_data:
-        contents = await read_each(paths, client.get)
-        for branch, (_, content) in zip(group, contents, strict=True):
+        contents = [content async for _, content in read_each(paths, client.get)]
+        for branch, content in zip(group, contents, strict=True):
             branch.data = content[0] if isinstance(content, tuple) else None
     return names
 

@@ -45,10 +45,11 @@ def ls(
             for name in names:
                 common.show({"name": name, "path": join(path, name)}, name)
             return
-        read = await read_each([join(path, name) for name in names], client.exists)
+        paths = [join(path, name) for name in names]
+        stats = [stat async for _, stat in read_each(paths, client.exists)]
         found = [
             (name, None if isinstance(stat, Denied) else stat)
-            for name, (_, stat) in zip(names, read, strict=True)
+            for name, stat in zip(names, stats, strict=True)
             if stat is not None
         ]
         if common.as_json:

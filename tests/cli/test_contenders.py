@@ -12,8 +12,7 @@ from support.versions import has
 
 import aiolead
 from aiolead import Election, Lock, ReadWriteLock
-from aiolead.cli.contenders import read_line
-from aiolead.cli.recognize import in_line
+from aiolead.cli.contender_queue import places_of, read_queue
 from aiolead.types import Feature, Layout
 
 GUID = "0123456789abcdef0123456789abcdef"
@@ -131,7 +130,7 @@ async def test_it_sees_the_lines_of_our_recipes_as_they_do(embedded: str, chroot
                     tasks.start_soon(_enter, context)
                     await joined(client, path, n + 1)
                 expected = [(who.identity, who.path, who.is_holder) for who in await seen()]
-                line = await read_line(client, path, in_line(await client.get_children(path)))
+                line = await read_queue(client, path, places_of(await client.get_children(path)))
                 assert [(one.identity, one.path, one.place.holds) for one in line] == expected
                 assert {one.place.layout for one in line} == {name}
                 assert len({one.place.family for one in line}) == 1
@@ -145,7 +144,7 @@ async def _enter(context: aiolead.types.TenureContext[aiolead.Held]) -> None:
 
 def test_the_order_is_that_of_the_numbers() -> None:
     names = ["b-lock-0000000009", "a-lock-2147483647", "z-lock-0000000001", "note", "config"]
-    assert [place.sequence for place in in_line(names)] == [1, 9, 2147483647]
+    assert [place.sequence for place in places_of(names)] == [1, 9, 2147483647]
 
 
 @pytest.mark.parametrize(
@@ -165,5 +164,5 @@ def test_the_order_is_that_of_the_numbers() -> None:
     ],
 )
 def test_whose_it_is(name: str, what: str, layout: str) -> None:
-    (place,) = in_line([name])
+    (place,) = places_of([name])
     assert (place.what, place.layout, place.holds) == (what, layout, True)

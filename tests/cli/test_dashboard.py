@@ -465,7 +465,7 @@ NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
 
 def scene_with(paths: int, contenders: int) -> Scene:
     scene = Scene()
-    scene.set_link(SessionState.CONNECTED, 1, 0.0)
+    scene.set_session(SessionState.CONNECTED, 1, 0.0)
     for path in range(paths):
         for n in range(1, contenders + 1):
             stat = replace(NOTHING, czxid=n, ephemeral_owner=n, ctime=1000)

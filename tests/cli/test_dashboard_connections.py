@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from aiolead.cli.dashboard.connections import Connection, Connections, State, _group
+from aiolead.cli.dashboard.connections import (
+    BrowserConnection,
+    BrowserConnections,
+    ConnectionStage,
+    _group,
+)
 
 ADDRESSES = ("192.0.2.1", "192.0.2.2", "::ffff:192.0.2.1", "2001:db8::1", "2001:db8::2", "proxy")
 
@@ -21,11 +26,11 @@ class Kept(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.policy = Connections(most_unauthenticated=4, most_admitted=3)
-        self.all: list[Connection] = []
-        self.dropped: list[Connection] = []
+        self.policy = BrowserConnections(most_unauthenticated=4, most_admitted=3)
+        self.all: list[BrowserConnection] = []
+        self.dropped: list[BrowserConnection] = []
 
-    def opened(self, address: str) -> Connection:
+    def opened(self, address: str) -> BrowserConnection:
         def drop() -> None:
             assert connection not in self.dropped
             self.dropped.append(connection)
@@ -34,17 +39,17 @@ class Kept(RuleBasedStateMachine):
         self.all.append(connection)
         return connection
 
-    def in_state(self, *states: State) -> list[Connection]:
+    def in_state(self, *states: ConnectionStage) -> list[BrowserConnection]:
         return [each for each in self.all if each.state in states]
 
     @rule(target=connections, address=st.sampled_from(ADDRESSES))
-    def open(self, address: str) -> Connection:
-        before = self.in_state(State.UNAUTHENTICATED)
-        active = self.in_state(State.ACTIVE, State.IDLE)
+    def open(self, address: str) -> BrowserConnection:
+        before = self.in_state(ConnectionStage.UNAUTHENTICATED)
+        active = self.in_state(ConnectionStage.ACTIVE, ConnectionStage.IDLE)
         already = len(self.dropped)
         connection = self.opened(address)
-        assert connection.state is State.UNAUTHENTICATED
-        assert self.in_state(State.ACTIVE, State.IDLE) == active
+        assert connection.state is ConnectionStage.UNAUTHENTICATED
+        assert self.in_state(ConnectionStage.ACTIVE, ConnectionStage.IDLE) == active
         gone = self.dropped[already:]
         if len(before) < 4:
             assert gone == []
@@ -57,76 +62,81 @@ class Kept(RuleBasedStateMachine):
         return connection
 
     @rule(connection=connections)
-    def admit(self, connection: Connection) -> None:
-        state, active = connection.state, self.in_state(State.ACTIVE)
+    def admit(self, connection: BrowserConnection) -> None:
+        state, active = connection.state, self.in_state(ConnectionStage.ACTIVE)
         others = [each for each in active if each is not connection]
         admitted = self.policy.admit(connection)
         assert admitted == (
-            state is not State.CLOSED and (state is not State.UNAUTHENTICATED or len(others) < 3)
+            state is not ConnectionStage.CLOSED
+            and (state is not ConnectionStage.UNAUTHENTICATED or len(others) < 3)
         )
-        assert (connection.state is State.ACTIVE) == admitted
-        assert all(each.state is State.ACTIVE for each in others)
+        assert (connection.state is ConnectionStage.ACTIVE) == admitted
+        assert all(each.state is ConnectionStage.ACTIVE for each in others)
 
     @rule(connection=connections)
-    def reject(self, connection: Connection) -> None:
-        is_open = connection.state is not State.CLOSED
+    def reject(self, connection: BrowserConnection) -> None:
+        is_open = connection.state is not ConnectionStage.CLOSED
         self.policy.reject(connection)
-        assert connection.state is (State.UNAUTHENTICATED if is_open else State.CLOSED)
+        assert connection.state is (
+            ConnectionStage.UNAUTHENTICATED if is_open else ConnectionStage.CLOSED
+        )
 
     @rule(connection=connections)
-    def rest(self, connection: Connection) -> None:
+    def rest(self, connection: BrowserConnection) -> None:
         state = connection.state
         self.policy.rest(connection)
-        assert connection.state is (State.IDLE if state is State.ACTIVE else state)
+        assert connection.state is (
+            ConnectionStage.IDLE if state is ConnectionStage.ACTIVE else state
+        )
 
     @rule(connection=connections)
-    def close(self, connection: Connection) -> None:
+    def close(self, connection: BrowserConnection) -> None:
         self.policy.close(connection)
-        assert connection.state is State.CLOSED
+        assert connection.state is ConnectionStage.CLOSED
 
     @invariant()
     def there_are_never_too_many(self) -> None:
-        assert len(self.in_state(State.UNAUTHENTICATED)) <= 4
-        assert len(self.in_state(State.ACTIVE, State.IDLE)) <= 3
-        assert all(each.state is State.CLOSED for each in self.dropped)
+        assert len(self.in_state(ConnectionStage.UNAUTHENTICATED)) <= 4
+        assert len(self.in_state(ConnectionStage.ACTIVE, ConnectionStage.IDLE)) <= 3
+        assert all(each.state is ConnectionStage.CLOSED for each in self.dropped)
 
 
 TestKept = Kept.TestCase
 
 
-def opened(policy: Connections, *addresses: str) -> list[Connection]:
+def opened(policy: BrowserConnections, *addresses: str) -> list[BrowserConnection]:
     return [policy.open(address, lambda: None) for address in addresses]
 
 
 def test_one_address_pushes_out_its_own() -> None:
-    policy = Connections(most_unauthenticated=4)
+    policy = BrowserConnections(most_unauthenticated=4)
     first, *flood = opened(policy, "192.0.2.9", *["192.0.2.1"] * 100)
-    assert first.state is State.UNAUTHENTICATED
-    assert [each.state for each in flood[-3:]] == [State.UNAUTHENTICATED] * 3
-    assert {each.state for each in flood[:-3]} == {State.CLOSED}
+    assert first.state is ConnectionStage.UNAUTHENTICATED
+    assert [each.state for each in flood[-3:]] == [ConnectionStage.UNAUTHENTICATED] * 3
+    assert {each.state for each in flood[:-3]} == {ConnectionStage.CLOSED}
 
 
 def test_behind_a_proxy_the_oldest_goes() -> None:
-    policy = Connections(most_unauthenticated=2)
+    policy = BrowserConnections(most_unauthenticated=2)
     first, second, third = opened(policy, *["127.0.0.1"] * 3)
     assert [each.state for each in (first, second, third)] == [
-        State.CLOSED,
-        State.UNAUTHENTICATED,
-        State.UNAUTHENTICATED,
+        ConnectionStage.CLOSED,
+        ConnectionStage.UNAUTHENTICATED,
+        ConnectionStage.UNAUTHENTICATED,
     ]
 
 
 def test_the_one_that_is_idle_for_longest_makes_room() -> None:
-    policy = Connections(most_admitted=2)
+    policy = BrowserConnections(most_admitted=2)
     first, second, third = opened(policy, *["127.0.0.1"] * 3)
     for each in (first, second):
         assert policy.admit(each)
     assert not policy.admit(third)
-    assert third.state is State.UNAUTHENTICATED  # it is told so, and may ask again
+    assert third.state is ConnectionStage.UNAUTHENTICATED  # it is told so, and may ask again
     policy.rest(second)
     policy.rest(first)
     assert policy.admit(third)
-    assert (first.state, second.state) == (State.IDLE, State.CLOSED)
+    assert (first.state, second.state) == (ConnectionStage.IDLE, ConnectionStage.CLOSED)
     assert not policy.admit(second)
 
 

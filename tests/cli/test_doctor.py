@@ -13,18 +13,18 @@ from support.raw_client import RawClient
 from support.words_server import WordsServer
 
 import aiolead
+from aiolead.cli.contender_queue import QueuedContender, places_of
 from aiolead.cli.doctor.findings import Finding, Level
-from aiolead.cli.doctor.lines import (
-    Sessions,
+from aiolead.cli.doctor.queue_checks import (
+    KnownSessions,
     judge_ghosts,
     judge_sequence,
     look_at,
     look_for_ghosts,
 )
-from aiolead.cli.doctor.servers import judge_ensemble, judge_server, judge_settings
-from aiolead.cli.recognize import ContenderLine, in_line
-from aiolead.cli.survey import Answers, Quorum
-from aiolead.cli.words import Server
+from aiolead.cli.doctor.server_checks import judge_ensemble, judge_server, judge_settings
+from aiolead.cli.server_inquiry import ServerAddress
+from aiolead.cli.server_survey import Quorum, ServerAnswers
 from aiolead.model import Stat
 from aiolead.testing import EmbeddedServer
 
@@ -206,14 +206,14 @@ def levels(findings: list[Finding]) -> list[Level]:
     ],
 )
 def test_versions(version: str, level: Level | None) -> None:
-    answers = Answers(Server("zk", 2181), mode="follower", version=version)
+    answers = ServerAnswers(ServerAddress("zk", 2181), mode="follower", version=version)
     assert levels(list(judge_server(answers)))[1:] == ([] if level is None else [level])
 
 
 def settings(timeout: float = 10, **more: Any) -> list[Finding]:
     conf = {"tickTime": "2000", "minSessionTimeout": "4000", "maxSessionTimeout": "40000"}
     conf |= more.pop("conf", {})
-    answers = Answers(Server("zk", 2181), mode="leader", conf=conf, **more)
+    answers = ServerAnswers(ServerAddress("zk", 2181), mode="leader", conf=conf, **more)
     return list(judge_settings(answers, timeout))
 
 
@@ -229,7 +229,9 @@ def test_times() -> None:
 
 
 def test_what_is_not_told() -> None:
-    answers = Answers(Server("zk", 2181), mode="leader", not_told={"conf": "it is secret"})
+    answers = ServerAnswers(
+        ServerAddress("zk", 2181), mode="leader", not_told={"conf": "it is secret"}
+    )
     (finding,) = judge_settings(answers, 10)
     assert finding.level is Level.UNKNOWN
     assert "it is secret" in finding.text
@@ -281,14 +283,14 @@ def test_numbers_that_are_left(used: int, there: int, level: Level) -> None:
     assert (finding.level, finding.details["numbers_left"]) == (level, 0x7FFF_FFFF - used)
 
 
-def contender(name: str, owner: int) -> ContenderLine:
-    (place,) = in_line([name])
-    return ContenderLine(place, f"/l/{name}", stat(ephemeral_owner=owner), b"me")
+def contender(name: str, owner: int) -> QueuedContender:
+    (place,) = places_of([name])
+    return QueuedContender(place, f"/l/{name}", stat(ephemeral_owner=owner), b"me")
 
 
 def test_ghosts() -> None:
-    def judged(*line: ContenderLine, alive: set[int] | None = None) -> list[Level]:
-        return levels(list(judge_ghosts("/l", line, Sessions(alive, None))))
+    def judged(*line: QueuedContender, alive: set[int] | None = None) -> list[Level]:
+        return levels(list(judge_ghosts("/l", line, KnownSessions(alive, None))))
 
     one, other = contender("_c_x-lock-0000000001", 1), contender("_c_y-lock-0000000002", -1)
     assert judged(one, other, alive={1, -1}) == []
@@ -308,7 +310,7 @@ async def test_whoever_has_just_left_is_no_ghost(embedded: str, chroot: str) -> 
         (look,) = await look_at(client, "/l")
         await client.delete(paths[0])
         # As if both sessions were over by the time at which the servers were asked.
-        (ghost,) = await look_for_ghosts(client, look, Sessions(set(), None))
+        (ghost,) = await look_for_ghosts(client, look, KnownSessions(set(), None))
     assert (ghost.level, ghost.details["path"]) == (Level.FAIL, paths[1])
 
 
@@ -321,10 +323,10 @@ async def test_who_may_no_longer_be_read_may_be_a_ghost() -> None:
             path = (await client.create("/l/_c_x-lock-", mode=mode)).path
             (look,) = await look_at(client, "/l")
             await client.set_acl(path, [aiolead.Auth.digest("somebody", "else").acl()])
-            (ghost,) = await look_for_ghosts(client, look, Sessions(set(), None))
+            (ghost,) = await look_for_ghosts(client, look, KnownSessions(set(), None))
             assert (ghost.level, ghost.details["path"]) == (Level.FAIL, path)
             (look,) = await look_at(client, "/l")
-            assert look.line == []
+            assert look.queue == []
             assert [each.level for each in look.findings if each.check == "ghost"] == [
                 Level.UNKNOWN
             ]

@@ -12,8 +12,8 @@ from support.versions import text_of_version
 from support.words_server import WordsServer
 
 from aiolead.cli.ensemble import behind
-from aiolead.cli.survey import Answers, Quorum, quorum_of
-from aiolead.cli.words import Server, sessions_in_cons, sessions_in_dump
+from aiolead.cli.server_inquiry import ServerAddress, sessions_in_cons, sessions_in_dump
+from aiolead.cli.server_survey import Quorum, ServerAnswers, quorum_of
 from aiolead.model import EnsembleConfig, ServerSpec
 from aiolead.testing import Ensemble, ZooKeeperServer
 
@@ -153,8 +153,8 @@ def test_servers_that_do_not_serve(run: Run, answer: str, problem: str) -> None:
 # --- what follows from it ------------------------------------------------------------------------
 
 
-def answers(mode: str, zxid: int | None = None, **monitor: str) -> Answers:
-    return Answers(Server("zk", 2181), mode=mode, zxid=zxid, monitor=monitor)
+def answers(mode: str, zxid: int | None = None, **monitor: str) -> ServerAnswers:
+    return ServerAnswers(ServerAddress("zk", 2181), mode=mode, zxid=zxid, monitor=monitor)
 
 
 def members(voters: int, observers: int = 0) -> EnsembleConfig:

@@ -12,8 +12,9 @@ from support.raw_client import RawClient
 
 import aiolead
 from aiolead import Election, Semaphore, Term
-from aiolead.cli.scene import Feed, Line, Link, What
-from aiolead.cli.words import Inquirer, Server
+from aiolead.cli.scene_feed import Feed
+from aiolead.cli.scene_values import ContenderQueue, OwnerConnection, SceneEventType
+from aiolead.cli.server_inquiry import Inquirer, ServerAddress
 from aiolead.errors import TreeTooLargeError
 from aiolead.testing import EmbeddedServer
 
@@ -36,14 +37,14 @@ async def until(feed: Feed, condition: Callable[[], object]) -> None:
 
 def names(feed: Feed, path: str) -> tuple[list[str | None], list[str | None]]:
     """Who holds, and who waits."""
-    line = feed.scene.line(path)
+    line = feed.scene.queue(path)
     if line is None:
         return [], []
     return [term.identity for term in line.terms], [one.identity for one in line.waiting]
 
 
-def line_of(feed: Feed, path: str) -> Line:
-    line = feed.scene.line(path)
+def line_of(feed: Feed, path: str) -> ContenderQueue:
+    line = feed.scene.queue(path)
     assert line is not None
     return line
 
@@ -57,7 +58,7 @@ def test_what_recipes_do_is_seen(hosts: str, embedded: str) -> None:
             feed = Feed(client, ["/jobs", "/s", "/s/leases", "/nobody"])
             async with running(feed), anyio.create_task_group() as tasks:
                 await until(feed, lambda: True)
-                assert [line.path for line in feed.scene.lines] == ["/jobs", "/nobody", "/s"]
+                assert [line.path for line in feed.scene.queues] == ["/jobs", "/nobody", "/s"]
                 first = Election(client, "/jobs/one", identity="first")
                 second = Election(other, "/jobs/one", identity="second")
                 async with first.leadership() as term:
@@ -68,9 +69,9 @@ def test_what_recipes_do_is_seen(hosts: str, embedded: str) -> None:
                     await until(feed, lambda: names(feed, "/s") == (["holder"], []))
                 seen = [one for one in feed.scene.since(0) if one.path == "/jobs/one"]
                 assert [(one.what, one.identity) for one in seen] == [
-                    (What.BEGAN, "first"),
-                    (What.JOINED, "second"),
-                    (What.BEGAN, "second"),
+                    (SceneEventType.BEGAN, "first"),
+                    (SceneEventType.JOINED, "second"),
+                    (SceneEventType.BEGAN, "second"),
                 ]
                 assert seen[0].token == term.token
                 assert feed.scene.session_id == client.session_id
@@ -90,7 +91,7 @@ def test_sessions_and_links_that_are_lost() -> None:
             feed = Feed(
                 *(client, ["/"]),
                 inquirer=inquirer,
-                servers=[Server(host, int(port))],
+                servers=[ServerAddress(host, int(port))],
                 interval=0.02,
             )
             async with running(feed):
@@ -98,13 +99,15 @@ def test_sessions_and_links_that_are_lost() -> None:
                     dead.create("/a")
                     dead.create("/a/_c_x-latch-", b"dead", flags=3)
                     await until(feed, lambda: feed.scene.knows_sessions and names(feed, "/a")[0])
-                    line = feed.scene.line("/a")
+                    line = feed.scene.queue("/a")
                     assert line is not None
                     (one,) = line.contenders
-                    assert feed.scene.link_of(one) is Link.CONNECTED
+                    assert feed.scene.connection_of(one) is OwnerConnection.CONNECTED
                     dead.drop()
-                    await until(feed, lambda: feed.scene.link_of(one) is Link.SILENT)
-                    assert feed.scene.since(0)[-1].what is What.SILENT
+                    await until(
+                        feed, lambda: feed.scene.connection_of(one) is OwnerConnection.SILENT
+                    )
+                    assert feed.scene.since(0)[-1].what is SceneEventType.SILENT
                     with RawClient(server) as operator:
                         session = feed.scene.session_id
                         # What is seen of this is seen before, or after, the session's end.

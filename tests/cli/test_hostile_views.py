@@ -18,15 +18,16 @@ from support.raw_client import RawClient
 from support.serving import EPHEMERAL_SEQUENTIAL
 
 import aiolead
-from aiolead.cli import render
+from aiolead.cli import render, scene_text
+from aiolead.cli.contender_queue import QueuedContender, places_of
 from aiolead.cli.contenders import _row
-from aiolead.cli.dashboard.live import Live
-from aiolead.cli.dashboard.state import Ensemble, as_state
-from aiolead.cli.recognize import ContenderLine, Unreadable, in_line
-from aiolead.cli.scene import Feed, Scene, said
-from aiolead.cli.survey import Answers, Quorum
-from aiolead.cli.top.picture import Picture
-from aiolead.cli.words import Server
+from aiolead.cli.dashboard.serving import StateStream
+from aiolead.cli.dashboard.state import EnsembleHealth, as_state
+from aiolead.cli.scene import Scene
+from aiolead.cli.scene_feed import Feed
+from aiolead.cli.server_inquiry import ServerAddress
+from aiolead.cli.server_survey import Quorum, ServerAnswers
+from aiolead.cli.top_picture import Picture
 from aiolead.model import SessionState, Stat
 from aiolead.testing import EmbeddedServer
 from aiolead.testing._server.transaction import Transaction
@@ -56,7 +57,7 @@ def texts(value: Any) -> Iterator[str]:
 def hostile_scene(name: str, data: bytes, number: int) -> Scene:
     """An election, one who waits, and a znode that may not be read, all called like that."""
     scene = Scene()
-    scene.set_link(SessionState.CONNECTED, 1, 0.0)
+    scene.set_session(SessionState.CONNECTED, 1, 0.0)
     stat = Stat(**dict.fromkeys(Stat.__slots__, number))
     for n in (1, 2):
         scene.put(f"/jobs/{name}/{name}_c_x-latch-{n:010d}", stat, data)
@@ -72,13 +73,15 @@ def hostile_scene(name: str, data: bytes, number: int) -> Scene:
 @example(name=BAD, data=b"__REVOKE__\xff" + BAD.encode(), number=-(1 << 63))
 def test_all_that_is_shown_is_printable(name: str, data: bytes, number: int) -> None:
     scene = hostile_scene(name, data, number)
-    server = Server(name, 2181)
-    answers = Answers(server, problem=name * 100, mode=name, version=name * 100)
-    state = as_state(scene, Ensemble(1.0, [answers], Quorum(1, 1, 1, True, "hosts", True)), 3.0)
+    server = ServerAddress(name, 2181)
+    answers = ServerAnswers(server, problem=name * 100, mode=name, version=name * 100)
+    state = as_state(
+        scene, EnsembleHealth(1.0, [answers], Quorum(1, 1, 1, True, "hosts", True)), 3.0
+    )
     for text in texts(state):
         assert text.isprintable()
         assert len(text) < 3000
-    live = Live(lambda: state, lambda: 3.0)
+    live = StateStream(lambda: state, lambda: 3.0)
     assert json.loads(live.state().decode("ascii")) == state
     assert b"\n" not in live.state()  # which would end an event
 
@@ -86,15 +89,18 @@ def test_all_that_is_shown_is_printable(name: str, data: bytes, number: int) -> 
         for row in Picture(scene=scene, title=name).draw(3.0, width, 40):
             assert row.plain.isprintable()
     for one in scene.since(0):
-        assert said.happening_as_text(one, "").isprintable()
-        assert render.as_json(said.happening_as_json(one)).isprintable()
-    assert said.unreadable(scene.unreadable, 3).isprintable()
-    assert render.as_json(said.scene_as_json(scene, 3.0)).isascii()
+        assert scene_text.event_as_text(one, "").isprintable()
+        assert render.as_json(scene_text.event_as_json(one)).isprintable()
+    assert scene_text.unreadable(scene.unreadable, 3).isprintable()
+    assert render.as_json(scene_text.scene_as_json(scene, 3.0)).isascii()
 
     stat = Stat(**dict.fromkeys(Stat.__slots__, number))
-    for place in in_line([f"{name}-latch-0000000001", name]):
+    for place in places_of([f"{name}-latch-0000000001", name]):
         path = f"/{place.name}"
-        for one in (ContenderLine(place, path, stat, data), Unreadable(place, path)):
+        for one in (
+            QueuedContender(place, path, stat, data),
+            QueuedContender(place, path, None, None),
+        ):
             assert all(cell.isprintable() for cell in _row(one))
 
 
@@ -143,7 +149,7 @@ def test_a_feed_with_a_name_that_cannot_be_asked_for(backend: str) -> None:
             feed._note(TreeEvent(TreeEventType.CREATED, node.path, None, node))
             await feed._read()
             feed.scene.settle(1.0)
-            (line,) = feed.scene.lines
+            (line,) = feed.scene.queues
             assert [(term.identity, term.node) for term in line.terms] == [(None, node.path)]
 
     anyio.run(story, backend=backend)
@@ -182,4 +188,4 @@ def test_a_feed_over_a_server_with_names_that_nobody_could_create(backend: str) 
 
 def waiting(feed: Feed) -> list[str | None]:
     """The identities of all who lead or wait."""
-    return [one.identity for line in feed.scene.lines for one in (*line.terms, *line.waiting)]
+    return [one.identity for line in feed.scene.queues for one in (*line.terms, *line.waiting)]

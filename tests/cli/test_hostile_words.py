@@ -17,13 +17,18 @@ from support.raw_client import RawClient
 
 import aiolead
 from aiolead import TLS
-from aiolead.cli import words
-from aiolead.cli.doctor.lines import look_at
-from aiolead.cli.doctor.servers import judge_ensemble, judge_server, judge_settings
-from aiolead.cli.roster import members_besides
+from aiolead.cli import server_inquiry as words
+from aiolead.cli.doctor.queue_checks import look_at
+from aiolead.cli.doctor.server_checks import judge_ensemble, judge_server, judge_settings
 from aiolead.cli.scene import Scene
-from aiolead.cli.survey import Answers, ask_all, quorum_of
-from aiolead.cli.words import Inquirer, NotToldError, Server, sessions_in_cons, sessions_in_dump
+from aiolead.cli.server_inquiry import (
+    Inquirer,
+    NotToldError,
+    ServerAddress,
+    sessions_in_cons,
+    sessions_in_dump,
+)
+from aiolead.cli.server_survey import ServerAnswers, ask_all, members_besides, quorum_of
 from aiolead.model import EnsembleConfig, ServerSpec
 
 CPU_SECONDS = 10
@@ -47,7 +52,7 @@ def test_parsing_takes_time_in_proportion_to_the_size(pattern: str) -> None:
     """In a process that dies if it takes more of a processor than that."""
     code = f"""
 import sys
-from aiolead.cli import words
+from aiolead.cli import server_inquiry as words
 said = sys.stdin.read()
 for name in {PARSERS}:
     try:
@@ -91,8 +96,8 @@ def test_sessions_that_are_told_well_and_badly() -> None:
     assert sessions_in_dump("0x1\n \t0x2\t4000ms\n0xx\n0x12345678901234567\n\n1\n") == {1, 2}
 
 
-def plain(port: int, admin_port: int = 0) -> tuple[Inquirer, Server]:
-    return Inquirer(None, 10.0, admin_port), Server("127.0.0.1", port)
+def plain(port: int, admin_port: int = 0) -> tuple[Inquirer, ServerAddress]:
+    return Inquirer(None, 10.0, admin_port), ServerAddress("127.0.0.1", port)
 
 
 async def test_what_is_no_number_is_not_known() -> None:
@@ -113,7 +118,7 @@ async def test_what_is_no_number_is_not_known() -> None:
 def test_numbers_of_a_configuration(digits: str) -> None:
     conf = {"tickTime": "2000", "syncLimit": digits}
     monitor = {"open_file_descriptor_count": digits, "max_file_descriptor_count": digits}
-    answers = Answers(Server("zk", 1), mode="leader", conf=conf, monitor=monitor)
+    answers = ServerAnswers(ServerAddress("zk", 1), mode="leader", conf=conf, monitor=monitor)
     assert [each.details.get("sync_limit") for each in judge_settings(answers, 10.0)] == [None]
 
 
@@ -139,7 +144,7 @@ async def test_a_mode_that_is_too_long() -> None:
 
 
 async def test_ports_that_are_none() -> None:
-    (answers,) = await ask_all(Inquirer(None, 10.0, 0), [Server("127.0.0.1", 70_000)])
+    (answers,) = await ask_all(Inquirer(None, 10.0, 0), [ServerAddress("127.0.0.1", 70_000)])
     assert answers.problem
 
 
@@ -180,7 +185,7 @@ async def test_with_tls_an_admin_server_is_asked_over_tls(tmp_path: Path) -> Non
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    tls, where = TLS(ca=tmp_path / "ca.pem"), Server("127.0.0.1", 1)
+    tls, where = TLS(ca=tmp_path / "ca.pem"), ServerAddress("127.0.0.1", 1)
     answer = b'HTTP/1.0 200 OK\r\n\r\n{"command": "monitor", "error": null}'
     asked: list[bytes] = []
 
@@ -245,4 +250,4 @@ def test_lines_below_each_other() -> None:
     scene.put("/a/c/x-lock-0000000001", stat, b"")
     scene.put("/ab/x-lock-0000000001", stat, b"")
     scene.settle(1.0)
-    assert [line.path for line in scene.lines] == ["/a/c", "/ab", "/b"]
+    assert [line.path for line in scene.queues] == ["/a/c", "/ab", "/b"]

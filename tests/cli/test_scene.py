@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from aiolead.cli.scene import Happening, Line, Link, Scene, What, said
+from aiolead.cli import scene_text
+from aiolead.cli.scene import Scene
+from aiolead.cli.scene_values import ContenderQueue, OwnerConnection, SceneEvent, SceneEventType
 from aiolead.model import SessionState, Stat
 
 NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
@@ -22,7 +24,7 @@ class Stage:
 
     def __init__(self, *paths: str, leaders: int = 1) -> None:
         self.scene = Scene(paths, leaders=leaders)
-        self.scene.set_link(SessionState.CONNECTED, 1, 0.0)
+        self.scene.set_session(SessionState.CONNECTED, 1, 0.0)
         self.told = 0
 
     def enter(
@@ -41,7 +43,7 @@ class Stage:
     def leave(self, path: str, zxid: int, *, mark: str = "latch-", name: str = "") -> None:
         self.scene.remove(f"{path}/{name or f'_c_x-{mark}{zxid:010d}'}")
 
-    def news(self, now: float, *, is_current: bool = True) -> list[Happening]:
+    def news(self, now: float, *, is_current: bool = True) -> list[SceneEvent]:
         """What follows from it."""
         self.scene.settle(now, is_current=is_current)
         new = self.scene.since(self.told)
@@ -49,10 +51,10 @@ class Stage:
         return new
 
     def texts(self, now: float) -> list[str]:
-        return [said.happening_as_text(one, self.line(one.path).kind) for one in self.news(now)]
+        return [scene_text.event_as_text(one, self.line(one.path).kind) for one in self.news(now)]
 
-    def line(self, path: str) -> Line:
-        line = self.scene.line(path)
+    def line(self, path: str) -> ContenderQueue:
+        line = self.scene.queue(path)
         assert line is not None
         return line
 
@@ -71,14 +73,19 @@ def test_a_story() -> None:
     assert stage.names("/a") == (["host-1"], ["host-2"])
     (term,) = stage.line("/a").terms
     assert (term.not_before, term.began, term.is_exact) == (1000, 5000, False)
-    assert said.since(term, 5060) == "< 1 h 7 min"
+    assert scene_text.since(term, 5060) == "< 1 h 7 min"
 
     stage.enter("/a", 3)
     assert stage.texts(5001) == ["host-3 waits"]
     stage.leave("/a", 1)
     assert stage.texts(5002) == ["host-2 leads (token 2), after host-1"]
     (term,) = stage.line("/a").terms
-    assert (term.began, term.is_exact, term.gap, said.since(term, 5005.5)) == (5002, True, 0, "3 s")
+    assert (term.began, term.is_exact, term.gap, scene_text.since(term, 5005.5)) == (
+        5002,
+        True,
+        0,
+        "3 s",
+    )
     stage.leave("/a", 3)
     stage.leave("/a", 2)
     assert stage.texts(5010) == ["host-2 is gone: nobody leads", "host-3 does not wait any more"]
@@ -104,7 +111,11 @@ def test_whoever_was_there_and_gone_between_two_looks() -> None:
     stage.leave("/a", 2)
     stage.enter("/a", 3)
     (began,) = stage.news(2)
-    assert (began.what, began.token, began.before and began.before.token) == (What.BEGAN, 3, 1)
+    assert (began.what, began.token, began.before and began.before.token) == (
+        SceneEventType.BEGAN,
+        3,
+        1,
+    )
 
 
 def test_a_crash_is_seen_by_the_silence_of_the_session() -> None:
@@ -113,16 +124,16 @@ def test_a_crash_is_seen_by_the_silence_of_the_session() -> None:
     stage.enter("/a", 2)
     stage.news(10)
     holder, waits = stage.line("/a").contenders
-    assert stage.scene.link_of(holder) is Link.UNKNOWN
-    stage.scene.hear({1: "", 2: ""}, 11)
-    assert stage.scene.link_of(holder) is Link.CONNECTED
+    assert stage.scene.connection_of(holder) is OwnerConnection.UNKNOWN
+    stage.scene.set_connected({1: "", 2: ""}, 11)
+    assert stage.scene.connection_of(holder) is OwnerConnection.CONNECTED
     # Missing once it may just be moving from one server to another.
-    stage.scene.hear({2: ""}, 13)
+    stage.scene.set_connected({2: ""}, 13)
     assert stage.news(13) == []
-    stage.scene.hear({2: ""}, 15)
+    stage.scene.set_connected({2: ""}, 15)
     assert stage.texts(15) == ["host-1 has no connection, and still holds"]
-    assert stage.scene.link_of(holder) is Link.SILENT
-    assert stage.scene.link_of(waits) is Link.CONNECTED
+    assert stage.scene.connection_of(holder) is OwnerConnection.SILENT
+    assert stage.scene.connection_of(waits) is OwnerConnection.CONNECTED
     stage.leave("/a", 1)
     assert stage.texts(17) == [
         "host-2 leads (token 2), after host-1, who had no connection for 4.0 s"
@@ -135,14 +146,14 @@ def test_silence_that_ends() -> None:
     stage.enter("/a", 1)
     stage.news(10)
     for at in (11, 12):
-        stage.scene.hear({}, at)
-    stage.scene.hear({1: ""}, 13)
-    assert [one.what for one in stage.news(13)] == [What.SILENT, What.BACK]
+        stage.scene.set_connected({}, at)
+    stage.scene.set_connected({1: ""}, 13)
+    assert [one.what for one in stage.news(13)] == [SceneEventType.SILENT, SceneEventType.BACK]
     for at in (14, 15):
-        stage.scene.hear({}, at)
-    assert [one.what for one in stage.news(15)] == [What.SILENT]
+        stage.scene.set_connected({}, at)
+    assert [one.what for one in stage.news(15)] == [SceneEventType.SILENT]
     # That nobody tells any more does not mean that it is back.
-    stage.scene.hear(None, 16)
+    stage.scene.set_connected(None, 16)
     assert stage.news(16) == []
     assert stage.line("/a").terms[0].silent_since is None
 
@@ -152,13 +163,13 @@ def test_what_happened_while_our_link_was_lost() -> None:
     stage.enter("/a", 1)
     stage.enter("/a", 2)
     stage.news(2000)
-    stage.scene.set_link(SessionState.SUSPENDED, 1, 2010)
+    stage.scene.set_session(SessionState.SUSPENDED, 1, 2010)
     assert not stage.scene.is_current
-    stage.scene.set_link(SessionState.CONNECTED, 1, 2020)
+    stage.scene.set_session(SessionState.CONNECTED, 1, 2020)
     stage.leave("/a", 1)
     (began,) = stage.news(2021)
     assert not began.is_exact
-    assert said.happening_as_text(began, "election").endswith("(seen late)")
+    assert scene_text.event_as_text(began, "election").endswith("(seen late)")
     (term,) = stage.line("/a").terms
     assert (term.not_before, term.began, term.gap) == (2010, 2021, None)
     assert stage.scene.is_current
@@ -183,10 +194,14 @@ def test_readers_and_writers() -> None:
     assert stage.line("/l").kind == "read/write lock"
     assert stage.names("/l") == (["host-1", "host-2"], ["host-3"])
     stage.leave("/l", 1, mark="__READ__")
-    assert [(one.what, one.token) for one in stage.news(2)] == [(What.ENDED, 1)]
+    assert [(one.what, one.token) for one in stage.news(2)] == [(SceneEventType.ENDED, 1)]
     stage.leave("/l", 2, mark="__READ__")
     (began,) = stage.news(3)
-    assert (began.what, began.token, began.before and began.before.token) == (What.BEGAN, 3, 2)
+    assert (began.what, began.token, began.before and began.before.token) == (
+        SceneEventType.BEGAN,
+        3,
+        2,
+    )
 
 
 def test_several_leaders() -> None:
@@ -196,13 +211,13 @@ def test_several_leaders() -> None:
     stage.news(1)
     stage.leave("/a", 1)
     assert [(one.what, one.token, one.before) for one in stage.news(2)] == [
-        (What.ENDED, 1, None),
-        (What.BEGAN, 3, None),
+        (SceneEventType.ENDED, 1, None),
+        (SceneEventType.BEGAN, 3, None),
     ]
     assert stage.line("/a").terms[1].gap is None  # one of two is no gap
     stage.leave("/a", 2)
     stage.leave("/a", 3)
-    assert [one.what for one in stage.news(3)] == [What.ENDED, What.VACANT]
+    assert [one.what for one in stage.news(3)] == [SceneEventType.ENDED, SceneEventType.VACANT]
 
 
 def test_a_semaphore() -> None:
@@ -212,8 +227,8 @@ def test_a_semaphore() -> None:
     assert stage.line("/s/locks").kind == "lock"
     stage.scene.put("/s/leases", NOTHING, None)
     stage.enter("/s/leases", 2, name="_c_x-lease-0000000000")
-    assert [one.what for one in stage.news(2)] == [What.BEGAN, What.JOINED]
-    assert stage.scene.line("/s/locks") is None
+    assert [one.what for one in stage.news(2)] == [SceneEventType.BEGAN, SceneEventType.JOINED]
+    assert stage.scene.queue("/s/locks") is None
     assert stage.line("/s").kind == "semaphore"
     assert stage.names("/s") == (["host-2"], ["host-1"])
     # At the front of the line, it makes its permit; it has that when it leaves the line.
@@ -221,7 +236,10 @@ def test_a_semaphore() -> None:
     stage.scene.put("/s/leases/0000000001-x-lease-0000000001", stat, b"host-1")
     assert stage.news(3) == []
     stage.leave("/s/locks", 1, mark="lock-")
-    assert {(one.what, one.token) for one in stage.news(4)} == {(What.BEGAN, 5), (What.LEFT, 1)}
+    assert {(one.what, one.token) for one in stage.news(4)} == {
+        (SceneEventType.BEGAN, 5),
+        (SceneEventType.LEFT, 1),
+    }
     assert stage.line("/s").families == []
 
 
@@ -231,24 +249,24 @@ def test_items_of_a_queue_are_no_contenders() -> None:
     stage.scene.put("/a/config", NOTHING, b"")
     stage.scene.put("/", NOTHING, b"")
     stage.news(1)
-    assert [(line.path, line.kind) for line in stage.scene.lines] == [("/known", "")]
+    assert [(line.path, line.kind) for line in stage.scene.queues] == [("/known", "")]
     # But where somebody was told to look, all of them are shown.
     stage.enter("/known", 1, name="x-0000000001")
-    assert [one.what for one in stage.news(2)] == [What.BEGAN]
+    assert [one.what for one in stage.news(2)] == [SceneEventType.BEGAN]
     assert stage.line("/known").kind == "unknown"
 
 
 def test_paths_that_were_only_given_to_look_under() -> None:
     stage = Stage("/", "/b")
     stage.news(1)
-    assert [line.path for line in stage.scene.lines] == ["/b"]
+    assert [line.path for line in stage.scene.queues] == ["/b"]
     stage.enter("/b/c", 1)
     stage.news(2)
-    assert [line.path for line in stage.scene.lines] == ["/b/c"]
+    assert [line.path for line in stage.scene.queues] == ["/b/c"]
     # But where somebody contends there, too, that is shown.
     stage.enter("/b", 2)
     stage.news(3)
-    assert [line.path for line in stage.scene.lines] == ["/b", "/b/c"]
+    assert [line.path for line in stage.scene.queues] == ["/b", "/b/c"]
 
 
 def test_what_may_not_be_read_and_what_belongs_to_nobody() -> None:
@@ -258,9 +276,9 @@ def test_what_may_not_be_read_and_what_belongs_to_nobody() -> None:
     stage.scene.put("/a/_c_x-latch-0000000002", replace(NOTHING, czxid=2), b"__REVOKE__two")
     assert stage.texts(2) == ["two waits", "two is asked to let go"]
     holder, ghost = stage.line("/a").contenders
-    assert stage.scene.link_of(ghost) is Link.NONE
-    assert said.name_of(holder.identity) == "(not allowed to read)"
-    assert said.name_of("\x1b[2J" + "x" * 100) == r"\x1b[2J" + "x" * 56 + "…"
+    assert stage.scene.connection_of(ghost) is OwnerConnection.NONE
+    assert scene_text.name_of(holder.identity) == "(not allowed to read)"
+    assert scene_text.name_of("\x1b[2J" + "x" * 100) == r"\x1b[2J" + "x" * 56 + "…"
     stage.scene.put("/a/_c_x-latch-0000000001", replace(NOTHING, czxid=1), b"one")
     assert stage.news(3) == []
     assert stage.line("/a").terms[0].identity == "one"
@@ -272,11 +290,11 @@ def test_a_znode_of_the_same_name_is_another_term() -> None:
     stage.news(1)
     stage.leave("/a", 1, name="_c_x-latch-0000000000")
     stage.enter("/a", 7, name="_c_x-latch-0000000000")
-    assert [(one.what, one.token) for one in stage.news(2)] == [(What.BEGAN, 7)]
+    assert [(one.what, one.token) for one in stage.news(2)] == [(SceneEventType.BEGAN, 7)]
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiolead.cli.scene.scene.MOST_LINES", 3)
+    monkeypatch.setattr("aiolead.cli.scene.MOST_QUEUES", 3)
     stage = Stage("/kept")
     stage.news(0)
     for n in range(1, 500):
@@ -285,7 +303,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         stage.scene.settle(n)
         stage.leave(path, n)
         stage.scene.settle(n + 0.5)
-    assert [line.path for line in stage.scene.lines] == ["/8", "/9", "/kept"]
+    assert [line.path for line in stage.scene.queues] == ["/8", "/9", "/kept"]
     assert len(stage.scene.since(0)) == 998
     assert [one.number for one in stage.scene.since(996)] == [997, 998]
     assert stage.scene.since(998) == stage.scene.since(2000) == []
@@ -305,7 +323,7 @@ def test_as_json() -> None:
     stage.news(2000)
     stage.leave("/a", 1)
     (began,) = stage.news(2001)
-    everything = said.scene_as_json(stage.scene, 2002)
+    everything = scene_text.scene_as_json(stage.scene, 2002)
     assert {key: everything[key] for key in everything if key != "lines"} == {
         "time": "1970-01-01T00:33:22.000Z",
         "revision": stage.scene.revision,
@@ -348,7 +366,7 @@ def test_as_json() -> None:
         ],
         "families": ["curator election"],
     }
-    happened = said.happening_as_json(began)
+    happened = scene_text.event_as_json(began)
     assert happened.pop("before")["identity"] == "host-1"
     assert happened == {
         "number": 1,

@@ -21,7 +21,7 @@ from support.cli import WITHIN, Command, Run, environment, somebody
 from support.preforked import ReadyProcess
 
 from aiolead.cli.scene import Scene
-from aiolead.cli.top.picture import Picture
+from aiolead.cli.top_picture import Picture
 from aiolead.model import SessionState, Stat
 
 CLOSED = [make_acl("world", "anyone", delete=True)]
@@ -41,7 +41,7 @@ def leave(scene: Scene, path: str, zxid: int) -> None:
 def scene() -> Scene:
     """Three elections, of which one is vacant and one has a silent leader; it is 1100."""
     scene = Scene(["/"])
-    scene.set_link(SessionState.CONNECTED, 1, 1000.0)
+    scene.set_session(SessionState.CONNECTED, 1, 1000.0)
     enter(scene, "/jobs/scheduler", 1, "host-1:4711")
     enter(scene, "/jobs/scheduler", 2, "host-2:815")
     enter(scene, "/jobs/mailer", 3, "host-1:4711")
@@ -52,7 +52,7 @@ def scene() -> Scene:
     leave(scene, "/jobs/scheduler", 1)
     scene.settle(1098.0)
     for at in (1090.0, 1099.0):
-        scene.hear({2: ""}, at)
+        scene.set_connected({2: ""}, at)
     return scene
 
 
@@ -114,9 +114,9 @@ def test_characters_that_a_terminal_has_not(scene: Scene) -> None:
 
 
 def test_while_the_link_is_lost(scene: Scene) -> None:
-    scene.set_link(SessionState.SUSPENDED, 1, 1100.0)
+    scene.set_session(SessionState.SUSPENDED, 1, 1100.0)
     assert drawn(scene)[1] == "no link to the servers (suspended): this is what was last heard"
-    scene.set_link(SessionState.CONNECTED, 1, 1100.0)
+    scene.set_session(SessionState.CONNECTED, 1, 1100.0)
     assert drawn(scene)[1] == "reads ..."
     assert not any(drawn(Scene())[2:])
 
@@ -126,7 +126,7 @@ def test_what_may_not_be_read_is_told(scene: Scene) -> None:
         scene.may_read(path, is_allowed=False)
     text = r"may not read /\x1b[2J, /d, /e and 1 more: what is below is not known"
     assert drawn(scene)[1:3] == [text, ""]
-    scene.set_link(SessionState.SUSPENDED, 1, 1100.0)
+    scene.set_session(SessionState.SUSPENDED, 1, 1100.0)
     assert drawn(scene)[2] == text
     revision = scene.revision
     for path in scene.unreadable:

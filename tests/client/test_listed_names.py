@@ -12,7 +12,7 @@ from support.recipes import PATIENCE, connect, eventually
 
 import aiolead
 from aiolead import Client, Lock, TreeCache
-from aiolead.cli.scene import Feed
+from aiolead.cli.scene_feed import Feed
 from aiolead.errors import AioleadError, InvalidPathError
 from aiolead.paths import ListedPath, basename, join, parent, validate
 from aiolead.testing import EmbeddedServer
@@ -203,7 +203,7 @@ async def test_the_dashboard_shows_a_line_with_such_names(monkeypatch: pytest.Mo
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(feed.run)
             revision = -1
-            while not (feed.scene.is_current and feed.scene.line("/a")):
+            while not (feed.scene.is_current and feed.scene.queue("/a")):
                 revision = await feed.changed(revision)
             create(f"/a/{NAMES[0]}x-lock-0000000008")
             await feed.changed(revision)

@@ -14,13 +14,13 @@ from support.regex_steps import worst_growth
 
 from aiolead._recipes.contention import recognized as kinds
 from aiolead._recipes.contention.layouts import LAYOUTS
-from aiolead.cli import recognize as line
+from aiolead.cli import contender_queue as line
 
 LINEAR = 2.6
 """Twice the text takes twice the steps, and a few more; quadratic would be four times."""
 
 BOUNDED = {
-    "cli.doctor.lines:_GUID": "it looks at 36 characters at most, from each one on",
+    "cli.doctor.queue_checks:_GUID": "it looks at 36 characters at most, from each one on",
     "paths:_SCHEME_END": "it is given 31 characters at most",
 }
 """Those that are not linear, and why that does not matter."""
@@ -60,7 +60,7 @@ def expressions() -> Iterator[tuple[str, Case]]:
                 (form.theirs, True, True),
             )
     for number, (pattern, _) in enumerate(line._PATTERNS):
-        yield f"cli.recognize:{number}", (pattern, False, False)
+        yield f"cli.contender_queue:{number}", (pattern, False, False)
 
 
 def _is_inline(call: ast.Call) -> bool:

@@ -38,10 +38,13 @@ from aiolead._wire.codes import XID_SASL, OpCode
 from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.requests import Create
 from aiolead.cli import acl as entries
-from aiolead.cli import recognize as line
-from aiolead.cli import render, survey, words
+from aiolead.cli import contender_queue as line
+from aiolead.cli import render
+from aiolead.cli import server_inquiry as words
+from aiolead.cli import server_survey as survey
 from aiolead.cli.dashboard import doors
-from aiolead.cli.doctor import lines, servers
+from aiolead.cli.doctor import queue_checks as lines
+from aiolead.cli.doctor import server_checks as servers
 from aiolead.errors import (
     AuthFailedError,
     ConfigurationError,
@@ -164,9 +167,9 @@ def _config(data: bytes) -> object:
 _WORDS = (words.NotToldError,)
 
 
-def _answers(said: str) -> survey.Answers:
+def _answers(said: str) -> survey.ServerAnswers:
     """What a server says of itself, all of it the same."""
-    answers = survey.Answers(words.Server("zk", 2181), conf=words.by_equals(said))
+    answers = survey.ServerAnswers(words.ServerAddress("zk", 2181), conf=words.by_equals(said))
     survey._take_srvr(answers, said)
     answers.monitor = words.by_tab(said)
     survey._take_monitor(answers)
@@ -421,12 +424,16 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "contenders in the command",
         Reads.NAME,
-        lambda name: line.in_line([name, "lock-1"]),
+        lambda name: line.places_of([name, "lock-1"]),
         (),
-        ("cli.recognize:_kind",),
+        ("cli.contender_queue:_form",),
     ),
     Parser(
-        "a GUID in a name", Reads.NAME, lines._GUID.search, (), ("cli.doctor.lines:judge_ghosts",)
+        "a GUID in a name",
+        Reads.NAME,
+        lines._GUID.search,
+        (),
+        ("cli.doctor.queue_checks:judge_ghosts",),
     ),
     Parser("a name on the screen", Reads.NAME, lambda name: render.shortened(name, 60)),
     # --- what servers say
@@ -436,10 +443,10 @@ PARSERS: tuple[Parser, ...] = (
         _judged,
         _WORDS,
         (
-            "cli.doctor.servers:judge_server",
-            "cli.survey:_take_monitor",
-            "cli.survey:_take_srvr",
-            "cli.survey:count_in",
+            "cli.doctor.server_checks:judge_server",
+            "cli.server_survey:_take_monitor",
+            "cli.server_survey:_take_srvr",
+            "cli.server_survey:count_in",
         ),
         takes_text=True,
     ),
@@ -448,7 +455,7 @@ PARSERS: tuple[Parser, ...] = (
         Reads.SERVER,
         words.sessions_in_cons,
         _WORDS,
-        ("cli.words:_session",),
+        ("cli.server_inquiry:_session",),
         takes_text=True,
     ),
     Parser("sessions in dump", Reads.SERVER, words.sessions_in_dump, _WORDS, takes_text=True),
@@ -457,14 +464,14 @@ PARSERS: tuple[Parser, ...] = (
         Reads.SERVER,
         lambda data: words.admin_answer(b"HTTP/1.0 200 OK\r\n\r\n" + data),
         _WORDS,
-        ("cli.words:admin_answer",),
+        ("cli.server_inquiry:admin_answer",),
     ),
     Parser(
         "the date of an admin server",
         Reads.SERVER,
         lambda data: words.admin_answer(b"x\r\nDate: " + data + b'\r\n\r\n{"command": "x"}'),
         _WORDS,
-        ("cli.words:_date",),
+        ("cli.server_inquiry:_date",),
     ),
     *_records(),
     Parser(
@@ -553,7 +560,7 @@ PARSERS: tuple[Parser, ...] = (
 )
 
 NO_PARSERS: dict[str, str] = {
-    "cli.dashboard.command:_address": "an option, whose error is ConfigurationError",
+    "cli.dashboard.__init__:_address": "an option, whose error is ConfigurationError",
     "cli.dashboard.connections:_group": "the address of a connection, from the system",
     "cli.dashboard.web:_Conversation._ask": "h11 has refused what is not ASCII in a request",
     "_client.net.host_list:HostList.resolve": "what is no address is looked up as a name",
@@ -578,26 +585,25 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.doors:_plain": "an address, or else a name",
     "cli.dashboard.doors:is_everywhere": "an argument: an address, or else a name",
     "cli.dashboard.doors:is_loopback": "an argument: an address, or else a name",
-    "cli.dashboard.show:Show.serve": "the port of our own socket",
+    "cli.dashboard.serving:DashboardServer.serve": "the port of our own socket",
     "cli.child:Child._receive": "a message of our own keeper; any other one ends it",
     "cli.demo_contender:main": "an argument that our own command gives",
     "cli.demo_troupe:DemoProcess.take": "a message of our own process; any other one is text",
-    "cli.doctor.network:_reach": "an address that the resolver gave",
-    "cli.doctor.network:_shake_hands": "the date of a certificate that is trusted, or no date",
+    "cli.doctor.reachability:_reach": "an address that the resolver gave",
+    "cli.doctor.reachability:_check_tls": "the date of a certificate that is trusted, or no date",
     "cli.process_keeper:ProcessKeeper._kill_adopted": "numbers of processes, by the kernel",
     "cli.process_keeper:ProcessKeeper._read": "a message of our own command",
-    "cli.roster:addresses_of": "a port that the resolver gave",
+    "cli.server_survey:_addresses_of": "a port that the resolver gave",
     "cli.server:_users": "a file of the user's, whose error is ConfigurationError",
     "cli.config_file:ConfigurationFile.__call__": "an argument",
     "cli.config_file:_chosen": "an argument",
     "cli.config_file:_read": "a file of the user's, whose error is ConfigurationError",
     "cli.znodes:_show": "a text by then, cut between two characters",
-    "cli.doctor.command:_is_address": "an address, or else a name",
-    "cli.doctor.network:_is_address": "an address, or else a name",
+    "cli.doctor.reachability:is_address": "an address, or else a name",
     "cli.process_keeper:": "an argument that our own command gives",
     "cli.process_keeper:ProcessKeeper._patience": "a time of ours",
     "cli.render:span": "a time of ours, or from a Stat: 64 bits",
-    "cli.top.picture:Picture._safe": "what Python has escaped is ASCII",
+    "cli.top_picture:Picture._safe": "what Python has escaped is ASCII",
     "instrumentation.measures:Measures._of_session": "fields of events, which are ours",
     "instrumentation.measures:Measures.of": "fields of events, which are ours",
     "instrumentation.otel:OpenTelemetrySink._trace": "fields of events, which are ours",

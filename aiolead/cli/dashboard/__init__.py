@@ -1,10 +1,94 @@
 """`aiolead dashboard`: who leads and who waits, as a page that keeps itself up to date.
 
-`command` is the command; `state` puts a scene into JSON, `live` has the newest one for all who
-listen, `web` speaks HTTP, `doors` decides whom to answer, `site` what; the page itself is in
-`pages`. Nothing here writes anything to the servers.
+This module is the command; `serving` what runs, `web` speaks HTTP, `doors` decides whom to answer,
+`site` what, `state` is a scene as JSON; the page itself is in `pages`. Nothing here writes anything
+to the servers.
 """
 
-from .command import dashboard
+from __future__ import annotations
 
-__all__ = ["dashboard"]
+import secrets
+from importlib.util import find_spec
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ... import Client
+from ..._parsing import MalformedError, whole
+from ...errors import ConfigurationError
+from ...paths import validate
+from ..environment import variable
+from ..options import COMMON, Common, check_at_least
+from ..scene_feed import MAX_NODES
+from ..server_survey import INQUIRY, InquiryOptions, listed_servers
+
+SHORTEST_TOKEN = 16
+"""In characters: nobody guesses one that long in time."""
+
+
+def dashboard(
+    *paths: str,
+    listen: str = "127.0.0.1:8764",
+    token: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_DASHBOARD_TOKEN"))] = None,
+    allow_host: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
+    leaders: int = 1,
+    max_znodes: int = MAX_NODES,
+    inquiry: InquiryOptions = INQUIRY,
+    common: Common = COMMON,
+) -> int:
+    """Serve a web page that shows who leads and who waits, until SIGINT or SIGTERM.
+
+    It shows elections, locks and semaphores of any library: holders, waiters, the terms with the
+    gaps between them, and the servers; and keeps itself up to date. It can only be looked at.
+
+    Prints its address on standard output (with --json, in an object as "url"). It answers this
+    machine alone, unless --listen says otherwise: then it takes a token, which is made up and is
+    part of the address that is printed, if none is given.
+
+    Args:
+        paths: What to show: elections and locks, or paths that have some below. Default: /.
+        listen: The address and the port to listen on; port 0 takes a free one.
+        token: What browsers must know, 16 characters or more. Everybody on this machine can read a
+            command line: better use the environment variable.
+        allow_host: A name besides that of --listen that browsers may ask for, as behind a proxy;
+            several times for several of them.
+        leaders: How many may lead at once, or hold a lock.
+        max_znodes: How many znodes there may be under each path.
+        inquiry: How to ask servers.
+        common: Where to connect.
+    """
+    from .doors import is_loopback
+
+    if find_spec("h11") is None:
+        raise ConfigurationError('the dashboard needs more: pip install "aiolead[dashboard]"')
+    for path in paths:
+        validate(path)
+    check_at_least(1, leaders=leaders, max_znodes=max_znodes)
+    host, port = _address(listen)
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        raise ConfigurationError(f"--token: must have {SHORTEST_TOKEN} characters or more")
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    inquirer = inquiry.inquirer(common)
+    servers = listed_servers(common)
+
+    async def work(client: Client) -> None:
+        from .serving import DashboardServer  # with an HTTP server: nothing for other commands
+
+        server = DashboardServer(client, paths or ("/",), leaders, max_znodes, inquirer, servers)
+        await server.serve(host, port, allow_host, token, show=common.show)
+
+    return common.with_client(work, endless=True)
+
+
+def _address(listen: str) -> tuple[str, int]:
+    """The host and the port of `host:port`, or `[::1]:port`."""
+    host, _, port = listen.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        number = whole(port, least=0, most=65535)
+    except MalformedError:
+        number = -1
+    if not host or number < 0:
+        raise ConfigurationError(f"--listen: must be ADDRESS:PORT, not {listen!r}")
+    return host, number

@@ -1,7 +1,7 @@
 """Which connections the dashboard keeps where there are too many. Pure.
 
-Anybody who reaches the port can open connections, and say nothing on them. They must not keep out
-those who know the token, nor cost memory and descriptors without a bound.
+Anybody who reaches the port can open connections, and send nothing. They must not keep out clients
+that know the token, nor cost memory and descriptors without a bound.
 
 | state | when | is dropped for |
 |---|---|---|
@@ -9,11 +9,11 @@ those who know the token, nor cost memory and descriptors without a bound.
 | ACTIVE | a request that was admitted is being answered; streams, for hours | nothing |
 | IDLE | it was answered, and the next one has not come | one whose request is admitted |
 
-Of unauthenticated connections the one to go is the oldest of the address that has the most. So one
-address cannot push out others; and where all come from one, a proxy's, the oldest goes: a client
-sends its request as it connects, and is admitted long before it is the oldest.
+Of unauthenticated connections the oldest of the address that has the most is dropped: one address
+cannot push out others. Where all come from one, a proxy's, a client sends its request as it
+connects, and is admitted long before it is the oldest.
 
-A proxy sends requests of different people on one connection. So the state follows the last request.
+A proxy sends requests of different people on one connection, so the state follows the last request.
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import final
 
-__all__ = ["MOST_ADMITTED", "MOST_UNAUTHENTICATED", "Connection", "Connections", "State"]
-
 MOST_UNAUTHENTICATED = 64
 MOST_ADMITTED = 200
 
 
-class State(enum.Enum):
-    """What is known of a connection; see above."""
+class ConnectionStage(enum.Enum):
+    """The state of a connection; see above."""
 
     UNAUTHENTICATED = "unauthenticated"
     ACTIVE = "active"
@@ -40,39 +38,30 @@ class State(enum.Enum):
 
 
 @final
-class Connection:
-    """One connection, as `Connections` knows it.
-
-    Attributes:
-        state: see `State`; CLOSED as soon as it is dropped.
-    """
+class BrowserConnection:
+    """One connection; its state is CLOSED as soon as it is dropped."""
 
     __slots__ = ("_drop", "group", "state")
 
     def __init__(self, group: str, drop: Callable[[], object]) -> None:
         self.group: str = group
-        self.state: State = State.UNAUTHENTICATED
+        self.state: ConnectionStage = ConnectionStage.UNAUTHENTICATED
         self._drop = drop
 
     @property
     def is_admitted(self) -> bool:
         """Whether its last request was admitted."""
-        return self.state in (State.ACTIVE, State.IDLE)
+        return self.state in (ConnectionStage.ACTIVE, ConnectionStage.IDLE)
 
     def drop(self) -> None:
         """Ends it."""
-        self.state = State.CLOSED
+        self.state = ConnectionStage.CLOSED
         self._drop()
 
 
 @final
-class Connections:
-    """Decides which connections to keep.
-
-    Args:
-        most_unauthenticated: how many of those there are at most; 1 or more.
-        most_admitted: how many others there are at most; 1 or more.
-    """
+class BrowserConnections:
+    """Decides which connections to keep, by two limits of 1 or more."""
 
     def __init__(
         self,
@@ -82,58 +71,58 @@ class Connections:
         self._most_unauthenticated = most_unauthenticated
         self._most_admitted = most_admitted
         # Both in the order in which connections came into their state.
-        self._unauthenticated: dict[Connection, None] = {}
-        self._admitted: dict[Connection, None] = {}
+        self._unauthenticated: dict[BrowserConnection, None] = {}
+        self._admitted: dict[BrowserConnection, None] = {}
 
-    def open(self, address: str, drop: Callable[[], object]) -> Connection:
+    def open(self, address: str, drop: Callable[[], object]) -> BrowserConnection:
         """There is a new connection. Another one may be dropped for it.
 
         Args:
-            address: where it comes from.
-            drop: ends it, some time later; called once at most.
+            address: of the client.
+            drop: ends the connection, some time later; called once at most.
         """
-        connection = Connection(_group(address), drop)
+        connection = BrowserConnection(_group(address), drop)
         self._add_unauthenticated(connection)
         return connection
 
-    def admit(self, connection: Connection) -> bool:
-        """A request that may be answered has come. An idle connection may be dropped for it.
+    def admit(self, connection: BrowserConnection) -> bool:
+        """A request was admitted. An idle connection may be dropped for it.
 
         Returns:
-            False if there are too many that are being answered: it is to be refused.
+            False if too many are being answered: it is to be refused.
         """
         match connection.state:
-            case State.CLOSED:
+            case ConnectionStage.CLOSED:
                 return False
-            case State.UNAUTHENTICATED:
+            case ConnectionStage.UNAUTHENTICATED:
                 if not self._has_room():
                     return False
                 del self._unauthenticated[connection]
                 self._admitted[connection] = None
-        connection.state = State.ACTIVE
+        connection.state = ConnectionStage.ACTIVE
         return True
 
-    def reject(self, connection: Connection) -> None:
-        """A request that may not be answered has come."""
+    def reject(self, connection: BrowserConnection) -> None:
+        """A request was not admitted."""
         if connection.is_admitted:
             del self._admitted[connection]
-            connection.state = State.UNAUTHENTICATED
+            connection.state = ConnectionStage.UNAUTHENTICATED
             self._add_unauthenticated(connection)
 
-    def rest(self, connection: Connection) -> None:
+    def rest(self, connection: BrowserConnection) -> None:
         """A request was answered."""
-        if connection.state is State.ACTIVE:
-            connection.state = State.IDLE
+        if connection.state is ConnectionStage.ACTIVE:
+            connection.state = ConnectionStage.IDLE
             del self._admitted[connection]
             self._admitted[connection] = None  # the last of those that are idle
 
-    def close(self, connection: Connection) -> None:
-        """It has ended."""
+    def close(self, connection: BrowserConnection) -> None:
+        """The connection has ended."""
         self._unauthenticated.pop(connection, None)
         self._admitted.pop(connection, None)
-        connection.state = State.CLOSED
+        connection.state = ConnectionStage.CLOSED
 
-    def _add_unauthenticated(self, connection: Connection) -> None:
+    def _add_unauthenticated(self, connection: BrowserConnection) -> None:
         waiting = self._unauthenticated
         waiting[connection] = None
         if len(waiting) > self._most_unauthenticated:
@@ -146,7 +135,7 @@ class Connections:
     def _has_room(self) -> bool:
         if len(self._admitted) < self._most_admitted:
             return True
-        idle = next((each for each in self._admitted if each.state is State.IDLE), None)
+        idle = next((each for each in self._admitted if each.state is ConnectionStage.IDLE), None)
         if idle is None:
             return False
         del self._admitted[idle]
@@ -155,7 +144,7 @@ class Connections:
 
 
 def _group(address: str) -> str:
-    """What counts as one address: of IPv6, a network of 64 bits, which is what one machine has."""
+    """One client: an IPv4 address, or an IPv6 network of 64 bits, which one machine has."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

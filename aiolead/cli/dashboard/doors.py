@@ -1,8 +1,7 @@
 """Whom the dashboard answers: by the host that was asked for, and by a token. Pure.
 
-Any page that a browser shows may send it to any address. What keeps others out is the name that it
-then asks for: whoever has his own name resolved to this machine's address (DNS rebinding) still
-asks for his own name.
+Any page in a browser may send requests to any address. The Host header keeps foreign pages out: an
+attacker whose name resolves to this machine's address (DNS rebinding) still asks for that name.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import final
 
-__all__ = ["Doors", "host_of", "is_everywhere", "is_loopback"]
-
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -26,8 +23,8 @@ class Doors:
     Args:
         host: the address that is listened on.
         port: the port; other dashboards of this machine have other cookies.
-        names: by what other names it may be asked for.
-        token: what whoever asks must know; None to answer everybody.
+        names: other names that may be asked for.
+        token: what clients must know; None to answer everybody.
     """
 
     def __init__(
@@ -43,13 +40,7 @@ class Doors:
         return self._token is not None
 
     def knows(self, header: str, address: str) -> bool:
-        """Whether it is us who was asked for.
-
-        Args:
-            header: the Host header of the request.
-            address: of ours, that the request came in at: where all addresses are listened on, it
-                may be asked for.
-        """
+        """Whether a Host header asks for this dashboard, by a request to that address of ours."""
         name = host_of(header)
         if name is None:
             return False
@@ -62,12 +53,7 @@ class Doors:
         return wanted is not None and hmac.compare_digest(wanted.encode(), _bytes(token))
 
     def admits(self, authorization: str, cookies: str) -> bool:
-        """Whether a request may be answered.
-
-        Args:
-            authorization: its header of that name; empty if it has none.
-            cookies: its header Cookie; empty if it has none.
-        """
+        """Whether a request may be answered, by its headers Authorization and Cookie, or empty."""
         if self._token is None:
             return True
         scheme, _, credentials = authorization.partition(" ")
@@ -83,12 +69,12 @@ class Doors:
 
     @property
     def cookie_value(self) -> str:
-        """What a browser keeps, once it has shown the token: it does not give that away."""
+        """What a browser keeps once it has shown the token, which cannot be derived from it."""
         return hmac.new((self._token or "").encode(), b"cookie", hashlib.sha256).hexdigest()
 
 
 def host_of(header: str) -> str | None:
-    """The name in a Host header, without the port; None if that is none."""
+    """The name in a Host header, without the port; None if it is malformed."""
     name, port = header, ""
     if header.startswith("["):
         name, bracket, port = header[1:].partition("]")

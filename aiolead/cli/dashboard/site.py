@@ -9,9 +9,7 @@ from importlib.resources import files
 from typing import final
 
 from .doors import Doors
-from .web import Answer, Push, Request
-
-__all__ = ["Site"]
+from .web import HTTPAnswer, HTTPRequest, Push
 
 _HTML = "text/html; charset=utf-8"
 _PAGES = {
@@ -28,7 +26,7 @@ STATE, EVENTS = "/state", "/events"
 
 @final
 class Site:
-    """Says what to answer to a request.
+    """Answers requests.
 
     Args:
         doors: decides whom to answer.
@@ -42,13 +40,13 @@ class Site:
         self._follow = follow
         folder = files("aiolead.cli.dashboard") / "pages"
         self._pages = {
-            path: Answer(HTTPStatus.OK, (folder / name).read_bytes(), kind)
+            path: HTTPAnswer(HTTPStatus.OK, (folder / name).read_bytes(), kind)
             for path, (name, kind) in _PAGES.items()
         }
         self._token_page = (folder / "token.html").read_bytes()
 
-    def answer(self, request: Request) -> Answer:
-        """What to answer."""
+    def answer(self, request: HTTPRequest) -> HTTPAnswer:
+        """The answer to a request."""
         headers, doors = request.headers, self._doors
         host = headers.get("host", "")
         if not doors.knows(host, request.address):
@@ -64,31 +62,31 @@ class Site:
             return self._ask(path)
         return replace(self._serve(path), is_admitted=is_admitted)
 
-    def _serve(self, path: str) -> Answer:
-        """What to answer to whoever may ask for it."""
+    def _serve(self, path: str) -> HTTPAnswer:
+        """The answer to an admitted request."""
         if path == STATE:
-            return Answer(HTTPStatus.OK, self._state(), "application/json")
+            return HTTPAnswer(HTTPStatus.OK, self._state(), "application/json")
         if path == EVENTS:
-            # Some proxies would keep it until there is more of it.
+            # Some proxies would buffer it.
             now = (("X-Accel-Buffering", "no"),)
-            return Answer(HTTPStatus.OK, self._follow, "text/event-stream", now)
+            return HTTPAnswer(HTTPStatus.OK, self._follow, "text/event-stream", now)
         return self._pages.get(path) or _plain(HTTPStatus.NOT_FOUND, "There is no such page.")
 
-    def _unlock(self, token: str) -> Answer:
-        """Has the browser keep what lets it in, and forget the address with the token."""
+    def _unlock(self, token: str) -> HTTPAnswer:
+        """Set the cookie, and redirect to an address without the token."""
         doors = self._doors
         if not doors.opens_to(token):
             return self._ask("/")
         cookie = f"{doors.cookie_name}={doors.cookie_value}; HttpOnly; SameSite=Lax"
         headers = (("Location", "./"), ("Set-Cookie", cookie))
-        return Answer(HTTPStatus.SEE_OTHER, headers=headers, is_admitted=True)
+        return HTTPAnswer(HTTPStatus.SEE_OTHER, headers=headers, is_admitted=True)
 
-    def _ask(self, path: str) -> Answer:
+    def _ask(self, path: str) -> HTTPAnswer:
         how = ("WWW-Authenticate", 'Bearer realm="aiolead"')
         if path == "/":
-            return Answer(HTTPStatus.UNAUTHORIZED, self._token_page, _HTML, (how,))
-        return Answer(HTTPStatus.UNAUTHORIZED, b"It takes the token.\n", headers=(how,))
+            return HTTPAnswer(HTTPStatus.UNAUTHORIZED, self._token_page, _HTML, (how,))
+        return HTTPAnswer(HTTPStatus.UNAUTHORIZED, b"It takes the token.\n", headers=(how,))
 
 
-def _plain(status: HTTPStatus, text: str) -> Answer:
-    return Answer(status, f"{text}\n".encode())
+def _plain(status: HTTPStatus, text: str) -> HTTPAnswer:
+    return HTTPAnswer(status, f"{text}\n".encode())

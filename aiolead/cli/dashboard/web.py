@@ -1,7 +1,7 @@
 """HTTP/1.1 for a few pages that are only read: h11 on anyio's sockets, so on every event loop.
 
-It takes GET and HEAD, without bodies. It never waits for anybody without a bound. How many
-connections there may be, and which ones go where there are too many, is in `connections.py`.
+It takes GET and HEAD, without bodies, and bounds every wait; `connections.py` bounds the number of
+connections.
 """
 
 from __future__ import annotations
@@ -19,23 +19,20 @@ import h11
 from anyio.abc import SocketAttribute, SocketStream
 
 from ..._logging import get_logger
-from .connections import Connection, Connections
-
-__all__ = ["Answer", "Push", "Request", "Send", "Web"]
+from .connections import BrowserConnection, BrowserConnections
 
 logger: logging.Logger = get_logger("aiolead.dashboard")
 
 PATIENCE = 10.0
-"""How long a client has to ask, and to take each piece of an answer, in seconds."""
+"""How long a client has to send a request, and to take each piece of an answer, in seconds."""
 IDLE = 60.0
-"""How long a connection is kept on which nothing is asked any more, in seconds, if what was asked
-last was admitted."""
+"""How long an idle connection is kept, in seconds, if its last request was admitted."""
 LONGEST_REQUEST = 16 * 1024
 """The longest request, with its headers, in bytes."""
 
 Send = Callable[[bytes], Awaitable[None]]
 Push = Callable[[Send], Awaitable[None]]
-"""Sends one piece of an answer after the other; cancelled when the client has gone."""
+"""Sends an answer piece by piece; cancelled when the client disconnects."""
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -55,8 +52,8 @@ ALWAYS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked.
+class HTTPRequest:
+    """A request.
 
     Attributes:
         path: as it was sent: nothing in it is decoded.
@@ -72,16 +69,13 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What is answered.
+class HTTPAnswer:
+    """An answer.
 
     Attributes:
-        status: of HTTP.
         content: the body; or what sends it, piece by piece.
-        content_type: of the body.
         headers: besides those that every answer has.
-        is_admitted: whether the request has shown that it may be answered. Its connection goes
-            before those that have not.
+        is_admitted: whether the request was authorized: its connection has priority.
     """
 
     status: HTTPStatus
@@ -91,7 +85,7 @@ class Answer:
     is_admitted: bool = False
 
 
-_BUSY = Answer(
+_BUSY = HTTPAnswer(
     HTTPStatus.SERVICE_UNAVAILABLE,
     b"There are too many connections.\n",
     headers=(("Retry-After", "10"),),
@@ -100,18 +94,14 @@ _BUSY = Answer(
 
 @final
 class Web:
-    """Answers requests.
+    """Serves connections; `answer` gives the answer to a request."""
 
-    Args:
-        answer: says what to answer.
-    """
-
-    def __init__(self, answer: Callable[[Request], Answer]) -> None:
+    def __init__(self, answer: Callable[[HTTPRequest], HTTPAnswer]) -> None:
         self._answer = answer
-        self._connections = Connections()
+        self._connections = BrowserConnections()
 
     async def serve(self, stream: SocketStream) -> None:
-        """Serves one connection, to its end, or until it has to make room for another one."""
+        """Serve one connection, to its end, or until it has to make room for another one."""
         scope = anyio.CancelScope()
         address = stream.extra(SocketAttribute.remote_address, ("",))  # noqa: S610 - of anyio
         connection = self._connections.open(str(address[0]), scope.cancel)
@@ -129,14 +119,14 @@ class Web:
 
 @final
 class _Conversation:
-    """What is said on one connection."""
+    """The requests and answers of one connection."""
 
     def __init__(
         self,
         stream: SocketStream,
-        answer: Callable[[Request], Answer],
-        connections: Connections,
-        connection: Connection,
+        answer: Callable[[HTTPRequest], HTTPAnswer],
+        connections: BrowserConnections,
+        connection: BrowserConnection,
     ) -> None:
         self._stream = stream
         self._answer = answer
@@ -154,21 +144,21 @@ class _Conversation:
         except h11.RemoteProtocolError as error:
             if http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                 why = HTTPStatus(error.error_status_hint)
-                await self._respond(Answer(why, f"{why.phrase}\n".encode()), is_head=False)
+                await self._respond(HTTPAnswer(why, f"{why.phrase}\n".encode()), is_head=False)
 
     async def _one_request(self, patience: float) -> bool:
-        """Answers one; whether there may be another one after it."""
+        """Answer one; return whether another one may follow."""
         http = self._http
         with anyio.fail_after(patience):
             request = await self._next()
         if not isinstance(request, h11.Request):
             return False
         with anyio.fail_after(PATIENCE):
-            # Nothing that is asked here needs a body; one is not read, and the connection closed.
+            # No request here needs a body: the connection is closed after one that has.
             whole = isinstance(await self._next(), h11.EndOfMessage)
         method = request.method
         if method not in (b"GET", b"HEAD"):
-            answer = Answer(
+            answer = HTTPAnswer(
                 HTTPStatus.METHOD_NOT_ALLOWED,
                 b"This can only be read.\n",
                 headers=(("Allow", "GET, HEAD"),),
@@ -183,15 +173,15 @@ class _Conversation:
         self._connections.rest(self._connection)
         return whole and http.our_state is h11.DONE and http.their_state is h11.DONE
 
-    def _ask(self, request: h11.Request) -> Answer:
+    def _ask(self, request: h11.Request) -> HTTPAnswer:
         path, _, query = request.target.decode("ascii").partition("?")
         try:
             values = parse_qs(query, max_num_fields=16)
         except ValueError:
-            return Answer(HTTPStatus.BAD_REQUEST, b"Bad Request\n")
+            return HTTPAnswer(HTTPStatus.BAD_REQUEST, b"Bad HTTPRequest\n")
         try:
             return self._answer(
-                Request(
+                HTTPRequest(
                     path,
                     {name: each[-1] for name, each in values.items()},
                     {
@@ -203,7 +193,7 @@ class _Conversation:
             )
         except Exception:
             logger.exception("%s could not be answered", path)
-            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"Internal Server Error\n")
+            return HTTPAnswer(HTTPStatus.INTERNAL_SERVER_ERROR, b"Internal Server Error\n")
 
     async def _next(self) -> object:
         http = self._http
@@ -215,7 +205,7 @@ class _Conversation:
             http.receive_data(data)
         return event
 
-    async def _respond(self, answer: Answer, *, is_head: bool, is_last: bool = True) -> None:
+    async def _respond(self, answer: HTTPAnswer, *, is_head: bool, is_last: bool = True) -> None:
         headers = [*ALWAYS, ("Content-Type", answer.content_type), *answer.headers]
         content = answer.content
         if isinstance(content, bytes):
@@ -238,7 +228,7 @@ class _Conversation:
         async with anyio.create_task_group() as tasks:
 
             async def until_gone() -> None:
-                # Whoever listens has nothing to say, until he hangs up.
+                # A listener sends nothing until it disconnects.
                 with suppress(
                     anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
                 ):

@@ -1,4 +1,4 @@
-"""What an examination has found, and how it is told."""
+"""The findings of an examination, and how they are printed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import final
 
 from ..output import styled, write_json, write_line
 
-__all__ = ["Finding", "Level", "Report"]
-
 
 class Level(enum.Enum):
-    """How bad it is."""
+    """How bad a finding is."""
 
     OK = "ok"
     NOTE = "note"
@@ -25,17 +23,20 @@ class Level(enum.Enum):
     FAIL = "fail"
     """It does not work, or is not safe."""
 
+    def finding(self, check: str, text: str, advice: str = "", /, **details: object) -> Finding:
+        return Finding(check, self, text, advice, details)
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One of them.
+    """One finding.
 
     Attributes:
-        check: what was looked at: dns, tcp, tls, server, session, login, quorum, settings, clock,
+        check: what was examined: dns, tcp, tls, server, session, login, quorum, settings, clock,
             path, line, ghost.
         level: how bad it is.
-        text: what was found.
+        text: the finding.
         advice: what to do about it.
         details: the same for programs.
     """
@@ -51,13 +52,8 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
 @final
-class Report:
-    """Tells findings as they come, and counts them.
-
-    Args:
-        as_json: whether a program reads it.
-        quiet: whether to leave out what is fine.
-    """
+class DoctorReport:
+    """Prints findings as they come, and counts them; `quiet` leaves out what is fine."""
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
         self._as_json = as_json
@@ -65,18 +61,18 @@ class Report:
         self._counts = dict.fromkeys(Level, 0)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Tells some findings."""
+        """Print some findings."""
         for finding in findings:
             self._counts[finding.level] += 1
             if not (self._quiet and finding.level in (Level.OK, Level.NOTE)):
-                self._tell(finding)
+                self._print(finding)
 
     @property
     def has_failures(self) -> bool:
         return self._counts[Level.FAIL] > 0
 
     def sum_up(self) -> None:
-        """Tells how many there were of each kind."""
+        """Print how many there were of each level."""
         counts = {level.value: count for level, count in self._counts.items()}
         if self._as_json:
             write_json({"summary": counts})
@@ -84,7 +80,7 @@ class Report:
             write_line("")
             write_line(", ".join(f"{count} {name}" for name, count in counts.items() if count))
 
-    def _tell(self, finding: Finding) -> None:
+    def _print(self, finding: Finding) -> None:
         if self._as_json:
             write_json(
                 {

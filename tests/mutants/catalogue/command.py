@@ -16,7 +16,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "cli/words.py",
+                "cli/server_inquiry.py",
                 """
                 head, parenthesis, rest = line.partition("](")
                 address, bracket, _ = head.rpartition("[")
@@ -42,7 +42,11 @@ MUTANTS = (
         "server ends `ensemble`, `doctor` and the dashboard.",
         seen_in="aiolead, before its first release",
         changes=(
-            Change("cli/words.py", "_parsing.json_object(body)", "__import__('json').loads(body)"),
+            Change(
+                "cli/server_inquiry.py",
+                "_parsing.json_object(body)",
+                "__import__('json').loads(body)",
+            ),
         ),
         tests=("tests/cli/test_hostile_servers.py", "-k", "admin"),
         simulated=False,
@@ -52,7 +56,7 @@ MUTANTS = (
         name="admin-server-asked-in-the-clear",
         wrong="Admin servers are asked without TLS although the user has said to use it.",
         seen_in="aiolead, before its first release",
-        changes=(Change("cli/words.py", "if self._admin_plain_http:", "if True:"),),
+        changes=(Change("cli/server_inquiry.py", "if self._admin_plain_http:", "if True:"),),
         tests=WORDS,
         simulated=False,
     ),

@@ -72,7 +72,11 @@ MUTANTS: tuple[Mutant, ...] = (
         name="answers-are-dropped-for-others",
         wrong="A dashboard drops an answer that is under way where another request is admitted.",
         changes=(
-            Change("cli/dashboard/connections.py", "if each.state is State.IDLE", "if each.state"),
+            Change(
+                "cli/dashboard/connections.py",
+                "if each.state is ConnectionStage.IDLE",
+                "if each.state",
+            ),
         ),
         tests=(CONNECTIONS,),
         simulated=False,

@@ -1,9 +1,8 @@
-"""Asking servers about themselves: by their four-letter words, or through their admin server.
+"""Asking servers about themselves: by four-letter words, or through their admin server.
 
-A server answers a word as the first thing on a connection, and closes it. Without further ado all
-of them answer `srvr`; the others are switched on by `4lw.commands.whitelist`, and what they say is
-also to be had from the admin server, by HTTP; over TLS where the client's port is, unless asked to
-do without.
+A word is the first thing on a connection, and the server closes it after the answer. All servers
+answer `srvr` by default; `4lw.commands.whitelist` enables the others, whose content the admin
+server has, too, by HTTP: over TLS where the client's port is, unless asked to do without.
 
 Nothing of what is read is trusted: it is bounded in size, in lines and in time, and parsed in time
 proportional to its size, so that the event loop, and with it signals, have their turn.
@@ -24,36 +23,31 @@ from .. import TLS, _parsing
 from .._parsing import MalformedError
 from ..paths import format_host
 
-__all__ = ["AdminAnswer", "Inquirer", "NotToldError", "Server"]
-
 MOST_BYTES = 16 * 1024 * 1024
 """The longest answer to a word that is read: `cons` and `dump` of a server with many clients."""
 MOST_ADMIN_BYTES = 1024 * 1024
-"""The same for an admin server, whose answers are as long as a configuration."""
+"""The longest answer of an admin server that is read."""
 MOST_LINES = 100_000
 """How many lines of an answer are read."""
 LONGEST_LINE = 64 * 1024
-"""A longer line is left out: no server writes one."""
+"""Longer lines are skipped: no server writes one."""
 LONGEST_REASON = 200
-"""How much of an error is kept that a server tells, in characters."""
+"""How much of a server's error is kept, in characters."""
+MOST_FIELDS = 32
+"""How many fields of a line of `cons` are read; servers write about twenty."""
 
 _REFUSED = "is not executed because it is not in the whitelist"
 _NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
 
 
 class NotToldError(Exception):
-    """A server does not say. The message says why."""
+    """A server does not answer a question. The message says why."""
 
 
 @final
 @dataclass(frozen=True, slots=True, order=True)
-class Server:
-    """Where a server is.
-
-    Attributes:
-        host: its name or address, as it was given.
-        port: for clients.
-    """
+class ServerAddress:
+    """Host (name or address, as given) and client port of a server."""
 
     host: str
     port: int
@@ -64,11 +58,11 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class AdminAnswer:
-    """What an admin server has said.
+    """The answer of an admin server.
 
     Attributes:
-        values: by their names, as text: numbers and texts alone.
-        date: the server's clock as it answered, in seconds since 1970; None if it is not told.
+        values: its numbers and texts, as text, by name.
+        date: the server's clock as it answered, in seconds since 1970; None if unknown.
     """
 
     values: Mapping[str, str]
@@ -80,10 +74,10 @@ class Inquirer:
     """Asks servers.
 
     Args:
-        tls: how the client's port is to be talked to; None for plain text.
+        tls: for the client port; None for plain text.
         patience: for each answer, in seconds.
-        admin_port: of the admin servers; 0 if they are not to be asked.
-        admin_plain_http: whether admin servers are asked without TLS also where `tls` is given.
+        admin_port: of the admin servers; 0 not to ask them.
+        admin_plain_http: ask admin servers without TLS also where `tls` is given.
     """
 
     def __init__(
@@ -94,7 +88,7 @@ class Inquirer:
         *,
         admin_plain_http: bool = False,
     ) -> None:
-        self._patience = patience
+        self.patience: float = patience
         self._admin_port = admin_port
         self._admin_plain_http = admin_plain_http
         self._hostname = None if tls is None else tls.server_hostname
@@ -104,18 +98,14 @@ class Inquirer:
     def is_encrypted(self) -> bool:
         return self._context is not None
 
-    @property
-    def patience(self) -> float:
-        return self._patience
-
-    async def word(self, server: Server, word: str) -> str:
+    async def word(self, server: ServerAddress, word: str) -> str:
         """The answer to a four-letter word.
 
         Raises:
-            NotToldError: it does not say.
+            NotToldError: the server does not say.
             OSError: it is not there, or does not answer in time.
         """
-        with anyio.fail_after(self._patience):
+        with anyio.fail_after(self.patience):
             async with await self.connect(server) as stream:
                 answer = _parsing.lossy_text(await _exchange(stream, word.encode(), MOST_BYTES))
         if _REFUSED in answer:
@@ -126,22 +116,18 @@ class Inquirer:
             raise NotToldError(f"says nothing to {word}")
         return answer
 
-    async def connect(self, server: Server, address: str | None = None) -> ByteStream:
-        """A connection for clients.
-
-        Args:
-            server: the server.
-            address: of the server's, if one certain is wanted.
+    async def connect(self, server: ServerAddress, address: str | None = None) -> ByteStream:
+        """A connection to the client port; to a certain address of the server, if given.
 
         Raises:
-            OSError: nobody is there; `ssl.SSLError` if it is TLS that fails.
+            OSError: nobody is there; `ssl.SSLError` if TLS fails.
         """
         return await self._open(server, address or server.host, server.port, self._context)
 
     async def _open(
-        self, server: Server, address: str, port: int, context: ssl.SSLContext | None
+        self, server: ServerAddress, address: str, port: int, context: ssl.SSLContext | None
     ) -> ByteStream:
-        # The ensemble's configuration may say anything.
+        # The ensemble's configuration may contain anything.
         if not 0 < port <= 65535:
             raise OSError(f"{port} is no port")
         try:
@@ -159,13 +145,13 @@ class Inquirer:
                 standard_compatible=False,
             )
         except BaseException as error:
-            # The handshake does not do it, whatever ends it.
+            # A handshake that fails does not close the connection.
             await anyio.aclose_forcefully(stream)
             if isinstance(error, anyio.EndOfStream | anyio.BrokenResourceError):
                 raise ssl.SSLError("the connection was closed during the handshake") from error
             raise
 
-    async def admin(self, server: Server, command: str) -> AdminAnswer:
+    async def admin(self, server: ServerAddress, command: str) -> AdminAnswer:
         """The answer of the admin server to a command, such as `monitor`.
 
         Raises:
@@ -181,54 +167,21 @@ class Inquirer:
             nobody = f"no admin server at https://{where} (--admin-plain-http: ask without TLS)"
         request = f"GET /commands/{command} HTTP/1.0\r\nHost: {where}\r\n\r\n"
         try:
-            with anyio.fail_after(self._patience):
+            with anyio.fail_after(self.patience):
                 async with await self._open(
                     server, server.host, self._admin_port, context
                 ) as stream:
                     answer = await _exchange(stream, request.encode(), MOST_ADMIN_BYTES)
         except OSError:
             raise NotToldError(nobody) from None
-        told = admin_answer(answer)
-        if told is None:
+        parsed = admin_answer(answer)
+        if parsed is None:
             raise NotToldError(nobody)
-        return told
-
-
-def admin_answer(answer: bytes) -> AdminAnswer | None:
-    """What an admin server has answered; None if it is none.
-
-    Raises:
-        NotToldError: the server says that it cannot.
-    """
-    head, _, body = answer.partition(b"\r\n\r\n")
-    try:
-        values = _parsing.json_object(body)
-    except MalformedError:
-        return None
-    # Somebody else may be there.
-    if "command" not in values:
-        return None
-    if values.get("error"):
-        raise NotToldError(str(values["error"])[:LONGEST_REASON])
-    told = {name: str(value) for name, value in values.items() if _is_plain(value)}
-    return AdminAnswer(told, _date(head.decode("latin-1").split("\r\n")))
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, (str, int, float))
+        return parsed
 
 
 async def _exchange(stream: ByteStream, question: bytes, most: int) -> bytes:
-    """Everything that comes back until the other end closes, or is cut off.
-
-    Args:
-        stream: the connection.
-        question: what is sent.
-        most: how many bytes are read.
-
-    Raises:
-        NotToldError: it is more than anybody can want.
-    """
+    """Everything until the other end closes; raises `NotToldError` for more than `most` bytes."""
     answer = bytearray()
     try:
         await stream.send(question)
@@ -238,6 +191,32 @@ async def _exchange(stream: ByteStream, question: bytes, most: int) -> bytes:
                 raise NotToldError("says too much")
     except (anyio.EndOfStream, anyio.BrokenResourceError):
         return bytes(answer)
+
+
+# --- parsing -------------------------------------------------------------------------------------
+
+
+def admin_answer(answer: bytes) -> AdminAnswer | None:
+    """The content of an admin server's answer; None if another program has answered.
+
+    Raises:
+        NotToldError: the server says that it cannot.
+    """
+    head, _, body = answer.partition(b"\r\n\r\n")
+    try:
+        values = _parsing.json_object(body)
+    except MalformedError:
+        return None
+    if "command" not in values:
+        return None
+    if values.get("error"):
+        raise NotToldError(str(values["error"])[:LONGEST_REASON])
+    plain = {name: str(value) for name, value in values.items() if _is_plain(value)}
+    return AdminAnswer(plain, _date(head.decode("latin-1").split("\r\n")))
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (str, int, float))
 
 
 def _date(headers: list[str]) -> float | None:
@@ -251,7 +230,7 @@ def _date(headers: list[str]) -> float | None:
     return None
 
 
-# --- what is in an answer. All of these raise `NotToldError` if it has too many lines -------------
+# All below raise `NotToldError` for an answer of too many lines.
 
 
 def by_colon(answer: str) -> dict[str, str]:
@@ -270,7 +249,7 @@ def by_tab(answer: str) -> dict[str, str]:
 
 
 def sessions_in_dump(answer: str) -> set[int]:
-    """The sessions that `dump` says are alive."""
+    """The sessions that are alive, by `dump`."""
     sessions: set[int] = set()
     for line in _lines(answer.partition("ephemeral nodes")[0]):
         for word in line.split(maxsplit=1)[:1]:
@@ -280,7 +259,7 @@ def sessions_in_dump(answer: str) -> set[int]:
 
 
 def sessions_in_cons(answer: str) -> dict[int, str]:
-    """The sessions that `cons` says are connected, with the addresses of their clients.
+    """The sessions that are connected, with the addresses of their clients, by `cons`.
 
     A line is ` /ADDRESS:PORT[INTEREST](queued=0,...,sid=0x...,...)`. No address has a parenthesis.
     """
@@ -298,10 +277,6 @@ def sessions_in_cons(answer: str) -> dict[int, str]:
     return sessions
 
 
-MOST_FIELDS = 32
-"""How many fields of a line of `cons` are looked at; servers write about twenty."""
-
-
 def _pairs(answer: str, separator: str) -> dict[str, str]:
     found = (line.partition(separator) for line in _lines(answer))
     return {name: value for name, is_there, value in found if is_there}
@@ -315,12 +290,12 @@ def _lines(answer: str) -> Iterator[str]:
             yield line.removesuffix("\r")
 
 
-def _session(said: str) -> int | None:
-    """A session id as clients know it: signed. The first byte is the number of a server."""
-    if not said.startswith("0x"):
+def _session(text: str) -> int | None:
+    """A session id, signed as clients know it."""
+    if not text.startswith("0x"):
         return None
     try:
-        number = _parsing.hexadecimal(said)
+        number = _parsing.hexadecimal(text)
     except MalformedError:
         return None
     return number - (number >> 63 << 64)

@@ -1,4 +1,4 @@
-"""What the servers of an ensemble say of themselves, taken together."""
+"""The servers of an ensemble: which there are, what they say of themselves, and the quorum."""
 
 from __future__ import annotations
 
@@ -13,58 +13,151 @@ from functools import partial
 from typing import final
 
 import anyio
+from cyclopts import Parameter
 
-from .. import _parsing
+from .. import Client, _parsing
 from .._parsing import MalformedError
+from ..errors import AioleadError, ConfigurationError
 from ..model import EnsembleConfig
-from .words import (
+from ..paths import parse_connect_string
+from .options import Common, Flag, Seconds
+from .server_inquiry import (
     Inquirer,
     NotToldError,
-    Server,
+    ServerAddress,
     by_colon,
     by_equals,
     by_tab,
     sessions_in_cons,
 )
 
-__all__ = [
-    "Answers",
-    "Quorum",
-    "ask_all",
-    "connected_sessions",
-    "count_in",
-    "quorum_of",
-    "why_not",
-]
-
+PATIENCE = 3.0
+"""Default time for an answer, in seconds."""
+MOST_MEMBERS = 255
+"""How many servers an ensemble can have: their numbers are from 1 to 255."""
 SERVING = ("leader", "follower", "observer", "standalone")
 LONGEST_MODE = 40
-"""How much is kept of what a server says that it is, in characters."""
+"""How much of a server's mode is kept, in characters."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class InquiryOptions:
+    """Options of commands that ask servers about themselves."""
+
+    patience: Seconds = PATIENCE
+    """How long a server has for an answer, in seconds."""
+
+    admin_port: int = 8080
+    """Where the admin servers listen; 0 not to ask them."""
+
+    admin_plain_http: Flag = False
+    """Ask admin servers without TLS also where the other options say to use TLS: then anybody on
+    the way can read and change what they say."""
+
+    def inquirer(self, common: Common) -> Inquirer:
+        """What asks servers; raises `ConfigurationError` for options that make no sense."""
+        if not 0.01 <= self.patience <= 3600:
+            raise ConfigurationError(
+                f"--patience: must be 0.01 to 3600 seconds, not {self.patience:g}"
+            )
+        if not 0 <= self.admin_port <= 65535:
+            raise ConfigurationError(f"--admin-port: must be 0 to 65535, not {self.admin_port}")
+        return Inquirer(
+            common.wanted_tls,
+            self.patience,
+            self.admin_port,
+            admin_plain_http=self.admin_plain_http,
+        )
+
+
+INQUIRY = InquiryOptions()
+
+
+# --- which servers there are ---------------------------------------------------------------------
+
+
+def listed_servers(common: Common) -> list[ServerAddress]:
+    """The servers of --hosts."""
+    hosts = parse_connect_string(common.wanted_hosts).hosts
+    return list(dict.fromkeys(ServerAddress(*host) for host in hosts))
+
+
+async def all_servers(
+    client: Client, known: Sequence[ServerAddress], *, secure: bool
+) -> list[ServerAddress]:
+    """Those servers, and the other members of the ensemble, if the configuration may be read."""
+    try:
+        config = await client.get_config()
+    except AioleadError:
+        return list(known)
+    return [*known, *await members_besides(config, known, secure=secure)]
+
+
+async def members_besides(
+    config: EnsembleConfig, known: Sequence[ServerAddress], *, secure: bool
+) -> list[ServerAddress]:
+    """The members of an ensemble, reachable for clients, that are none of those servers.
+
+    They may have other names in the configuration, so their addresses are compared. All names are
+    resolved at once: a configuration may have many that no resolver answers.
+    """
+    members = [
+        ServerAddress(*address) for address in config.client_addresses(secure=secure)[:MOST_MEMBERS]
+    ]
+    found: dict[ServerAddress, list[tuple[str, int]]] = {}
+
+    async def resolve(server: ServerAddress) -> None:
+        found[server] = await _addresses_of(server)
+
+    async with anyio.create_task_group() as tasks:
+        for server in {*known, *members}:
+            tasks.start_soon(resolve, server)
+    seen = {address for server in known for address in found[server]}
+    new: list[ServerAddress] = []
+    for member in members:
+        addresses = found[member]
+        if not seen.intersection(addresses):
+            new.append(member)
+        seen.update(addresses)
+    return new
+
+
+async def _addresses_of(server: ServerAddress) -> list[tuple[str, int]]:
+    """The addresses of a server; its name, if it has none."""
+    try:
+        with anyio.fail_after(PATIENCE):
+            found = await anyio.getaddrinfo(
+                server.host, server.port, type=socket.SocketKind.SOCK_STREAM
+            )
+    except (OSError, ValueError, OverflowError):  # not resolved, or no port
+        return [(server.host, server.port)]
+    return [(str(address[0]), int(address[1])) for *_, address in found]
+
+
+# --- what they say of themselves -----------------------------------------------------------------
 
 
 @final
 @dataclass(slots=True)
-class Answers:
-    """What a server says of itself.
-
-    Texts are what the server wrote, and numbers what could be parsed.
+class ServerAnswers:
+    """What a server says of itself: texts as it wrote them, numbers if they could be parsed.
 
     Attributes:
-        server: the server.
         problem: why it says nothing; empty if it does.
-        mode: leader, follower, observer, standalone, read-only; empty if it does not say.
-        version: of ZooKeeper; empty if it does not say.
-        zxid: the last transaction that it has; None if it does not say.
-        connections: how many clients are connected; None if it does not say.
-        mean_latency: of requests in milliseconds, as it reckons; None if it does not say.
-        monitor: what `mntr` says; empty if it does not.
-        conf: what `conf` says, in the spelling of the configuration file; empty if it does not.
-        properties: the Java system properties, if the admin server tells.
-        clock_ahead: how many seconds its clock is ahead of ours; None if it does not say.
-        not_told: why something is missing, by what it is.
+        mode: leader, follower, observer, standalone, read-only; empty if unknown.
+        version: of ZooKeeper; empty if unknown.
+        zxid: its last transaction; None if unknown.
+        connections: how many clients are connected; None if unknown.
+        mean_latency: of requests in milliseconds, as it measures it; None if unknown.
+        monitor: the content of `mntr`.
+        conf: the content of `conf`, in the spelling of the configuration file.
+        properties: the Java system properties, from the admin server.
+        clock_ahead: how many seconds its clock is ahead of ours; None if unknown.
+        not_told: why something is missing, by its name.
     """
 
-    server: Server
+    server: ServerAddress
     problem: str = ""
     mode: str = ""
     version: str = ""
@@ -89,20 +182,20 @@ class Answers:
 
 async def ask_all(
     inquirer: Inquirer,
-    servers: Sequence[Server],
+    servers: Sequence[ServerAddress],
     *,
     thoroughly: bool = False,
     clock: Callable[[], float] | None = None,
-) -> list[Answers]:
-    """Asks servers, all at once; whoever does not answer has a problem.
+) -> list[ServerAnswers]:
+    """Ask servers, all at once; one that does not answer has a problem.
 
     Args:
         inquirer: asks.
-        servers: whom.
+        servers: the servers.
         thoroughly: whether to ask for their configuration as well.
-        clock: our own, in seconds since 1970, to compare theirs with.
+        clock: ours, in seconds since 1970, to compare theirs with.
     """
-    answers = [Answers(server) for server in servers]
+    answers = [ServerAnswers(server) for server in servers]
     async with anyio.create_task_group() as tasks:
         for each in answers:
             tasks.start_soon(partial(_ask, inquirer, each, thoroughly=thoroughly, clock=clock))
@@ -111,7 +204,7 @@ async def ask_all(
 
 async def _ask(
     inquirer: Inquirer,
-    answers: Answers,
+    answers: ServerAnswers,
     *,
     thoroughly: bool,
     clock: Callable[[], float] | None,
@@ -127,11 +220,11 @@ async def _ask(
     except OSError as error:
         answers.problem = why_not(error)
         return
-    answers.monitor = await _told(inquirer, answers, "mntr", "monitor", by_tab)
+    answers.monitor = await _ask_for(inquirer, answers, "mntr", "monitor", by_tab)
     if answers.monitor:
         _take_monitor(answers)
     if thoroughly:
-        answers.conf = await _told(inquirer, answers, "conf", "configuration", by_equals)
+        answers.conf = await _ask_for(inquirer, answers, "conf", "configuration", by_equals)
         try:
             said = await inquirer.admin(server, "system_properties")
         except NotToldError as why:
@@ -142,14 +235,14 @@ async def _ask(
                 answers.clock_ahead = said.date - clock()
 
 
-async def _told(
+async def _ask_for(
     inquirer: Inquirer,
-    answers: Answers,
+    answers: ServerAnswers,
     word: str,
     command: str,
     parse: Callable[[str], dict[str, str]],
 ) -> dict[str, str]:
-    """What a word says; else what the admin server says; else nothing, and why."""
+    """The answer to a word; else that of the admin server; else nothing, and why."""
     try:
         return parse(await inquirer.word(answers.server, word))
     except NotToldError as why:
@@ -165,16 +258,16 @@ async def _told(
 
 
 def _camel(name: str) -> str:
-    """`tick_time` to `tickTime`: what the admin server calls it to what the file does."""
+    """`tick_time`, of the admin server, to `tickTime`, of the configuration file."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
 
 _VERSION = re.compile(r"[0-9]{1,5}\.[0-9]{1,5}(?:\.[0-9]{1,5})?")
-"""Its numbers are whole ones that can be parsed: see `judge_server`."""
+"""Its parts are whole numbers that can be parsed: see `judge_server`."""
 
 
-def _take_srvr(answers: Answers, text: str) -> None:
+def _take_srvr(answers: ServerAnswers, text: str) -> None:
     said = by_colon(text)
     match = _VERSION.match(said.get("Zookeeper version", ""))
     answers.version = match[0] if match else ""
@@ -189,8 +282,8 @@ def _take_srvr(answers: Answers, text: str) -> None:
         answers.zxid = _parsing.hexadecimal(said.get("Zxid", ""))
 
 
-def _take_monitor(answers: Answers) -> None:
-    """Fills in what `srvr` did not say."""
+def _take_monitor(answers: ServerAnswers) -> None:
+    """Fill in what `srvr` did not say."""
     said = answers.monitor
     match = _VERSION.match(said.get("version", ""))
     answers.version = answers.version or (match[0] if match else "")
@@ -202,7 +295,7 @@ def _take_monitor(answers: Answers) -> None:
 
 
 def count_in(said: Mapping[str, str], name: str) -> int | None:
-    """A number of things, or of milliseconds, that a server tells; None if it does not."""
+    """A number of an answer that is not negative; None if there is none."""
     try:
         return _parsing.whole(said.get(name, ""), least=0)
     except MalformedError:
@@ -210,18 +303,15 @@ def count_in(said: Mapping[str, str], name: str) -> int | None:
 
 
 async def connected_sessions(
-    inquirer: Inquirer, servers: Sequence[Server]
+    inquirer: Inquirer, servers: Sequence[ServerAddress]
 ) -> dict[int, str] | None:
     """The sessions that have a connection to a server, with the addresses of their clients.
 
-    Nobody is connected to a server that refuses connections.
-
-    Returns:
-        None if not all servers tell.
+    A server that refuses connections has none. None if not all servers say.
     """
     told: list[dict[int, str] | None] = []
 
-    async def ask(server: Server) -> None:
+    async def ask(server: ServerAddress) -> None:
         try:
             told.append(sessions_in_cons(await inquirer.word(server, "cons")))
         except NotToldError:
@@ -241,7 +331,7 @@ async def connected_sessions(
 
 
 def _innermost(error: OSError) -> BaseException:
-    """What anyio says "All connection attempts failed" of: the cause, in a group perhaps."""
+    """The cause of anyio's "All connection attempts failed", possibly in a group."""
     inner: BaseException = error
     while (cause := inner.__cause__) is not None and isinstance(inner, OSError):
         inner = cause
@@ -251,7 +341,7 @@ def _innermost(error: OSError) -> BaseException:
 
 
 def why_not(error: OSError) -> str:
-    """Why nobody could be connected to, or talked to."""
+    """Why connecting or talking to a server failed, the same on every event loop."""
     inner = _innermost(error)
     if isinstance(inner, TimeoutError) and not str(inner):
         return "no answer in time"
@@ -259,7 +349,6 @@ def why_not(error: OSError) -> str:
     if isinstance(inner, ssl.SSLError):
         text = (inner.reason or text).lower().replace("_", " ")
     elif isinstance(inner, OSError):
-        # What event loops make of a number is different from one to the other.
         if inner.errno is not None and not isinstance(inner, socket.gaierror):
             text = os.strerror(inner.errno)
         else:
@@ -267,21 +356,21 @@ def why_not(error: OSError) -> str:
     return " ".join(text.split()) or type(inner).__name__
 
 
-# --- the ensemble ------------------------------------------------------------------------------
+# --- the quorum ----------------------------------------------------------------------------------
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """How an ensemble stands.
+    """The state of an ensemble.
 
     Attributes:
         voters: how many servers vote.
         quorum: how many of them it takes.
         up: how many of them take part, at least.
-        is_met: whether there is a quorum: whoever serves belongs to one.
+        is_met: whether there is a quorum: a server that serves belongs to one.
         source: where the number of voters is from: config, mntr, or hosts, which is a guess.
-        is_exact: whether there are not more of them up than that.
+        is_exact: whether no more of them are up.
     """
 
     voters: int
@@ -299,13 +388,8 @@ class Quorum:
         return self.up - self.quorum if self.is_exact else None
 
 
-def quorum_of(answers: Sequence[Answers], config: EnsembleConfig | None) -> Quorum:
-    """How an ensemble stands, by what its servers say.
-
-    Args:
-        answers: of the servers that were asked.
-        config: who belongs to it, if that could be read.
-    """
+def quorum_of(answers: Sequence[ServerAnswers], config: EnsembleConfig | None) -> Quorum:
+    """The state of an ensemble, by its servers' answers and its configuration, if known."""
     modes = [each.mode for each in answers]
     if "standalone" in modes:
         return Quorum(1, 1, 1, is_met=True, source="mntr")
@@ -323,10 +407,10 @@ def quorum_of(answers: Sequence[Answers], config: EnsembleConfig | None) -> Quor
     for each in answers:
         synced = count_in(each.monitor, "synced_followers")
         if each.mode == "leader" and synced is not None:
-            # It knows also those that were not asked.
+            # It knows of servers that were not asked, too.
             up, is_exact = max(up, synced + 1), True
     quorum = voters // 2 + 1
     is_met = any(each.is_serving for each in answers)
-    # Those that were not asked make up for the rest.
+    # With a quorum, servers that were not asked make up for the rest.
     up = max(up, quorum) if is_met and not is_exact else up
     return Quorum(voters, quorum, up, is_met, source, is_exact)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,9 +11,8 @@ from functools import partial
 
 import anyio
 
-from ..output import undone_at_once
-
-__all__ = ["single_keys", "until_q"]
+from .output import undone_at_once
+from .signals import without_sigttou
 
 _INPUT = 0
 _SEQUENCE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
@@ -23,10 +21,10 @@ _SEQUENCE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
 
 @contextmanager
 def single_keys() -> Iterator[bool]:
-    """Has the terminal hand on each key as it is typed, and not show it; then as it was before.
+    """Have the terminal pass on each key as it is typed, without showing it.
 
     Yields:
-        whether there are keys to wait for: standard input is a terminal, and its input is for us.
+        whether there are keys to wait for: standard input is a terminal, and in the foreground.
     """
     try:
         is_ours = os.isatty(_INPUT) and os.tcgetpgrp(_INPUT) == os.getpgrp()
@@ -47,7 +45,7 @@ def single_keys() -> Iterator[bool]:
 
 
 async def until_q() -> None:
-    """Waits until `q` is typed. It never returns if the terminal has gone: others notice that."""
+    """Wait until `q` is typed; forever, if the terminal is closed, which others notice."""
     while True:
         await anyio.wait_readable(_INPUT)
         try:
@@ -61,10 +59,5 @@ async def until_q() -> None:
 
 
 def _set(mode: list[object]) -> None:
-    # Who is in the background by now would be stopped by this.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
-    try:
-        with suppress(termios.error):  # it has gone
-            termios.tcsetattr(_INPUT, termios.TCSANOW, mode)  # type: ignore[arg-type]
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
+    with without_sigttou(), suppress(termios.error):  # the terminal may be closed
+        termios.tcsetattr(_INPUT, termios.TCSANOW, mode)  # type: ignore[arg-type]

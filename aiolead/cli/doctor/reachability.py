@@ -13,36 +13,44 @@ from anyio.streams.tls import TLSAttribute
 
 from .. import render
 from ..process_keeper import clock
-from ..survey import why_not
-from ..words import Inquirer, Server
+from ..server_inquiry import Inquirer, ServerAddress
+from ..server_survey import why_not
 from .findings import Finding, Level
-
-__all__ = ["examine_network"]
 
 SOON = 30 * 86400
 """How long before its end a certificate should be replaced, in seconds."""
 
 
-async def examine_network(inquirer: Inquirer, server: Server) -> list[Finding]:
-    """Finds out whether a server can be found and connected to, at each of its addresses."""
-    addresses, findings = await _look_up(inquirer, server)
+def is_address(host: str) -> bool:
+    """Whether a host is an address, not a name."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+async def examine_network(inquirer: Inquirer, server: ServerAddress) -> list[Finding]:
+    """Check whether a server can be resolved and connected to, at each of its addresses."""
+    addresses, findings = await _resolve(inquirer, server)
     for address in addresses:
         findings += await _reach(inquirer, server, address)
     if any(each.check == "tcp" and each.level is Level.OK for each in findings):
         # Clients try all addresses of a name: one that nobody listens at costs them time.
-        return [_eased(each) if each.check == "tcp" else each for each in findings]
+        return [
+            replace(each, level=Level.WARN)
+            if each.check == "tcp" and each.level is Level.FAIL
+            else each
+            for each in findings
+        ]
     return findings
 
 
-def _eased(finding: Finding) -> Finding:
-    return replace(finding, level=Level.WARN) if finding.level is Level.FAIL else finding
-
-
-async def _look_up(inquirer: Inquirer, server: Server) -> tuple[list[str], list[Finding]]:
-    if _is_address(server.host):
+async def _resolve(inquirer: Inquirer, server: ServerAddress) -> tuple[list[str], list[Finding]]:
+    if is_address(server.host):
         return [server.host], []
     begin = clock()
-    details: dict[str, object] = {"server": str(server)}
+    name = str(server)
     try:
         with anyio.fail_after(inquirer.patience):
             found = await anyio.getaddrinfo(
@@ -50,19 +58,18 @@ async def _look_up(inquirer: Inquirer, server: Server) -> tuple[list[str], list[
             )
     except TimeoutError:
         text = f"{server.host}: the resolver does not answer within {inquirer.patience:g} s"
-        return [], [Finding("dns", Level.FAIL, text, "look at /etc/resolv.conf", details)]
+        return [], [Level.FAIL.finding("dns", text, "look at /etc/resolv.conf", server=name)]
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         text = f"{server.host}: {why or type(error).__name__}"
         advice = "is the name right? does this machine's resolver know it?"
-        return [], [Finding("dns", Level.FAIL, text, advice, details)]
+        return [], [Level.FAIL.finding("dns", text, advice, server=name)]
     addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     text = f"{server.host}: {', '.join(addresses)} ({_milliseconds(begin)})"
-    details = {**details, "addresses": addresses}
-    return addresses, [Finding("dns", Level.OK, text, "", details)]
+    return addresses, [Level.OK.finding("dns", text, server=name, addresses=addresses)]
 
 
-async def _reach(inquirer: Inquirer, server: Server, address: str) -> list[Finding]:
+async def _reach(inquirer: Inquirer, server: ServerAddress, address: str) -> list[Finding]:
     where = f"{server} at {address}" if address != server.host else str(server)
     details = {"server": str(server), "address": address}
     begin = clock()
@@ -73,21 +80,23 @@ async def _reach(inquirer: Inquirer, server: Server, address: str) -> list[Findi
     except TimeoutError:
         text = f"{where}: no answer within {inquirer.patience:g} s"
         advice = "is a firewall in between? is the machine up?"
-        return [Finding("tcp", Level.FAIL, text, advice, details)]
+        return [Level.FAIL.finding("tcp", text, advice, **details)]
     except OSError as error:
         advice = "does the server run? is that its client port, and does it listen there?"
-        return [Finding("tcp", Level.FAIL, f"{where}: {why_not(error)}", advice, details)]
-    findings = [Finding("tcp", Level.OK, f"{where} ({_milliseconds(begin)})", "", details)]
+        return [Level.FAIL.finding("tcp", f"{where}: {why_not(error)}", advice, **details)]
+    findings = [Level.OK.finding("tcp", f"{where} ({_milliseconds(begin)})", **details)]
     if inquirer.is_encrypted:
-        findings.append(await _shake_hands(inquirer, server, address, where))
+        findings.append(await _check_tls(inquirer, server, address, where))
     elif not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         text = f"{where}: in the clear, credentials included"
-        findings.append(Finding("tls", Level.NOTE, text, "--tls, if the servers have it", details))
+        findings.append(Level.NOTE.finding("tls", text, "--tls, if the servers have it", **details))
     return findings
 
 
-async def _shake_hands(inquirer: Inquirer, server: Server, address: str, where: str) -> Finding:
-    details: dict[str, object] = {"server": str(server), "address": address}
+async def _check_tls(
+    inquirer: Inquirer, server: ServerAddress, address: str, where: str
+) -> Finding:
+    details = {"server": str(server), "address": address}
     try:
         with anyio.fail_after(inquirer.patience):
             async with await inquirer.connect(server, address) as stream:
@@ -96,35 +105,28 @@ async def _shake_hands(inquirer: Inquirer, server: Server, address: str, where: 
     except TimeoutError:
         text = f"{where}: no handshake within {inquirer.patience:g} s"
         advice = "is this the port for TLS (secureClientPort)?"
-        return Finding("tls", Level.FAIL, text, advice, details)
+        return Level.FAIL.finding("tls", text, advice, **details)
     except OSError as error:
         advice = "is this the port for TLS? do --tls-ca and --tls-hostname fit its certificate?"
         if isinstance(error, ssl.SSLCertVerificationError):
             text = f"{where}: {error.verify_message}"
         else:
             text = f"{where}: {why_not(error)}"
-        return Finding("tls", Level.FAIL, text, advice, details)
+        return Level.FAIL.finding("tls", text, advice, **details)
     end = certificate.get("notAfter") if certificate else None
     try:
         ends = ssl.cert_time_to_seconds(end) if isinstance(end, str) else None
     except ValueError:
         ends = None  # its authority has signed what is no date
     if ends is None:
-        return Finding("tls", Level.OK, f"{where}: {version}", "", details)
+        return Level.OK.finding("tls", f"{where}: {version}", **details)
     left = ends - datetime.now(UTC).timestamp()
-    text = f"{where}: {version}, certificate for another {render.plural(int(left // 86400), 'day')}"
-    details["days_left"] = int(left // 86400)
+    days = int(left // 86400)
+    text = f"{where}: {version}, certificate for another {render.plural(days, 'day')}"
     if left < SOON:
-        return Finding("tls", Level.WARN, text, "renew the server's certificate", details)
-    return Finding("tls", Level.OK, text, "", details)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
+        advice = "renew the server's certificate"
+        return Level.WARN.finding("tls", text, advice, **details, days_left=days)
+    return Level.OK.finding("tls", text, **details, days_left=days)
 
 
 def _milliseconds(begin: float) -> str:

@@ -11,30 +11,29 @@ from typing import final
 
 import anyio
 
-from ... import Client, TreeCache
-from ...errors import (
-    AioleadError,
+from .. import Client, TreeCache
+from ..errors import (
     ConnectionLossError,
+    InvalidPathError,
     NoNodeError,
     ServerError,
     SessionExpiredError,
 )
-from ...model import SessionState, Stat
-from ...paths import basename, sequence_of, validate
-from ...types import TreeEvent, TreeNode
-from ..recognize import MOST_DATA, can_be_asked_for
-from ..survey import connected_sessions
-from ..words import Inquirer, Server
+from ..model import SessionState, Stat
+from ..paths import basename, sequence_of, validate
+from ..types import TreeEvent, TreeNode
+from .contender_queue import MOST_DATA
+from .first_of import first_of
 from .scene import Scene
-
-__all__ = ["Feed", "steady_clock"]
+from .server_inquiry import Inquirer, ServerAddress
+from .server_survey import connected_sessions
 
 AT_ONCE = 256
 """How many znodes are read in one go."""
 PAUSE = 0.05
 """Least time between two looks at what has changed, in seconds; the first look is at once."""
 MAX_NODES = 100_000
-"""How many znodes there may be under each path, unless told otherwise."""
+"""Default limit of the znodes under each path."""
 LONGEST_PATH = 4096
 """Znodes with longer paths, in characters, are left out, and what is below them."""
 RESERVED = "/zookeeper"
@@ -42,28 +41,18 @@ RESERVED = "/zookeeper"
 
 
 def steady_clock() -> Callable[[], float]:
-    """A clock of seconds since 1970, as of now, that no change of the time of day moves."""
+    """A clock of seconds since 1970 that no change of the time of day moves."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()
 
 
 @final
 class Feed:
-    """Keeps a scene up to date while `run` runs; any number of tasks may wait for what is new.
-
-        feed = Feed(client, ["/jobs"])
-
-        async def show():
-            revision = -1
-            while True:
-                revision = await feed.changed(revision)
-                print(feed.scene.lines)
-
-        await feed.during(show)
+    """Keeps a scene up to date while `run` runs; any number of tasks may wait for `changed`.
 
     Args:
         client: the session.
-        paths: what to show: elections and locks, or paths that have some below.
+        paths: elections and locks, or paths that have some below.
         leaders: how many may lead at once, at an election or a lock.
         max_nodes: how many znodes there may be under each path, contenders or not.
         inquirer: asks the servers which sessions are connected; None not to.
@@ -83,7 +72,7 @@ class Feed:
         leaders: int = 1,
         max_nodes: int = MAX_NODES,
         inquirer: Inquirer | None = None,
-        servers: Sequence[Server] = (),
+        servers: Sequence[ServerAddress] = (),
         interval: float = 2.0,
         clock: Callable[[], float] | None = None,
     ) -> None:
@@ -95,98 +84,55 @@ class Feed:
         self.clock: Callable[[], float] = clock or steady_clock()
         self.scene: Scene = Scene(self._paths, leaders=leaders)
         self._caches = [
-            TreeCache(
-                client,
-                path,
-                # Most data there are none of our business; those of contenders are read below.
-                data=False,
-                select=_is_of_interest,
-                max_nodes=max_nodes,
-            )
+            # Without data: `_read` reads those of contenders, and bounds them.
+            TreeCache(client, path, data=False, select=_is_of_interest, max_nodes=max_nodes)
             for path in self._paths
         ]
         self._is_open = anyio.Event()
         self._unread: dict[str, TreeNode] = {}
         self._todo = anyio.Event()
-        self._news = anyio.Event()
+        self._changed = anyio.Event()
         self._is_caught_up = self._was_quiet = False
 
     async def changed(self, revision: int) -> int:
-        """Waits until the scene has another revision than that; gives it."""
+        """Wait until the scene has another revision than that; return it."""
         while self.scene.revision == revision:
-            await self._news.wait()
+            await self._changed.wait()
         return self.scene.revision
 
     async def run(self) -> None:
-        """Reads, watches and asks, until it is cancelled. Once.
+        """Read, watch and ask, until cancelled. Once.
 
         Raises:
             TreeTooLargeError: there are too many znodes under a path.
             NoAuthError: a path may not be read.
             AioleadError: the client has come to its end.
         """
-        failures: list[AioleadError] = []
-
-        async def guarded(work: Callable[[], Awaitable[None]]) -> None:
-            # So that an error leaves bare.
-            try:
-                await work()
-            except AioleadError as error:
-                failures.append(error)
-                tasks.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(guarded, self._follow_link)
-            tasks.start_soon(guarded, self._follow_trees)
-            for cache in self._caches:
-                tasks.start_soon(guarded, partial(self._follow_tree, cache))
-            if self._inquirer is not None:
-                tasks.start_soon(self._ask, self._inquirer)
-        if failures:
-            raise failures[0]
+        works: list[Callable[[], Awaitable[None]]] = [self._follow_session, self._follow_trees]
+        works += [partial(self._follow_tree, cache) for cache in self._caches]
+        if self._inquirer is not None:
+            works.append(partial(self._ask, self._inquirer))
+        await first_of(*works)
 
     async def during(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Runs while some work is done; what either raises leaves bare, and ends both.
+        """Run until some work is done, or either fails. Raises what `run` and the work raise."""
+        await first_of(self.run, work)
 
-        Args:
-            work: the work, which may wait for `changed`.
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
 
-        Raises:
-            what `run` raises, and the work.
-        """
-        failures: list[Exception] = []
+    # --- our own session -----------------------------------------------------------------------
 
-        async def run() -> None:
-            try:
-                await self.run()
-            except AioleadError as error:
-                failures.append(error)
-                tasks.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-            try:
-                await work()
-            except Exception as error:
-                failures.append(error)
-            tasks.cancel_scope.cancel()
-        if failures:
-            raise failures[0]
-
-    def _tell(self) -> None:
-        self._news.set()
-        self._news = anyio.Event()
-
-    # --- our own link --------------------------------------------------------------------------
-
-    async def _follow_link(self) -> None:
+    async def _follow_session(self) -> None:
         async with self._client.observe() as states:
             async for change in states:
                 if change.state is not SessionState.CONNECTED:
                     self._is_caught_up = False
-                self.scene.set_link(change.state, change.session_id, self.clock())
+                self.scene.set_session(change.state, change.session_id, self.clock())
                 self._todo.set()
-                self._tell()
+                self._notify()
+        await anyio.sleep_forever()
 
     # --- the znodes ----------------------------------------------------------------------------
 
@@ -204,42 +150,42 @@ class Feed:
                 await anyio.sleep(PAUSE)
 
     def _look(self) -> None:
-        # What the caches have told by now was noted; what they tell no more they have read by now,
-        # if they are live and nothing has come since the last look.
+        # Caches that are live, with nothing new since the last look, have reported all they know.
         is_live = all(cache.is_live for cache in self._caches)
         is_quiet = not self._unread and not self._todo.is_set()
-        if is_live and is_quiet and self.scene.link is SessionState.CONNECTED:
+        if is_live and is_quiet and self.scene.session_state is SessionState.CONNECTED:
             self._is_caught_up = self._is_caught_up or self._was_quiet
             self._was_quiet = True
         else:
             self._was_quiet = False
         self.scene.settle(self.clock(), is_current=self._is_caught_up)
-        self._tell()
+        self._notify()
 
     async def _follow_tree(self, cache: TreeCache) -> None:
         await self._is_open.wait()
         async for event in cache.events(initial=True):
             self._note(event)
             self._todo.set()
+        await anyio.sleep_forever()
 
     def _note(self, event: TreeEvent) -> None:
         node = event.new
-        # There is nothing below an ephemeral znode. A contender without a name stands in its line.
         stat = None if node is None else node.stat
+        # Below an ephemeral znode is nothing to read; as a contender it is shown without a name.
         is_open = node is None or node.is_readable or bool(stat and stat.ephemeral_owner)
         self.scene.may_read(event.path, is_open)
         if node is None:
             self._unread.pop(event.path, None)
             self.scene.remove(event.path)
         elif stat is None:
-            self._unread.pop(event.path, None)  # not even its place in the line is known
-        elif sequence_of(basename(event.path)) is None or not can_be_asked_for(event.path):
+            self._unread.pop(event.path, None)  # not even its place in the queue is known
+        elif sequence_of(basename(event.path)) is None or not _can_be_asked_for(event.path):
             self.scene.put(event.path, stat, None)
         else:
             self._unread[event.path] = node
 
     async def _read(self) -> None:
-        """Reads who the contenders are that have come, or have something else to say."""
+        """Read the data of contenders that are new, or have changed."""
         while self._unread:
             some = list(islice(self._unread.items(), AT_ONCE))
             asked = [(path, node, self._client.get(path)) for path, node in some]
@@ -249,9 +195,9 @@ class Feed:
                 try:
                     data, stat = await reply
                 except NoNodeError:
-                    data, stat = None, None  # the cache tells that it is gone
+                    data, stat = None, None  # the cache will report that it is gone
                 except ServerError:
-                    data, stat = None, node.stat  # it has no name then, but still a place
+                    data, stat = None, node.stat  # without a name, but with a place
                 except (ConnectionLossError, SessionExpiredError):
                     await self._client.ready()
                     break
@@ -266,16 +212,25 @@ class Feed:
         while True:
             revision = self.scene.revision
             connected = await connected_sessions(inquirer, self._servers)
-            self.scene.hear(connected, self.clock())
+            self.scene.set_connected(connected, self.clock())
             if self.scene.revision != revision:
-                self._tell()
-            # Those that do not tell are not to be pestered.
+                self._notify()
+            # Servers that do not answer are asked less often.
             await anyio.sleep(self._interval * (1 if connected is not None else 10))
 
 
 def _is_of_interest(path: str) -> bool:
-    # A server may say that there is a child below each one, without an end.
+    # A server may claim that there is a child below each znode, without an end.
     return path != RESERVED and len(path) <= LONGEST_PATH
+
+
+def _can_be_asked_for(path: str) -> bool:
+    """False for a path that only another server than ZooKeeper's would report."""
+    try:
+        validate(path)
+    except InvalidPathError:
+        return False
+    return True
 
 
 def _tops(paths: Iterable[str]) -> list[str]:

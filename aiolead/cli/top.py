@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from ... import Client
-from ...errors import ConfigurationError
-from ...paths import parse_connect_string, validate
-from .. import exits
-from ..options import COMMON, Common, Flag, Seconds
-from ..roster import PATIENCE, everybody, inquirer_for
-from ..scene import Feed
-from ..words import Server
-from .views import open_view
-
-__all__ = ["top"]
+from .. import Client
+from ..errors import ConfigurationError
+from ..paths import validate
+from .options import COMMON, Common, Flag, Seconds, check_at_least
+from .scene_feed import MAX_NODES, Feed
+from .server_survey import InquiryOptions, all_servers, listed_servers
+from .top_views import open_view
 
 
 def top(
@@ -20,7 +16,7 @@ def top(
     leaders: int = 1,
     once: Flag = False,
     interval: Seconds = 2.0,
-    max_znodes: int = 100_000,
+    max_znodes: int = MAX_NODES,
     common: Common = COMMON,
 ) -> int:
     """Show who leads what, who waits, and what happens, live, until q, SIGINT or SIGTERM.
@@ -42,19 +38,17 @@ def top(
     """
     for each in path:
         validate(each)
-    if leaders < 1:
-        raise ConfigurationError(f"--leaders: must be 1 or more, not {leaders}")
-    if max_znodes < 1:
-        raise ConfigurationError(f"--max-znodes: must be 1 or more, not {max_znodes}")
+    check_at_least(1, leaders=leaders, max_znodes=max_znodes)
     if not (interval == 0 or 0.1 <= interval <= 3600):
         raise ConfigurationError(f"--interval: must be 0, or 0.1 to 3600 seconds, not {interval:g}")
-    inquirer = inquirer_for(common, PATIENCE, 0) if interval and not once else None
-    given = parse_connect_string(common.wanted_hosts)
+    asks = interval and not once
+    inquirer = InquiryOptions(admin_port=0).inquirer(common) if asks else None
+    listed = listed_servers(common)
 
-    async def work(client: Client) -> int:
-        servers = [Server(*host) for host in given.hosts]
+    async def work(client: Client) -> None:
+        servers = listed
         if inquirer is not None:
-            servers = await everybody(client, servers, secure=inquirer.is_encrypted)
+            servers = await all_servers(client, servers, secure=inquirer.is_encrypted)
         feed = Feed(
             client,
             path or ("/",),
@@ -66,6 +60,5 @@ def top(
         )
         view = open_view(feed, common.wanted_hosts, as_json=common.as_json, once=once)
         await feed.during(view.show)
-        return exits.OK
 
     return common.with_client(work, endless=True, followed=True)

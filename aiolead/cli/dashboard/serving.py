@@ -1,0 +1,197 @@
+"""What runs while the page is served."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, final
+from urllib.parse import quote
+
+import anyio
+from anyio.abc import SocketAttribute
+
+from ... import Client
+from ...errors import AioleadError
+from ...paths import format_host
+from .. import exits
+from ..exits import CommandError
+from ..first_of import first_of
+from ..scene_feed import Feed
+from ..server_inquiry import Inquirer, ServerAddress
+from ..server_survey import all_servers, ask_all, quorum_of
+from .doors import Doors, is_everywhere
+from .site import Site
+from .state import EnsembleHealth, as_state
+from .web import Send, Web
+
+ASK_EVERY = 5.0
+"""How often the servers are asked how they are, in seconds."""
+BEAT = 5.0
+"""How often listeners get a sign of life if nothing is new, in seconds."""
+PAUSE = 0.1
+"""Least time between two states, in seconds."""
+
+
+@final
+class StateStream:
+    """Sends the newest state to all listeners, as server-sent events; it is made once for all.
+
+    A slow listener misses states, and never the last one.
+
+    Args:
+        make: makes the state, as it is now.
+        clock: of the time that is in the state.
+    """
+
+    def __init__(self, make: Callable[[], dict[str, Any]], clock: Callable[[], float]) -> None:
+        self._make = make
+        self._clock = clock
+        self._version = 0
+        self._made: tuple[int, bytes] = (-1, b"")
+        self._news = anyio.Event()
+
+    def changed(self) -> None:
+        """There is a new state; it is made if somebody wants it."""
+        self._version += 1
+        self._news.set()
+        self._news = anyio.Event()
+
+    def state(self) -> bytes:
+        """The state as it is now, as JSON on one line."""
+        version, state = self._made
+        if version != self._version:
+            # ASCII: a path may be no text of Unicode.
+            state = json.dumps(self._make(), separators=(",", ":")).encode("ascii")
+            self._made = self._version, state
+        return state
+
+    async def follow(self, send: Send) -> None:
+        """Send the state, and again whenever it has changed, until cancelled."""
+        # The browser is to reconnect soon.
+        await send(b"retry: 1000\n\n")
+        sent = -1
+        while True:
+            if sent != self._version:
+                sent = self._version
+                await send(b"event: state\ndata: %s\n\n" % self.state())
+                await anyio.sleep(PAUSE)
+            news = self._news
+            if sent == self._version:
+                with anyio.move_on_after(BEAT) as waiting:
+                    await news.wait()
+                if waiting.cancelled_caught:
+                    await send(b"event: beat\ndata: %.3f\n\n" % self._clock())
+
+
+@final
+class DashboardServer:
+    """Serves the page, and keeps what it shows up to date.
+
+    Args:
+        client: the session.
+        paths: what to show.
+        leaders: how many may lead at once.
+        max_nodes: how many znodes there may be under each path.
+        inquirer: asks the servers.
+        servers: those of --hosts.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        paths: Sequence[str],
+        leaders: int,
+        max_nodes: int,
+        inquirer: Inquirer,
+        servers: Sequence[ServerAddress],
+    ) -> None:
+        self._client = client
+        self._paths = paths
+        self._leaders = leaders
+        self._max_nodes = max_nodes
+        self._inquirer = inquirer
+        self._servers = list(servers)
+        self._health: EnsembleHealth | None = None
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        names: Sequence[str],
+        token: str | None,
+        *,
+        show: Callable[[dict[str, str], str], object],
+    ) -> None:
+        """Serve, until cancelled.
+
+        Args:
+            host: the address to listen on.
+            port: the port; 0 takes a free one.
+            names: other names that browsers may ask for.
+            token: what browsers must know.
+            show: prints the address, as JSON or as text.
+
+        Raises:
+            CommandError: it cannot listen there.
+            AioleadError: as `Feed.run`.
+        """
+        secure = self._inquirer.is_encrypted
+        self._servers = await all_servers(self._client, self._servers, secure=secure)
+        feed = Feed(
+            self._client,
+            self._paths,
+            leaders=self._leaders,
+            max_nodes=self._max_nodes,
+            inquirer=self._inquirer,
+            servers=self._servers,
+        )
+        clock = feed.clock
+        stream = StateStream(lambda: as_state(feed.scene, self._health, clock()), clock)
+        try:
+            listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise CommandError(
+                f"cannot listen on {format_host(host, port)}: {why} (see: --listen)", exits.FAILED
+            ) from None
+        own = host
+        if is_everywhere(host):
+            own = socket.gethostname()
+            names = [*names, own, f"{own}.local"]
+        async with listener:
+            bound = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - of anyio, not Django
+            doors = Doors(host, bound, names=names, token=token)
+            web = Web(Site(doors, stream.state, stream.follow).answer)
+            url = f"http://{format_host(own, bound)}/"
+            if token is not None:
+                url += f"?token={quote(token, safe='')}"
+            show({"url": url}, url)
+            await first_of(
+                feed.run,
+                partial(_pass_on, feed, stream),
+                partial(self._ask, feed, stream),
+                partial(listener.serve, web.serve),
+            )
+
+    async def _ask(self, feed: Feed, stream: StateStream) -> None:
+        """Ask the servers how they are, again and again."""
+        while True:
+            answers = await ask_all(self._inquirer, self._servers)
+            config = None
+            with anyio.move_on_after(ASK_EVERY):
+                try:
+                    config = await self._client.get_config()
+                except AioleadError:
+                    config = None
+            self._health = EnsembleHealth(feed.clock(), answers, quorum_of(answers, config))
+            stream.changed()
+            await anyio.sleep(ASK_EVERY)
+
+
+async def _pass_on(feed: Feed, stream: StateStream) -> None:
+    revision = -1
+    while True:
+        revision = await feed.changed(revision)
+        stream.changed()

@@ -1,0 +1,214 @@
+"""A path that is contended for: who is in the queue, and who should not be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from ... import Client
+from ...errors import NoAuthError, NoNodeError
+from ...model import Stat
+from ...paths import join
+from ...types import Stranger, strangers
+from .. import render
+from ..contender_queue import (
+    LONGEST_NAME,
+    PERMITS,
+    WAITING,
+    QueuedContender,
+    places_of,
+    read_queue,
+)
+from .findings import Finding, Level
+
+LAST_SEQUENCE = 0x7FFF_FFFF
+"""The last sequence number of a path; from there on servers use numbers twice."""
+LITTLE_LEFT = 0.25
+"""What part of the numbers should be left."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSessions:
+    """What the servers say of sessions.
+
+    Attributes:
+        alive: those that exist, by `dump` of the leader; None if it does not say.
+        connected: those that are connected, with their addresses, by `cons`; None if not all
+            servers say.
+    """
+
+    alive: AbstractSet[int] | None
+    connected: Mapping[int, str] | None
+
+    def doubts(self, owner: int) -> bool:
+        """Whether a session may be over, by this."""
+        known = self.alive if self.alive is not None else self.connected
+        return known is not None and owner not in known
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLook:
+    """What was seen at a path: findings, and the contenders that may be read."""
+
+    path: str
+    findings: Sequence[Finding]
+    queue: Sequence[QueuedContender] = ()
+
+
+async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[QueueLook]:
+    """Look at a path; if it is a semaphore's, at the two queues below it.
+
+    Below these, anybody may have created children of such names: they are no semaphore's.
+    """
+    client.sync(path)
+    try:
+        names, stat = await client.get_children_and_stat(path)
+    except NoNodeError:
+        text, advice = f"{path}: there is no such znode", "the first contender creates it"
+        return [QueueLook(path, [Level.NOTE.finding("path", text, advice, path=path)])]
+    except NoAuthError:
+        text = f"{path}: may not be listed"
+        advice = "contenders need READ and CREATE there: see `aiolead acl`"
+        return [QueueLook(path, [Level.UNKNOWN.finding("path", text, advice, path=path)])]
+    places = places_of(names)
+    below = [join(path, name) for name in (PERMITS, WAITING) if name in names]
+    if is_top and below and not places:
+        return [look for one in below for look in await look_at(client, one, is_top=False)]
+    known = {place.name for place in places if place.layout}
+    queue = await read_queue(client, path, places)
+    text = f"{path}: {render.plural(len(queue), 'contender')}"
+    findings = [
+        Level.OK.finding("path", text, path=path, contenders=len(queue)),
+        *judge_sequence(path, stat),
+        *judge_families(path, queue),
+        *(_foreign(path, one) for one in strangers(names) if one.name not in known),
+        *(_unreadable(one) for one in queue if one.stat is None),
+    ]
+    return [QueueLook(path, findings, [one for one in queue if one.stat is not None])]
+
+
+async def look_for_ghosts(
+    client: Client, look: QueueLook, sessions: KnownSessions
+) -> list[Finding]:
+    """The contenders in a queue whose process is gone.
+
+    Args:
+        client: looks again, so that a contender that has just left is no ghost.
+        look: what was seen before the servers were asked for their sessions: a later contender may
+            have a session that they had not reported by then.
+        sessions: what they have said.
+    """
+    client.sync(look.path)
+    queue: list[QueuedContender] = []
+    for one in look.queue:
+        if one.stat is not None and sessions.doubts(one.stat.ephemeral_owner):
+            try:
+                stat = await client.exists(one.path)
+            except NoAuthError:
+                pass  # it is there; no other znode gets the number in its name
+            else:
+                if stat is None or stat.czxid != one.stat.czxid:
+                    continue
+        queue.append(one)
+    return list(judge_ghosts(look.path, queue, sessions))
+
+
+def judge_sequence(path: str, stat: Stat) -> Iterator[Finding]:
+    """How many sequence numbers a path has left.
+
+    The next number is the count of children ever created. It follows from `cversion`, which counts
+    creates and deletes.
+    """
+    used = ((stat.cversion + stat.num_children) & 0xFFFF_FFFF) // 2
+    left = max(0, LAST_SEQUENCE - used)
+    advice = "let all contenders stop, delete the path and start again, or use a new path"
+    level, text = Level.OK, f"{path}: {left / LAST_SEQUENCE:.0%} of the sequence numbers are left"
+    if not left:
+        level = Level.FAIL
+        text = f"{path}: its sequence numbers are used up: nobody can contend any more"
+    elif left < LAST_SEQUENCE * LITTLE_LEFT:
+        level = Level.WARN
+        text = f"{path}: {left:,} sequence numbers are left, {left / LAST_SEQUENCE:.0%}"
+    yield level.finding(
+        "line", text, "" if level is Level.OK else advice, path=path, numbers_left=left
+    )
+
+
+def judge_families(path: str, queue: Sequence[QueuedContender]) -> Iterator[Finding]:
+    """Whether all contenders of a queue exclude each other."""
+    first: dict[str, QueuedContender] = {}
+    for one in queue:
+        first.setdefault(one.place.family, one)
+    if len(first) > 1:
+        what = "; ".join(f"{family}: {one.place.name}" for family, one in first.items())
+        text = f"{path}: contenders that do not all see each other: {what}"
+        advice = "two of them may hold at once: give each recipe and library a path of its own"
+        yield Level.FAIL.finding("line", text, advice, path=path, families=sorted(first))
+
+
+def _unreadable(one: QueuedContender) -> Finding:
+    text = f"{one.path}: may not be read: whose it is, and whether its session lives, is not told"
+    advice = "log in as somebody who may read it: --auth"
+    return Level.UNKNOWN.finding("ghost", text, advice, path=one.path)
+
+
+def _foreign(path: str, one: Stranger) -> Finding:
+    disturbed = []
+    if one.blocks:
+        disturbed.append(f"waiting for it: {', '.join(one.blocks)}")
+    if one.breaks:
+        disturbed.append(f"failing at the sight of it: {', '.join(one.breaks)}")
+    return (Level.FAIL if one.blocks else Level.NOTE if one.is_harmless else Level.WARN).finding(
+        "line",
+        f"{path}: {one.name} is a contender of no library that is known",
+        "; ".join(disturbed) or "nobody minds",
+        path=path,
+        name=one.name,
+        blocks=list(one.blocks),
+        breaks=list(one.breaks),
+    )
+
+
+_GUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+
+
+def judge_ghosts(
+    path: str, queue: Sequence[QueuedContender], sessions: KnownSessions
+) -> Iterator[Finding]:
+    """The contenders of a queue that are ghosts, or may be."""
+    seen: set[str] = set()
+    for one in queue:
+        assert one.stat is not None
+        owner, created = one.stat.ephemeral_owner, one.stat.ctime
+        name = "who may not be read" if one.identity is None else one.identity[:LONGEST_NAME]
+        session = f"session {render.hexadecimal(owner)}" if owner else "no session"
+        match = _GUID.search(one.place.name)
+        level, why, advice = Level.FAIL, "", "all behind it wait: delete it"
+        if not owner:
+            why = "it is not ephemeral, and never goes by itself"
+        elif sessions.alive is not None and sessions.doubts(owner):
+            why = "the servers know no such session"
+        elif sessions.doubts(owner):
+            level, why = Level.WARN, "the session has no connection now"
+            advice = "if it stays so for longer than its timeout, it is a ghost: delete it"
+        elif match and match[0] in seen:
+            level, why = Level.WARN, "the same contender is in line twice"
+            advice = "its library has lost the answer to a create, and may wait for itself"
+        if why:
+            yield level.finding(
+                "ghost",
+                f"{one.path}, of {session} ({name}), {render.age(created)} old: {why}",
+                advice,
+                path=one.path,
+                session=render.session(owner),
+                identity=one.identity,
+                age=round(render.seconds_since(created), 3),
+            )
+        if match:
+            seen.add(match[0])
+    if queue and sessions.alive is None and sessions.connected is None:
+        text = f"{path}: whether the sessions of contenders live is not told"
+        advice = "4lw.commands.whitelist needs dump, or cons on all servers"
+        yield Level.UNKNOWN.finding("ghost", text, advice, path=path)

@@ -1,0 +1,31 @@
+"""Several tasks of which the first to end ends the others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+
+async def first_of(*works: Callable[[], Awaitable[object]]) -> None:
+    """Run some work concurrently until one of it ends or fails; then cancel the rest.
+
+    Raises:
+        Exception: the first error, without exception groups.
+    """
+    failures: list[Exception] = []
+
+    async def run(work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await work()
+        except Exception as error:
+            while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+                error = error.exceptions[0]
+            failures.append(error)
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for work in works:
+            tasks.start_soon(run, work)
+    if failures:
+        raise failures[0]

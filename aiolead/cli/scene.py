@@ -1,0 +1,389 @@
+"""What is going on under some paths: the state that `top` and the dashboard show. Pure.
+
+Inputs are the znodes (`put`, `remove`), the sessions that servers know (`set_connected`), and the
+state of our own session (`set_session`); `settle` draws the conclusions: the `queues`, the terms of
+each (`terms_of`), and the events (`since`). Times are seconds since 1970, by a clock that never
+jumps; they are arguments.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import final
+
+from ..model import SessionState, Stat
+from ..paths import basename, join, parent, sequence_of
+from .contender_queue import (
+    MOST_PERMITS,
+    PERMITS,
+    WAITING,
+    QueuedContender,
+    places_of,
+    semaphore_queue,
+)
+from .scene_values import (
+    ContenderQueue,
+    ObservedTerm,
+    OwnerConnection,
+    SceneEvent,
+    SceneEventType,
+)
+
+MOST_EVENTS = 1000
+"""How many events are kept."""
+MOST_TERMS = 200
+"""How many terms of each queue are kept."""
+MOST_QUEUES = 10_000
+"""How many queues are kept; those that have been vacant for longest are forgotten first."""
+
+
+@final
+class Scene:
+    """What is going on under some paths.
+
+    Args:
+        paths: those that are shown although nobody has ever contended there.
+        leaders: how many may lead at once, at an election or a lock.
+
+    Attributes:
+        revision: increases whenever anything changes that could be shown.
+        session_state: of our own session.
+        session_id: of our own session.
+        is_current: whether all that the servers know is here, as far as we can know.
+        knows_sessions: whether the servers say which sessions are connected.
+    """
+
+    def __init__(self, paths: Iterable[str] = (), *, leaders: int = 1) -> None:
+        self.revision: int = 0
+        self.session_state: SessionState = SessionState.CONNECTING
+        self.session_id: int = 0
+        self.is_current: bool = False
+        self.knows_sessions: bool = False
+        self._leaders = leaders
+        self._queues = {path: ContenderQueue(path, "") for path in paths}
+        self._kept = frozenset(self._queues)
+        self._terms: dict[str, deque[ObservedTerm]] = {}
+        self._events: deque[SceneEvent] = deque(maxlen=MOST_EVENTS)
+        self._count = 0
+        self._children: dict[str, dict[str, tuple[Stat, bytes | None]]] = {}
+        self._semaphores: set[str] = set()
+        self._touched: dict[str, None] = {}
+        self._unreadable: set[str] = set()
+        self._absent: dict[int, float] = {}
+        self._silent: set[int] = set()
+        self._seen_at: float | None = None
+        self._is_first = True
+
+    # --- outputs -------------------------------------------------------------------------------
+
+    @property
+    def queues(self) -> list[ContenderQueue]:
+        """All queues, by their paths.
+
+        A path that was given to look under is left out, once there is a queue below it.
+        """
+        paths = sorted(self._queues)
+        return [
+            self._queues[path]
+            for path in paths
+            if self._queues[path].kind or not any(_is_below(other, path) for other in paths)
+        ]
+
+    @property
+    def unreadable(self) -> list[str]:
+        """The znodes that we may not read, sorted: queues below them are not known."""
+        return sorted(self._unreadable)
+
+    def queue(self, path: str) -> ContenderQueue | None:
+        """The queue at a path."""
+        return self._queues.get(path)
+
+    def terms_of(self, path: str) -> Sequence[ObservedTerm]:
+        """The terms of a queue that have ended, the oldest first, then those that go on."""
+        queue = self._queues.get(path)
+        return [*self._terms.get(path, ()), *(queue.terms if queue else ())]
+
+    def since(self, number: int) -> list[SceneEvent]:
+        """The events after the one of that number, as far as they are kept."""
+        new = max(0, min(self._count - number, len(self._events)))
+        return list(islice(self._events, len(self._events) - new, None))
+
+    def connection_of(self, contender: QueuedContender) -> OwnerConnection:
+        """The state of a contender's session."""
+        owner = contender.stat.ephemeral_owner if contender.stat else 0
+        if not owner:
+            return OwnerConnection.NONE
+        if not self.knows_sessions:
+            return OwnerConnection.UNKNOWN
+        return OwnerConnection.SILENT if owner in self._silent else OwnerConnection.CONNECTED
+
+    # --- inputs --------------------------------------------------------------------------------
+
+    def put(self, path: str, stat: Stat, data: bytes | None) -> None:
+        """A znode is there, or has changed; no data if they may not be read, or do not matter."""
+        if path == "/":
+            return
+        above, name = parent(path), basename(path)
+        if name == PERMITS and above not in self._semaphores:
+            self._semaphores.add(above)
+            # What looked like a lock was the queue of a semaphore.
+            self._forget(join(above, WAITING))
+            self._touched[join(above, WAITING)] = None
+        if sequence_of(name) is not None:
+            self._children.setdefault(above, {})[name] = (stat, data)
+            self._touched[above] = None
+
+    def remove(self, path: str) -> None:
+        """A znode is not there any more."""
+        if path == "/":
+            return
+        above, name = parent(path), basename(path)
+        if name == PERMITS:
+            self._semaphores.discard(above)
+            self._touched[join(above, WAITING)] = None
+        children = self._children.get(above)
+        if children is not None and children.pop(name, None) is not None:
+            self._touched[above] = None
+            if not children:
+                del self._children[above]
+
+    def may_read(self, path: str, is_allowed: bool) -> None:
+        """Whether we may read a znode, and list its children."""
+        if (path in self._unreadable) is is_allowed:
+            (self._unreadable.discard if is_allowed else self._unreadable.add)(path)
+            self.revision += 1
+
+    def set_connected(self, connected: Mapping[int, str] | None, now: float) -> None:
+        """The sessions that have a connection, with client addresses; None if not all servers say.
+
+        A session that is missing once may just be moving from one server to another.
+        """
+        before = self.knows_sessions, frozenset(self._silent)
+        self.knows_sessions = connected is not None
+        owners = {
+            stat.ephemeral_owner for each in self._children.values() for stat, _ in each.values()
+        }
+        missing = owners.difference(connected if connected is not None else owners)
+        self._silent = {owner for owner in missing if owner in self._absent}
+        self._absent = {owner: self._absent.get(owner, now) for owner in missing}
+        if before == (self.knows_sessions, frozenset(self._silent)):
+            return
+        for queue in list(self._queues.values()):
+            self._update_silence(queue, now)
+        self.revision += 1
+
+    def _update_silence(self, queue: ContenderQueue, now: float) -> None:
+        terms = tuple(self._with_silence(term) for term in queue.terms)
+        if terms == queue.terms:
+            return
+        self._queues[queue.path] = replace(queue, terms=terms)
+        for old, new in zip(queue.terms, terms, strict=True):
+            if new.silent_since is not None and old.silent_since is None:
+                self._add_of_term(SceneEventType.SILENT, now, new)
+            elif new.silent_since is None and old.silent_since is not None and self.knows_sessions:
+                self._add_of_term(SceneEventType.BACK, now, new)
+
+    def _with_silence(self, term: ObservedTerm) -> ObservedTerm:
+        since = self._absent[term.session_id] if term.session_id in self._silent else None
+        return term if term.silent_since == since else replace(term, silent_since=since)
+
+    def set_session(self, state: SessionState, session_id: int, now: float) -> None:
+        """The state of our own session. Once disconnected, nothing is current until `settle`."""
+        if (state, session_id) != (self.session_state, self.session_id):
+            self.session_state, self.session_id = state, session_id
+            if self.is_current and state is not SessionState.CONNECTED:
+                self.is_current, self._seen_at = False, now
+            self.revision += 1
+
+    def settle(self, now: float, *, is_current: bool = True) -> None:
+        """Draw the conclusions from what was put and removed.
+
+        Args:
+            now: when that was seen.
+            is_current: whether it is all that the servers know now.
+        """
+        was_blind = not self.is_current and not self._is_first
+        touched, self._touched = self._touched, {}
+        for path in dict.fromkeys(map(self._queue_path, touched)):
+            self._look_at(path, now, was_blind)
+        if is_current:
+            # Contenders of the first look are state, not events.
+            self._is_first = False
+            self._seen_at = now
+        if touched or is_current != self.is_current:
+            self.revision += 1
+        self.is_current = is_current
+        if len(self._queues) > MOST_QUEUES:
+            self._forget_some()
+
+    # --- conclusions ---------------------------------------------------------------------------
+
+    def _queue_path(self, above: str) -> str:
+        """The path of the queue that the children of a path belong to."""
+        name = basename(above)
+        if name == PERMITS or (name == WAITING and parent(above) in self._semaphores):
+            return parent(above)
+        return above
+
+    def _contenders(self, path: str) -> tuple[str, list[QueuedContender]]:
+        """The kind of a queue, and who is in it."""
+        if path in self._semaphores:
+            permits = self._at(join(path, PERMITS), holders=MOST_PERMITS)
+            return "semaphore", semaphore_queue(permits, self._at(join(path, WAITING), holders=0))
+        found = self._at(path, holders=self._leaders)
+        kinds = {one.place.what for one in found}
+        if kinds & {"reader", "writer"}:
+            return "read/write lock", found
+        return next(iter(sorted(kinds - {"unknown"})), "unknown"), found
+
+    def _at(self, path: str, *, holders: int) -> list[QueuedContender]:
+        children = self._children.get(path, {})
+        return [
+            QueuedContender(place, join(path, place.name), *children[place.name])
+            for place in places_of(children, holders)
+        ]
+
+    def _look_at(self, path: str, now: float, was_blind: bool) -> None:
+        """Compare a queue with what it was before."""
+        kind, contenders = self._contenders(path)
+        old = self._queues.get(path)
+        if old is None:
+            if not contenders or (kind == "unknown" and path not in self._kept):
+                return  # items of a queue, say
+            old = ContenderQueue(path, kind)
+        if not contenders or (kind == "unknown" and old.kind):
+            kind = old.kind
+        queue = replace(old, kind=kind, contenders=tuple(contenders))
+        queue = self._with_terms(old, queue, now, was_blind)
+        self._queues[path] = queue
+        if self._is_first:
+            return
+        was = {_key(one): one for one in old.contenders}
+        is_now = {_key(one): one for one in queue.contenders}
+        found = [
+            (SceneEventType.LEFT, one)
+            for key, one in was.items()
+            if key not in is_now and not one.place.holds
+        ]
+        for key, one in is_now.items():
+            if key not in was and not one.place.holds:
+                found.append((SceneEventType.JOINED, one))
+            if one.is_asked_to_go and not (key in was and was[key].is_asked_to_go):
+                found.append((SceneEventType.ASKED, one))
+        for what, one in found:
+            self._add(what, now, path, one.identity, _key(one)[1], is_exact=not was_blind)
+
+    def _with_terms(
+        self, old: ContenderQueue, queue: ContenderQueue, now: float, was_blind: bool
+    ) -> ContenderQueue:
+        """The queue with the terms of its holders; adds the events of those begun and ended."""
+        path, going_on, is_exact = queue.path, {term.key: term for term in old.terms}, not was_blind
+        holders = {_key(one): one for one in queue.contenders if one.place.holds}
+        ended = [replace(term, ended=now) for key, term in going_on.items() if key not in holders]
+        last = ended[-1] if ended else old.last
+        stay = any(key in holders for key in going_on)
+        gap = None
+        if last is not None and last.ended is not None and not stay and is_exact:
+            gap = now - last.ended
+        begun = {
+            key: self._new_term(path, one, now, was_blind, gap)
+            for key, one in holders.items()
+            if key not in going_on
+        }
+        terms = tuple(
+            begun[key] if key in begun else replace(going_on[key], identity=one.identity)
+            for key, one in holders.items()
+        )
+        if ended:
+            self._terms.setdefault(path, deque(maxlen=MOST_TERMS)).extend(ended)
+        # The end of the last one is part of what follows it: another term, or a vacancy.
+        for term in ended if stay else ended[:-1]:
+            self._add_of_term(SceneEventType.ENDED, now, term, is_exact=is_exact)
+        if ended and not holders:
+            self._add_of_term(SceneEventType.VACANT, now, ended[-1], is_exact=is_exact)
+        before = None if stay else last
+        for term in begun.values():
+            self._add_of_term(SceneEventType.BEGAN, now, term, before, is_exact=is_exact)
+        vacant = old.vacant_since
+        if holders or not queue.kind:
+            vacant = None
+        elif old.terms or vacant is None:
+            vacant = now
+        return replace(queue, terms=terms, last=last, vacant_since=vacant)
+
+    def _new_term(
+        self, path: str, one: QueuedContender, now: float, was_blind: bool, gap: float | None
+    ) -> ObservedTerm:
+        assert one.stat is not None
+        not_before = now
+        if self._is_first or was_blind:
+            not_before = one.stat.ctime / 1000
+            if self._seen_at is not None:
+                not_before = max(not_before, self._seen_at)
+        return self._with_silence(
+            ObservedTerm(
+                path=path,
+                node=one.path,
+                identity=one.identity,
+                token=one.stat.czxid,
+                session_id=one.stat.ephemeral_owner,
+                began=now,
+                not_before=min(not_before, now),
+                gap=gap,
+            )
+        )
+
+    def _add_of_term(
+        self,
+        what: SceneEventType,
+        now: float,
+        term: ObservedTerm,
+        before: ObservedTerm | None = None,
+        *,
+        is_exact: bool = True,
+    ) -> None:
+        if not self._is_first:
+            path, identity, token = term.path, term.identity, term.token
+            self._add(what, now, path, identity, token, term, before, is_exact=is_exact)
+
+    def _add(
+        self,
+        what: SceneEventType,
+        now: float,
+        path: str,
+        identity: str | None,
+        token: int,
+        term: ObservedTerm | None = None,
+        before: ObservedTerm | None = None,
+        *,
+        is_exact: bool,
+    ) -> None:
+        self._count += 1
+        self._events.append(
+            SceneEvent(self._count, now, what, path, identity, token, term, before, is_exact)
+        )
+
+    def _forget(self, path: str) -> None:
+        self._queues.pop(path, None)
+        self._terms.pop(path, None)
+
+    def _forget_some(self) -> None:
+        vacant = [
+            (queue.vacant_since, path)
+            for path, queue in self._queues.items()
+            if queue.vacant_since is not None and not queue.contenders and path not in self._kept
+        ]
+        for _, path in sorted(vacant)[: len(self._queues) - MOST_QUEUES]:
+            self._forget(path)
+
+
+def _key(one: QueuedContender) -> tuple[str, int]:
+    """Unique among the contenders of a queue, also for a name that comes again."""
+    return one.path, one.stat.czxid if one.stat else 0
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path.startswith(f"{above.rstrip('/')}/") and path != above

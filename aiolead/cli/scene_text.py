@@ -1,0 +1,144 @@
+"""A scene as text for people, and as JSON for programs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import render
+from .contender_queue import LONGEST_NAME
+from .render import rounded
+from .scene import Scene
+from .scene_values import ContenderQueue, ObservedTerm, SceneEvent, SceneEventType
+
+
+def name_of(identity: str | None) -> str:
+    """An identity, fit to be shown."""
+    if identity is None:
+        return "(not allowed to read)"
+    return render.shortened(identity, LONGEST_NAME) or "(no name)"
+
+
+def duration(seconds: float) -> str:
+    """A time in words: three digits of it, or two units."""
+    if seconds < 1:
+        return f"{max(0.0, seconds) * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else render.span(seconds)
+
+
+def since(term: ObservedTerm, now: float) -> str:
+    """How long a term has lasted; with `<` where we did not see it begin."""
+    lasted = render.span((term.ended or now) - term.not_before)
+    return lasted if term.is_exact else f"< {lasted}"
+
+
+def moment(at: float | None) -> str | None:
+    """A time of the scene, for JSON."""
+    return None if at is None else render.moment(round(at * 1000))
+
+
+def unreadable(paths: Sequence[str], most: int) -> str:
+    """That some znodes may not be read, naming so many of them; empty if there are none."""
+    if not paths:
+        return ""
+    named = ", ".join(render.escaped(path) for path in paths[:most])
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return f"may not read {named}{more}: what is below is not known"
+
+
+_VERBS = {"election": "leads", "lock": "has the lock", "semaphore": "has a permit"}
+
+
+def verb(kind: str) -> str:
+    """The verb of a holder in a queue of some kind."""
+    return _VERBS.get(kind, "holds")
+
+
+def event_as_text(event: SceneEvent, kind: str) -> str:
+    """What has happened in a queue of some kind, without when and where."""
+    who, term, before = name_of(event.identity), event.term, event.before
+    match event.what:
+        case SceneEventType.BEGAN:
+            text = f"{who} {verb(kind)} (token {event.token})"
+            if before is not None and term is not None:
+                text += f", after {name_of(before.identity)}"
+                if before.silent_since is not None:
+                    silence = duration(term.began - before.silent_since)
+                    text += f", who had no connection for {silence}"
+                elif term.gap:
+                    text += f", {duration(term.gap)} with nobody between"
+        case SceneEventType.VACANT:
+            text = f"{who} is gone: nobody {verb(kind)}"
+        case SceneEventType.ENDED:
+            text = f"{who} is gone"
+        case SceneEventType.JOINED:
+            text = f"{who} waits"
+        case SceneEventType.LEFT:
+            text = f"{who} does not wait any more"
+        case SceneEventType.ASKED:
+            text = f"{who} is asked to let go"
+        case SceneEventType.SILENT:
+            text = f"{who} has no connection, and still holds"
+        case _:
+            text = f"{who} has a connection again"
+    return text if event.is_exact else f"{text} (seen late)"
+
+
+def event_as_json(event: SceneEvent) -> dict[str, Any]:
+    """An event, for JSON."""
+    return {
+        "number": event.number,
+        "time": moment(event.at),
+        "event": event.what.value,
+        "path": event.path,
+        "identity": event.identity,
+        "token": event.token,
+        "is_exact": event.is_exact,
+        "gap": rounded(event.term.gap)
+        if event.term and event.what is SceneEventType.BEGAN
+        else None,
+        "before": event.before and term_as_json(event.before),
+    }
+
+
+def term_as_json(term: ObservedTerm) -> dict[str, Any]:
+    """A term, for JSON; times in UTC."""
+    return {
+        "identity": term.identity,
+        "token": term.token,
+        "session": render.session(term.session_id),
+        "znode": term.node,
+        "began": moment(term.began),
+        "not_before": moment(term.not_before),
+        "ended": moment(term.ended),
+        "silent_since": moment(term.silent_since),
+        "gap": rounded(term.gap),
+    }
+
+
+def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
+    """Everything but the past, for JSON."""
+    return {
+        "time": moment(now),
+        "revision": scene.revision,
+        "state": scene.session_state.value,
+        "session": render.session(scene.session_id),
+        "is_current": scene.is_current,
+        "knows_sessions": scene.knows_sessions,
+        "unreadable": scene.unreadable,
+        "lines": [_queue_as_json(scene, queue) for queue in scene.queues],
+    }
+
+
+def _queue_as_json(scene: Scene, queue: ContenderQueue) -> dict[str, Any]:
+    return {
+        "path": queue.path,
+        "kind": queue.kind or None,
+        "vacant_since": moment(queue.vacant_since),
+        "terms": [term_as_json(term) for term in queue.terms],
+        "contenders": [
+            {**one.as_json(), "znode": one.path, "link": scene.connection_of(one).value}
+            for one in queue.contenders
+        ],
+        "families": queue.families,
+    }
