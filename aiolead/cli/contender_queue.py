@@ -11,7 +11,7 @@ from .. import Client, _parsing
 from ..model import Stat
 from ..paths import join, sequence_of
 from . import render
-from .reading import Denied, read_each
+from .batches import Denied, read_each
 
 LONGEST_NAME = 60
 """How much of a contender's identity is shown, in characters."""

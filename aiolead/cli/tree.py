@@ -13,9 +13,9 @@ from ..errors import NoAuthError, NoNodeError
 from ..model import Stat
 from ..paths import join, validate
 from . import render
+from .batches import Denied, read_each
 from .options import COMMON, Common, Flag, check_at_least
 from .output import can_show, write_json, write_line
-from .reading import Denied, read_each
 
 AT_ONCE = 128
 """How many znodes are read in one go."""

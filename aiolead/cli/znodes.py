@@ -14,9 +14,9 @@ from ..model import Created, EventType, Stat
 from ..paths import basename, join, parent, validate
 from . import exits, render
 from .acl import parse_entries
+from .batches import Denied, read_each
 from .options import COMMON, Common, Flag, Seconds, check_at_least, check_one_of
 from .output import is_terminal, table, write_bytes, write_json, write_line
-from .reading import Denied, read_each
 
 
 def ls(
