@@ -174,7 +174,7 @@ class Authentication:
         The answer comes with the call. If there is no server now, it is the next one's.
         """
         if self._is_over:
-            call.fail(self._ended())
+            call._fail(self._ended())
             return
         entry = self._entries.setdefault(auth, _Credential(auth))
         call.queued_at = now
@@ -214,7 +214,7 @@ class Authentication:
             raise AuthFailedError(REFUSED)
         waiting, entry.waiting = entry.waiting, []
         for call in waiting:
-            call.succeed(None)
+            call._succeed(None)
 
     @property
     def waiting_since(self) -> float | None:
@@ -235,7 +235,7 @@ class Authentication:
         self._presented.clear()
         if established:
             self._lost_at = now
-            self._fail(lambda call: call.is_lost_again(now, patience), patience)
+            self._fail(lambda call: call._is_lost_again(now, patience), patience)
 
     def fail_overdue(self, now: float, patience: float) -> None:
         """Fails whoever has waited for `patience` seconds. The credentials are kept."""
@@ -247,7 +247,7 @@ class Authentication:
             overdue = [call for call in entry.waiting if is_overdue(call)]
             entry.waiting = [call for call in entry.waiting if call not in overdue]
             for call in overdue:
-                call.fail(
+                call._fail(
                     ConnectionLossError(
                         f"no server was shown the credentials for {patience:g} seconds; "
                         "the next one will be",
@@ -261,4 +261,4 @@ class Authentication:
         for entry in self._entries.values():
             waiting, entry.waiting = entry.waiting, []
             for call in waiting:
-                call.fail(self._ended())
+                call._fail(self._ended())

@@ -179,9 +179,9 @@ class SessionMachine:
         self.watches.sweep()
         self.check_size(call)
         if self.state.is_final:
-            call.fail(self.ended())
+            call._fail(self.ended())
         elif self.state is SessionState.READ_ONLY and call.op in REFUSED_READ_ONLY:
-            call.fail(NotReadOnlyError(call.path))
+            call._fail(NotReadOnlyError(call.path))
         else:
             if limited:
                 self._requests.refuse_if_full(call)
@@ -465,7 +465,7 @@ class SessionMachine:
 
     def _answer(self, xid: int, zxid: int, err: int, frame: bytes, now: float) -> None:
         call = self._requests.awaiting(xid)
-        answer = call.read(err, Reader(frame, HEADER_SIZE))
+        answer = call._read(err, Reader(frame, HEADER_SIZE))
         self._requests.answered(now)
         # Only now, since a zxid out of nonsense would have every server refuse us from then on.
         if zxid > self.last_zxid:
@@ -474,7 +474,7 @@ class SessionMachine:
         self._lease_proof.answered(
             call.sent_at, now, proof=call.is_proof and worked, led=call.is_led and worked
         )
-        call.settle(answer, missing=err != 0)
+        call._settle(answer, missing=err != 0)
         if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):
             # The first comes from a server that serves authenticated clients only. The others: a
             # follower goes on serving the connection of a session that is over, pings included, if
@@ -497,7 +497,7 @@ class SessionMachine:
             self._move(Trigger.ESTABLISHED)
             return
         for call in self._requests.withdraw(REFUSED_READ_ONLY):
-            call.fail(NotReadOnlyError(call.path))
+            call._fail(NotReadOnlyError(call.path))
         self._move(Trigger.ESTABLISHED_READ_ONLY)
 
     def _ask(self, call: Call[None]) -> None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from .._escaping import escaped
 from ..events import Event, EventName
 
-__all__ = ["MEASURES", "Kind", "Measure", "Measures", "PathLabel"]
+__all__ = ["MEASURES", "Measure", "Measures", "MetricKind", "PathLabel"]
 
 PathLabel = Callable[[Event], str]
 """What the metrics of an event about a recipe are labelled with as its path. Where there are very
 many paths, they are best put into few groups, or all into one."""
 
 
-class Kind(enum.Enum):
+class MetricKind(enum.Enum):
     """What becomes of a measure's values."""
 
     COUNT = "counter"
@@ -40,7 +40,7 @@ class Measure:
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     says: str
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
@@ -50,11 +50,11 @@ class Measure:
         """What Prometheus calls it."""
         name = self.name.replace(".", "_")
         match self.kind:
-            case Kind.COUNT:
+            case MetricKind.COUNT:
                 return f"{name}_total"
-            case Kind.TIME:
+            case MetricKind.TIME:
                 return f"{name}_seconds"
-            case Kind.LEVEL:
+            case MetricKind.LEVEL:
                 return name
 
 
@@ -65,20 +65,26 @@ LONG = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 60
 
 _RECIPE = ("recipe", "path")
 
-CONNECTED = Measure("aiolead.session.connected", Kind.LEVEL, "clients with a live session")
-CHANGES = Measure("aiolead.session.changes", Kind.COUNT, "changes of sessions' states", ("state",))
-AWAY = Measure("aiolead.session.away", Kind.TIME, "until a lost link was found", (), SHORT)
-ATTEMPTS = Measure("aiolead.connection.attempts", Kind.COUNT, "attempts to connect", ("outcome",))
-LOSSES = Measure("aiolead.connection.losses", Kind.COUNT, "connections that were lost")
-RENEWAL = Measure("aiolead.lease.renewal", Kind.TIME, "renewals of leases", (), SHORT)
-LATE = Measure("aiolead.lease.late", Kind.COUNT, "renewals of leases that came late")
-CONTENDERS = Measure("aiolead.contenders", Kind.LEVEL, "those who wait for their turn", _RECIPE)
-WAIT = Measure("aiolead.wait", Kind.TIME, "waits for a turn", (*_RECIPE, "outcome"), LONG)
-HELD = Measure("aiolead.held", Kind.LEVEL, "terms and holds that go on", _RECIPE)
-TENURE = Measure("aiolead.tenure", Kind.TIME, "terms and holds that are over", _RECIPE, LONG)
-ENDS = Measure("aiolead.tenures.ended", Kind.COUNT, "ends of terms", (*_RECIPE, "reason"))
+CONNECTED = Measure("aiolead.session.connected", MetricKind.LEVEL, "clients with a live session")
+CHANGES = Measure(
+    "aiolead.session.changes", MetricKind.COUNT, "changes of sessions' states", ("state",)
+)
+AWAY = Measure("aiolead.session.away", MetricKind.TIME, "until a lost link was found", (), SHORT)
+ATTEMPTS = Measure(
+    "aiolead.connection.attempts", MetricKind.COUNT, "attempts to connect", ("outcome",)
+)
+LOSSES = Measure("aiolead.connection.losses", MetricKind.COUNT, "connections that were lost")
+RENEWAL = Measure("aiolead.lease.renewal", MetricKind.TIME, "renewals of leases", (), SHORT)
+LATE = Measure("aiolead.lease.late", MetricKind.COUNT, "renewals of leases that came late")
+CONTENDERS = Measure(
+    "aiolead.contenders", MetricKind.LEVEL, "those who wait for their turn", _RECIPE
+)
+WAIT = Measure("aiolead.wait", MetricKind.TIME, "waits for a turn", (*_RECIPE, "outcome"), LONG)
+HELD = Measure("aiolead.held", MetricKind.LEVEL, "terms and holds that go on", _RECIPE)
+TENURE = Measure("aiolead.tenure", MetricKind.TIME, "terms and holds that are over", _RECIPE, LONG)
+ENDS = Measure("aiolead.tenures.ended", MetricKind.COUNT, "ends of terms", (*_RECIPE, "reason"))
 HANDOVERS = Measure(
-    "aiolead.election.changes", Kind.COUNT, "changes of observed leaders", ("path",)
+    "aiolead.election.changes", MetricKind.COUNT, "changes of observed leaders", ("path",)
 )
 
 MEASURES: tuple[Measure, ...] = (

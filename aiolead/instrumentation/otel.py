@@ -10,7 +10,7 @@ import time
 from opentelemetry import metrics, trace
 
 from ..events import Event, EventName
-from .measures import MEASURES, Kind, Measure, Measures, PathLabel
+from .measures import MEASURES, Measure, Measures, MetricKind, PathLabel
 
 __all__ = ["OpenTelemetrySink"]
 
@@ -75,11 +75,11 @@ def _instrument(
     measure: Measure, meter: metrics.Meter
 ) -> metrics.Counter | metrics.UpDownCounter | metrics.Histogram:
     match measure.kind:
-        case Kind.COUNT:
+        case MetricKind.COUNT:
             return meter.create_counter(measure.name, description=measure.says)
-        case Kind.LEVEL:
+        case MetricKind.LEVEL:
             return meter.create_up_down_counter(measure.name, description=measure.says)
-        case Kind.TIME:
+        case MetricKind.TIME:
             return meter.create_histogram(
                 measure.name,
                 unit="s",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from ..events import Event
-from .measures import MEASURES, Kind, Measure, Measures, PathLabel
+from .measures import MEASURES, Measure, Measures, MetricKind, PathLabel
 
 __all__ = ["PrometheusSink"]
 
@@ -46,9 +46,9 @@ class PrometheusSink:
 def _metric(measure: Measure, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
     name, says, labels = measure.prometheus_name, measure.says, measure.labels
     match measure.kind:
-        case Kind.COUNT:
+        case MetricKind.COUNT:
             return Counter(name, says, labels, registry=registry)
-        case Kind.LEVEL:
+        case MetricKind.LEVEL:
             return Gauge(name, says, labels, registry=registry)
-        case Kind.TIME:
+        case MetricKind.TIME:
             return Histogram(name, says, labels, registry=registry, buckets=measure.bounds)

@@ -117,11 +117,6 @@ PROTOCOLS = {
 INTERNAL = {
     # The recipes' own business.
     "Layout": {"fits", "is_like_ours", "is_of", "misfit", "ours", "prefix", "require"},
-    # The client's tasks'.
-    "SASL": {"mechanism_for"},
-    # The session machine's.
-    "ClientWatch": {"slot_in"},
-    "PendingReply": {"fail", "read", "settle", "succeed"},
 }
 """Methods that are not for users, although their names have no underscore."""
 

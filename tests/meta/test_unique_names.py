@@ -29,8 +29,6 @@ ACCEPTED = {
 """Names that stand twice on purpose, with the reason."""
 
 KNOWN = {
-    "_session",
-    "Kind",
     "Writer",
 }
 """Names that still stand twice: rename one of the two and take it out. None is to be added."""

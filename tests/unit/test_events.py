@@ -30,7 +30,7 @@ from aiolead._recipes._core.reporting import RecipeReporting, hook_of
 from aiolead._session.states import TRANSITIONS
 from aiolead.abc import EventHook
 from aiolead.events import LOGGERS, Event, EventHub, EventName
-from aiolead.instrumentation.measures import MEASURES, Kind, Measures
+from aiolead.instrumentation.measures import MEASURES, Measures, MetricKind
 from aiolead.instrumentation.otel import OpenTelemetrySink
 from aiolead.instrumentation.prometheus import PrometheusSink
 from aiolead.instrumentation.structlog import StructlogSink
@@ -256,7 +256,7 @@ def _values(*events: Event) -> Counter[tuple[str, str]]:
         for measure, value, labels in measures.of(event):
             assert tuple(labels) == measure.labels
             sums[measure.name, " ".join(labels.values())] += (
-                1 if measure.kind is Kind.TIME else int(value)
+                1 if measure.kind is MetricKind.TIME else int(value)
             )
     return sums
 
@@ -365,7 +365,7 @@ def test_opentelemetry_has_the_same_metrics() -> None:
     assert set(metrics) == {m.name for m in MEASURES}
     for measure in MEASURES:
         metric = metrics[measure.name]
-        assert metric.unit == ("s" if measure.kind is Kind.TIME else "")
+        assert metric.unit == ("s" if measure.kind is MetricKind.TIME else "")
         for point in metric.data.data_points:
             assert set(point.attributes) == {f"aiolead.{label}" for label in measure.labels}
     (wait,) = metrics["aiolead.wait"].data.data_points

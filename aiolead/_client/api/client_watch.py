@@ -71,7 +71,7 @@ class ClientWatch:
         if not self._slot.closed and self._slot.on_event is None:
             self._registry.dropped(self._slot)
 
-    def slot_in(self, registry: WatchRegistry) -> WatchSlot | None:
+    def _slot_in(self, registry: WatchRegistry) -> WatchSlot | None:
         """What the session knows of it; None if it was made for another client's watches."""
         return self._slot if self._registry is registry else None
 

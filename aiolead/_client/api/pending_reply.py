@@ -75,8 +75,8 @@ class PendingReply(Call[T]):
         self._see()
         return self._error
 
-    def fail(self, error: AioleadError) -> None:
-        super().fail(error)  # and callbacks, which may ask for the error
+    def _fail(self, error: AioleadError) -> None:
+        super()._fail(error)  # and callbacks, which may ask for the error
         if not hasattr(self, "is_reported") or hasattr(self, "_was_awaited"):
             return
         # A client that is closed has dropped all that was under way: that is no news.

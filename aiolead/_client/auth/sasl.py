@@ -95,7 +95,7 @@ class SASL:
         find_gssapi()
         return cls("GSSAPI", principal, "", service, host)
 
-    def mechanism_for(self, host: str) -> Mechanism:
+    def _mechanism_for(self, host: str) -> Mechanism:
         """For a login on a new connection to a server with that name."""
         if self.mechanism == "GSSAPI":
             return Kerberos(self.service, self.host or host, self.user)
@@ -139,7 +139,7 @@ class Login:
 
         Raises:
             AuthFailedError: the server is not what it should be.
-            LinkEnded: no token could be made, for want of a ticket perhaps.
+            ConnectionEnded: no token could be made, for want of a ticket perhaps.
         """
         while not self._mechanism.is_complete:
             await self._challenged.wait()
@@ -170,7 +170,7 @@ class Logins:
 
     def begin(self, host: str) -> Login:
         """The login on a new connection to a server, by its name in the connect string."""
-        self._current = Login(self._sasl.mechanism_for(host), self._threads)
+        self._current = Login(self._sasl._mechanism_for(host), self._threads)
         return self._current
 
     def challenged(self, token: bytes) -> None:

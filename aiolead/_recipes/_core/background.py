@@ -83,5 +83,5 @@ class Background(Latest[V], Generic[V]):
                 log_refusal(error)
             else:
                 self._refusal = error
-        self.finish(error)
+        self._finish(error)
         self._ended.set()

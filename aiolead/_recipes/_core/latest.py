@@ -29,14 +29,14 @@ class Latest(AsyncIterator[V], Generic[V]):
         """The latest value, whatever has been iterated over; None before the first."""
         return self._value
 
-    def publish(self, value: V) -> None:
+    def _publish(self, value: V) -> None:
         """Makes a value the latest. Ignored if it equals the one before."""
         if value != self._value:
             self._value = value
             self._is_new = True
             self._wake.set()
 
-    def finish(self, error: Exception | None = None) -> None:
+    def _finish(self, error: Exception | None = None) -> None:
         """Ends the iteration after the latest value, with the error if there is one."""
         self._over = True
         self._error = error

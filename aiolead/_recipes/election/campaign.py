@@ -166,4 +166,4 @@ class Campaign(Background[CampaignState]):
             return
         if before is not None and state.phase not in TRANSITIONS[before]:
             raise RuntimeError(f"a campaign cannot go from {before.name} to {state.phase.name}")
-        self.publish(state)
+        self._publish(state)

@@ -79,7 +79,7 @@ class ElectionObserver(Background[ElectionState]):
                     state = ElectionState(tuple(leaders), self._client.session_id)
                     # What a read-only server says may be old, and may be undone.
                     is_current = self._client.state is SessionState.CONNECTED
-                    self.publish(replace(state, is_current=is_current))
+                    self._publish(replace(state, is_current=is_current))
                     self._tell(state)
                     await self._changed.wait()
         finally:
@@ -91,7 +91,7 @@ class ElectionObserver(Background[ElectionState]):
             # A fresh look: what changed meanwhile, and whether the last state still stands.
             self._changed.set()
         elif self.current is not None:
-            self.publish(replace(self.current, is_current=False))
+            self._publish(replace(self.current, is_current=False))
 
     def _tell(self, state: ElectionState) -> None:
         """Tells of others that lead than before; not of those that were found at first."""

@@ -158,7 +158,7 @@ class Call(Generic[T]):
         """Whether it leaves nothing behind on a server: it may be sent twice, and to anybody."""
         return not (self.is_write or self.is_led or self.bound) and self.arming is None
 
-    def is_lost_again(self, now: float, patience: float) -> bool:
+    def _is_lost_again(self, now: float, patience: float) -> bool:
         """The connection was lost over it: whether that has gone on for too long."""
         self.lost_at = min(self.lost_at, now)
         return now - self.lost_at > SENT_AGAIN * patience
@@ -181,17 +181,17 @@ class Call(Generic[T]):
         else:
             self._callbacks.append(callback)
 
-    def succeed(self, value: T) -> None:
+    def _succeed(self, value: T) -> None:
         self._value = value
         self._finish()
 
-    def fail(self, error: AioleadError) -> None:
+    def _fail(self, error: AioleadError) -> None:
         if self.arming is not None:
             self.arming.abandon()
         self._error = error
         self._finish()
 
-    def drop(self) -> None:
+    def _drop(self) -> None:
         """Nobody needs it any more: it is not sent."""
         if self.arming is not None:
             self.arming.abandon()
@@ -203,7 +203,7 @@ class Call(Generic[T]):
         for callback in callbacks or ():
             call_back(callback)
 
-    def read(self, err: int, reader: Reader) -> T | AioleadError:
+    def _read(self, err: int, reader: Reader) -> T | AioleadError:
         """The server's answer: from an error code, or the body that `reader` stands before.
 
         Raises:
@@ -219,14 +219,14 @@ class Call(Generic[T]):
         except AioleadError as error:
             return error
 
-    def settle(self, answer: T | AioleadError, *, missing: bool = False) -> None:
+    def _settle(self, answer: T | AioleadError, *, missing: bool = False) -> None:
         """Takes the answer; `missing` says that it is about a znode that is not there."""
         if isinstance(answer, AioleadError):
-            self.fail(answer)
+            self._fail(answer)
             return
         if self.arming is not None:
             self.arming.armed(missing=missing)
-        self.succeed(answer)
+        self._succeed(answer)
 
 
 class RequestQueue:
@@ -368,7 +368,7 @@ class RequestQueue:
                 break
             body = call.body if call.arming is None else call.arming.sending(call.body)
             if body is None:
-                call.drop()
+                call._drop()
                 continue
             call.ahead = self._counted
             self._counted += call.is_counted
@@ -414,7 +414,7 @@ class RequestQueue:
         if self._inflight:
             call = self._inflight.popleft()
             self._counted -= call.is_counted
-            call.fail(error)
+            call._fail(error)
 
     def withdraw(self, ops: Collection[int]) -> list[Call[object]]:
         """Takes the calls of some operations out of the queue."""
@@ -441,7 +441,7 @@ class RequestQueue:
         self._counted = 0
         useless = [*express, *(call for call in self._queue if call.bound)]
         reads = [call for call in inflight if not (call.is_write or call.bound)]
-        vain = [call for call in reads if call.is_lost_again(now, patience)]
+        vain = [call for call in reads if call._is_lost_again(now, patience)]
         if vain:
             failing = set(vain)
             reads = [call for call in reads if call not in failing]
@@ -450,15 +450,15 @@ class RequestQueue:
         self._queued_bytes = sum(len(call.body) for call in self._queue)
         for call in inflight:
             if call.is_write or call.bound:
-                call.fail(
+                call._fail(
                     ConnectionLossError(
                         "the link was lost before the answer came: the write may have been applied"
                     )
                 )
         for call in vain:
-            call.fail(lost_again(now - call.lost_at))
+            call._fail(lost_again(now - call.lost_at))
         for call in useless:
-            call.fail(
+            call._fail(
                 ConnectionLossError(
                     "the link was lost before the request was sent", outcome=Outcome.NOT_APPLIED
                 )
@@ -477,7 +477,7 @@ class RequestQueue:
         while (since := self.waiting_since) is not None and since + patience <= now:
             call = self._queue.popleft()
             self._queued_bytes -= len(call.body)
-            call.fail(error())
+            call._fail(error())
 
     def fail_all(self, error: Callable[[], AioleadError]) -> None:
         """Fails everything. What was never sent says so."""
@@ -486,11 +486,11 @@ class RequestQueue:
         self._express, self._queue = deque(), deque()
         self._counted = self._queued_bytes = 0
         for call in inflight:
-            call.fail(error())
+            call._fail(error())
         for call in queued:
             unsent = error()
             unsent.outcome = Outcome.NOT_APPLIED
-            call.fail(unsent)
+            call._fail(unsent)
 
 
 def close_call() -> Call[None]:

@@ -17,7 +17,7 @@ from ..._client.core import Core
 from ..._session.lease.timing import SHORTEST
 from ...errors import ConnectionLossError, SessionError, SessionExpiredError, UsageError
 from ...model import SessionCredentials, SessionState
-from ._session import (
+from .adapted_session import (
     OLDEST,
     AdaptedSession,
     connect_string,

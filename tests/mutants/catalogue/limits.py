@@ -47,11 +47,11 @@ MUTANTS = (
                 """
                 call = self._inflight.popleft()
                 self._counted -= call.is_counted
-                call.fail(error)
+                call._fail(error)
                 """,
                 """
                 call = self._inflight.popleft()
-                call.fail(error)
+                call._fail(error)
                 """,
             ),
         ),

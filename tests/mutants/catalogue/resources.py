@@ -202,11 +202,11 @@ MUTANTS = (
                 "_session/machine.py",
                 """
                 if self.state.is_final:
-                    call.fail(self.ended())
+                    call._fail(self.ended())
                 """,
                 """
                 if self.state is None:
-                    call.fail(self.ended())
+                    call._fail(self.ended())
                 """,
             ),
         ),

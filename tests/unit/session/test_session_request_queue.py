@@ -361,7 +361,7 @@ def test_callbacks_run_once_in_order_and_at_once_if_it_is_done() -> None:
     each.add_done_callback(lambda: seen.append(1))
     each.add_done_callback(lambda: seen.append(2))
     assert seen == []
-    each.succeed(7)
+    each._succeed(7)
     each.add_done_callback(lambda: seen.append(3))
     assert seen == [1, 2, 3]
     assert each.result() == 7
@@ -372,7 +372,7 @@ def test_a_result_is_not_there_before_the_answer() -> None:
     each = call()
     with pytest.raises(RuntimeError, match="not been answered"):
         each.result()
-    each.fail(NoNodeError("/a"))
+    each._fail(NoNodeError("/a"))
     with pytest.raises(NoNodeError):
         each.result()
 
@@ -399,7 +399,7 @@ def test_a_transaction_that_worked() -> None:
     results = ((OpCode.CHECK, DoneResult(OpCode.CHECK)), (OpCode.CREATE2, CreateReply("/b", stat)))
     create = Create("/b", b"", OPEN_ACL_UNSAFE, 0)
     call = multi_call(Multi((Check("/a", -1), create)), ["/a", "/b"])
-    answer = call.read(0, body(MultiReply(results)))
+    answer = call._read(0, body(MultiReply(results)))
     assert answer == [DoneResult(OpCode.CHECK), CreateReply("/b", stat)]
 
 
@@ -415,7 +415,7 @@ def test_a_transaction_that_worked() -> None:
 def test_a_transaction_with_the_results_of_another_one(result: tuple[OpCode, MultiResult]) -> None:
     call = multi_call(Multi((Create("/b", b"", OPEN_ACL_UNSAFE, 0),)), ["/b"])
     with pytest.raises(RemoteWireError):
-        call.read(0, body(MultiReply((result,))))
+        call._read(0, body(MultiReply((result,))))
 
 
 @pytest.mark.parametrize(
@@ -460,7 +460,7 @@ def test_a_read_over_which_links_are_lost_again_and_again_fails() -> None:
 
 
 def test_a_transaction_that_failed_says_which_operation_and_why() -> None:
-    error = checks("/a", "/b", "/c").read(0, body(failed(0, NoNodeError.code, -2)))
+    error = checks("/a", "/b", "/c")._read(0, body(failed(0, NoNodeError.code, -2)))
     assert isinstance(error, TransactionError)
     assert error.index == 1
     assert isinstance(error.cause, NoNodeError)
@@ -481,7 +481,7 @@ def test_a_transaction_that_failed_says_which_operation_and_why() -> None:
     ],
 )
 def test_the_guilty_operation(codes: tuple[int, ...], index: int, kind: type) -> None:
-    error = checks("/a", "/b").read(0, body(failed(*codes)))
+    error = checks("/a", "/b")._read(0, body(failed(*codes)))
     assert isinstance(error, TransactionError)
     assert error.index == index
     assert isinstance(error.cause, kind)
@@ -489,7 +489,7 @@ def test_the_guilty_operation(codes: tuple[int, ...], index: int, kind: type) ->
 
 @pytest.mark.parametrize(("code", "kind"), [(-112, SessionExpiredError), (-118, SessionMovedError)])
 def test_the_session_may_be_over_in_the_midst_of_it(code: int, kind: type) -> None:
-    assert isinstance(checks("/a", "/b").read(0, body(failed(0, code))), kind)
+    assert isinstance(checks("/a", "/b")._read(0, body(failed(0, code))), kind)
 
 
 @pytest.mark.parametrize(
@@ -503,11 +503,11 @@ def test_the_session_may_be_over_in_the_midst_of_it(code: int, kind: type) -> No
 )
 def test_an_answer_that_makes_no_sense(codes: tuple[int, ...], message: str) -> None:
     with pytest.raises(RemoteWireError, match=message):
-        checks("/a", "/b").read(0, body(failed(*codes)))
+        checks("/a", "/b")._read(0, body(failed(*codes)))
 
 
 def test_a_transaction_may_be_refused_as_a_whole() -> None:
-    answer = checks("/a").read(NoAuthError.code, Reader(b""))
+    answer = checks("/a")._read(NoAuthError.code, Reader(b""))
     assert isinstance(answer, NoAuthError)
 
 
