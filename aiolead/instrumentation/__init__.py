@@ -1,12 +1,12 @@
-"""Where events go: sinks for `aiolead.connect(on_event=)`, each in a module of its own.
+"""Sinks for events, to pass to `aiolead.connect(on_event=)`, each in a module of its own.
 
     from aiolead.instrumentation.prometheus import PrometheusSink
 
     async with aiolead.connect(hosts, on_event=PrometheusSink()) as client:
         ...
 
-A sink is any function that takes an `Event`. The log needs none: it is always told. One sink may
-serve any number of clients. `docs/observability.md` has the events and the metrics.
+A sink is any function that takes an `Event`. The log needs none. One sink may serve any number of
+clients. `docs/observability.md` has the events and the metrics.
 """
 
 from ..events import Event as Event

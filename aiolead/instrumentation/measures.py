@@ -1,4 +1,4 @@
-"""What events say in numbers: the same for every system of metrics."""
+"""Metrics from events: the same measures for every metrics system."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from ..events import Event, EventName
 __all__ = ["MEASURES", "Measure", "Measures", "MetricKind", "PathLabel"]
 
 PathLabel = Callable[[Event], str]
-"""What the metrics of an event about a recipe are labelled with as its path. Where there are very
-many paths, they are best put into few groups, or all into one."""
+"""Gives the label for a recipe's path. With very many paths, put them into few groups."""
 
 
 class MetricKind(enum.Enum):
-    """What becomes of a measure's values."""
+    """How a metrics system treats the values of a measure."""
 
     COUNT = "counter"
-    """They are added up."""
     LEVEL = "gauge"
-    """They say by how much something has risen or fallen."""
+    """The values are changes of it, up or down."""
     TIME = "histogram"
-    """They are durations, in seconds."""
+    """Durations in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +31,9 @@ class Measure:
 
     Attributes:
         name: its name, with dots.
-        kind: what becomes of its values.
-        says: what it says, in a few words.
-        labels: what its values are told apart by.
+        kind: how its values are treated.
+        says: its description.
+        labels: the names of its labels.
         bounds: of a histogram's buckets, in seconds.
     """
 
@@ -47,7 +45,7 @@ class Measure:
 
     @property
     def prometheus_name(self) -> str:
-        """What Prometheus calls it."""
+        """Its name in Prometheus."""
         name = self.name.replace(".", "_")
         match self.kind:
             case MetricKind.COUNT:
@@ -59,9 +57,9 @@ class Measure:
 
 
 SHORT = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Buckets for what takes a few round trips."""
+"""Buckets for a few round trips."""
 LONG = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 604_800.0)
-"""Buckets for what takes as long as people please."""
+"""Buckets for waits and holds of any length."""
 
 _RECIPE = ("recipe", "path")
 
@@ -102,7 +100,6 @@ MEASURES: tuple[Measure, ...] = (
     ENDS,
     HANDOVERS,
 )
-"""All there are."""
 
 _IS_CONNECTED = ("connected", "read-only")
 
@@ -110,17 +107,17 @@ Value = tuple[Measure, float, dict[str, str]]
 
 
 class Measures:
-    """Reads the values of the measures off events.
+    """Reads the values of the measures from events.
 
     Args:
-        path_label: what stands for the path of an event.
+        path_label: gives the label for the path of an event; the path itself by default.
     """
 
     def __init__(self, path_label: PathLabel | None = None) -> None:
         self._path_label = path_label or _path
 
     def of(self, event: Event) -> Iterator[Value]:
-        """What an event says in numbers: each measure, its value, and its labels."""
+        """The measures that an event changes, with their values and labels."""
         name, fields = event.name, event.fields
         match name:
             case EventName.CONNECTION_OPENED:
@@ -135,7 +132,7 @@ class Measures:
                 yield LATE, 1, {}
             case EventName.CONTENTION_BEGUN:
                 yield CONTENDERS, 1, self._recipe(event)
-                # So that there is a series, which is 0, before there is a first leader.
+                # A series with 0 before there is a first leader.
                 yield HELD, 0, self._recipe(event)
             case EventName.CONTENTION_ENDED:
                 yield CONTENDERS, -1, self._recipe(event)

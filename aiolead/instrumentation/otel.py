@@ -1,6 +1,6 @@
-"""Metrics and spans for OpenTelemetry, by its API alone; the extra `otel` has it.
+"""Metrics and spans for OpenTelemetry, through its API (the extra `otel`).
 
-Without an SDK that is configured, the API does nothing.
+The API does nothing unless an SDK is configured.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from .measures import MEASURES, Measure, Measures, MetricKind, PathLabel
 __all__ = ["OpenTelemetrySink"]
 
 SPAN = "aiolead.acquire"
-"""The span of a wait for a turn: not of what is then held, which may go on for days."""
+"""The span of an acquisition; not of the hold, which may last for days."""
 
 
 class OpenTelemetrySink:
-    """Keeps metrics of what clients tell, and makes a span of each wait for a turn.
+    """Records metrics of clients' events, and a span for each acquisition.
 
-    For `aiolead.connect(on_event=)`; one may serve any number of clients. A span's parent is the
-    span that its waiting task is in.
+    For `aiolead.connect(on_event=)`; one may serve any number of clients. The parent of a span is
+    the current span of the waiting task.
 
     Args:
         meter_provider: makes the metrics; the global one by default.
         tracer_provider: makes the spans; the global one by default.
-        path_label: what stands for a recipe's path in the metrics' attributes; by default the path
-            itself.
+        path_label: gives the attribute for a recipe's path; the path itself by default.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, by its own client; the extra `prometheus` has it."""
+"""Metrics for Prometheus, through its client library (the extra `prometheus`)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["PrometheusSink"]
 
 
 class PrometheusSink:
-    """Keeps metrics of what clients tell; for `aiolead.connect(on_event=)`.
+    """Records metrics of clients' events; for `aiolead.connect(on_event=)`.
 
-    One for all clients of a process: a registry takes each metric only once.
+    Use one for all clients of a process: a registry takes each metric only once.
 
     Args:
-        registry: where the metrics are registered; by default that of `prometheus_client`.
-        path_label: what stands for a recipe's path in labels; by default the path itself. Every
-            label is a series of its own, for ever.
+        registry: where the metrics are registered; that of `prometheus_client` by default.
+        path_label: gives the label for a recipe's path; the path itself by default. Every label is
+            a time series that never ends.
 
     Raises:
         ValueError: the registry has such metrics already.

@@ -1,4 +1,4 @@
-"""Events as structlog's: a name, and keys with values."""
+"""Events for structlog: a name, and keys with values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["StructlogSink"]
 class StructlogSink:
     """Logs events with structlog, beside the log of the standard library.
 
-    The event's name is structlog's event; the session, the path and the fields are its keys. Who
-    does not want to read everything twice sets the level of the logger `aiolead` higher.
+    The event's name is structlog's event; the session, the path and the fields are its keys. Raise
+    the level of the logger `aiolead` to avoid reading everything twice.
 
     Args:
-        logger: what logs; by default `structlog.get_logger("aiolead")`. It takes any logger that
-            has structlog's `log(level, event, **keys)`.
+        logger: any logger with structlog's `log(level, event, **keys)`; by default
+            `structlog.get_logger("aiolead")`.
     """
 
     def __init__(self, logger: Any = None) -> None:
