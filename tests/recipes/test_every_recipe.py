@@ -346,7 +346,7 @@ async def changes(server: ServerUnderTest) -> None:
         for name, what in FOLLOWED.items():
             change[name] = await stack.enter_async_context(what.change(b, f"/{name}"))
             await change[name](1)
-            seen[name] = await stack.enter_async_context(what.follow(a, f"/{name}"))
+            seen[name] = await stack.enter_async_context(what.observe(a, f"/{name}"))
         gate = Barrier(b, "/gate")
         await gate.set()
         await a.sync()

@@ -179,7 +179,7 @@ def test_what_is_followed_goes_on_while_reads_are_throttled(backend: Backend, na
             connect(server) as a,
             connect(server) as b,
             scene.change(a, PATH) as change,
-            scene.follow(b, PATH) as seen,
+            scene.observe(b, PATH) as seen,
         ):
             for n in (1, 2):
                 await change(n)

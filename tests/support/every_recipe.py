@@ -193,11 +193,11 @@ class Followed:
 
     Attributes:
         change: a block in which it can be set to a number.
-        follow: a block in which the latest number can be seen.
+        observe: a block in which the latest number can be seen.
     """
 
     change: Callable[[Client, str], AbstractAsyncContextManager[Change]]
-    follow: Callable[[Client, str], AbstractAsyncContextManager[Seen]]
+    observe: Callable[[Client, str], AbstractAsyncContextManager[Seen]]
 
 
 def a_value(client: Client, path: str) -> aiolead.SharedValue[int]:
