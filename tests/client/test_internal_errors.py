@@ -40,7 +40,7 @@ from aiolead._recipes.election import campaign, observer
 from aiolead._recipes.membership import znode_keeper as keeper
 from aiolead._recipes.membership.group import MembersView
 from aiolead._recipes.tasks.board_view import BoardView
-from aiolead._recipes.tree.tree_reading import TreeReader
+from aiolead._recipes.tree.tree_reader import TreeReader
 from aiolead._recipes.values import znode_views
 from aiolead._recipes.values.config.config_view import ConfigView
 from aiolead._recipes.values.shared_value import SharedValueView

@@ -1,4 +1,4 @@
-"""The tree cache: what tells that something has changed, and the life of the copy."""
+"""The tree cache: watching the tree, and the life of the copy."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from ...paths import validate
 from .._core.arguments import checked_client, checked_count
 from .._core.error_policy import OVERLOADED, pause
 from .tree_copy import TreeCopy, TreeEvents, TreeNode
-from .tree_reading import TreeReader
+from .tree_reader import TreeReader
 
 MAX_NODES = 100_000
-"""How many znodes a cache may have, unless told otherwise."""
+"""How many znodes a cache may have by default."""
 
 
 @final
@@ -41,39 +41,38 @@ class TreeCache:
             node = cache.get("/app/services/one")
             async for event in cache.events(): ...
 
-    Each znode in it moves from one state that it was in to a later one, never back; when nothing
-    changes any more, the copy is the tree. Between, several znodes may be from different moments.
+    Each znode in the copy moves from one of its states to a later one, never back; when nothing
+    changes any more, the copy equals the tree. In between, znodes may be from different moments.
 
-    Servers from 3.6 on tell of all changes by one watch, but for those of znodes that this session
-    may not read. So each znode has one besides, on its list of children; with older servers it has
-    two.
+    Since ZooKeeper 3.6, one recursive watch reports all changes, except those of znodes that this
+    session may not read. So each znode has another watch, on its list of children; two with older
+    servers.
 
     A context manager, to be entered once. Entering waits for the first full copy, over as many
-    connections as it takes; leaving takes the watches back.
+    connections as it takes; leaving removes the watches.
 
     Args:
         client: the session.
         path: the top of the tree; it need not exist. `/` is allowed.
-        data: whether to keep the data of the znodes. Without, only what their `Stat` says is known.
-        select: which znodes to have: called with the path of each one below the top. What is below
-            a znode that is left out is left out, too. It must be quick. What it raises
-            ends the cache with an `InternalError`.
-        max_nodes: how many znodes there may be. With one more the cache ends, with an error.
+        data: whether to keep the data of the znodes, not only their `Stat`.
+        select: says for the path of each znode below the top whether to have it, and what is below
+            it. It must be quick. Its exceptions end the cache with an `InternalError`.
+        max_nodes: how many znodes there may be.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
 
     Raises (on entering; later from `events`, `get` and `children`):
         TreeTooLargeError: the tree has more than `max_nodes` znodes.
-        NoAuthError: the top of the tree may not be read. Znodes below it that may not be are in the
-            copy without data and children (`TreeNode.is_readable`); that one is created or deleted
-            is noticed, that it is changed may not be. Servers tell nobody that an ACL has changed:
-            a znode that was readable before stays in the copy as it was, until it is deleted, or
-            the connection is lost; one that was not, until it is changed.
-        ClientClosedError, AuthFailedError: the client has come to its end.
+        NoAuthError: the top of the tree may not be read. Other unreadable znodes are in the copy
+            without data and children (`TreeNode.is_readable`): the cache notices that they are
+            created or deleted, maybe not that they are changed. Servers do not report changes of
+            ACLs: a znode that was readable stays as it was until it is deleted, or the connection
+            is lost; one that was not, until it is changed.
+        ClientClosedError, AuthFailedError: the client has ended.
 
-    On connection loss, and in the next session after an expiry: what has changed meanwhile is
-    found by comparing transaction ids, and told as events.
+    On connection loss, and after an expired session: finds what has changed meanwhile by comparing
+    transaction ids, and emits the events.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class TreeCache:
         self._defect: InternalError | None = None
         self._entered = False
         self._has_gap = True
-        """Whether something may have happened that we were not told of, and did not look for."""
+        """Whether something may have happened without an event, and was not looked for."""
 
     def __repr__(self) -> str:
         kind = "live" if self.is_live else "not live"
@@ -119,10 +118,9 @@ class TreeCache:
 
     @property
     def is_live(self) -> bool:
-        """Whether the copy has all that the server has told, and the server would tell of more.
+        """Whether the copy has all reported changes, and the server would report more.
 
-        It speaks of the znodes that may be read, and of the names of the others: a server does not
-        tell of changes of ACLs, nor of changes of what may not be read.
+        Servers report no changes of ACLs, nor of the data of unreadable znodes.
         """
         return (
             self._is_full.is_set()
@@ -133,7 +131,7 @@ class TreeCache:
         )
 
     def get(self, path: str) -> TreeNode | None:
-        """A znode of the copy; None if there is no such znode.
+        """A znode of the copy; None if it does not exist.
 
         Raises:
             UsageError: the cache was not opened yet.
@@ -142,7 +140,7 @@ class TreeCache:
         return self._copy.nodes.get(path)
 
     def children(self, path: str) -> list[str] | None:
-        """The names of a znode's children, sorted; None if there is no such znode.
+        """The names of a znode's children, sorted; None if the znode does not exist.
 
         Raises:
             UsageError: the cache was not opened yet.
@@ -157,15 +155,15 @@ class TreeCache:
         return path in self._copy.nodes
 
     def __iter__(self) -> Iterator[str]:
-        """The paths that there are at this moment, sorted: a znode comes before what is below."""
+        """The present paths, sorted: a znode comes before what is below it."""
         return iter(sorted(self._copy.nodes))
 
     def events(self, *, initial: bool = False) -> TreeEvents:
-        """What happens from now on: `async for event in cache.events()`.
+        """The events from now on: `async for event in cache.events()`.
 
         Args:
-            initial: whether to begin with the creation of all that is there. (Without a checkpoint
-                between, `get` and this see the same copy.)
+            initial: whether to begin with the creation of all present znodes. (Without a checkpoint
+                in between, `get` and this see the same copy.)
 
         Raises:
             UsageError: the cache was not opened yet.
@@ -237,7 +235,7 @@ class TreeCache:
                 await anyio.sleep(pause(self._client))
 
     async def _listen(self, stream: WatchStream) -> None:
-        """Takes note of what the stream says, until it is closed: no event waits for a read."""
+        """Record the events of the stream, until it is closed: no event waits for a read."""
         async for item in stream:
             if isinstance(item, Missed):
                 self._look_at_all()
@@ -245,7 +243,7 @@ class TreeCache:
                 self._reader.note_event(item.path)
 
     def _not_listening(self, error: AioleadError | None) -> None:
-        """The end of `_listen`: other errors than a defect end the stream, which `_run` meets."""
+        """The end of `_listen`; errors other than a defect are those of the stream, for `_run`."""
         if isinstance(error, InternalError):
             self._defect = error
             self._scope.cancel()
@@ -274,6 +272,6 @@ class TreeCache:
         self._todo.set()
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
-        # One-shot watches are set again where they stood, and tell what has happened meanwhile.
+        # One-shot watches are set again as they were, and report what has happened meanwhile.
         if state is not SessionState.CONNECTED and not self._reader.watched:
             self._has_gap = True

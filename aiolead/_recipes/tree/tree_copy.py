@@ -1,4 +1,4 @@
-"""What is known of a tree: the znodes, and what has happened since each reader was told last."""
+"""The known znodes of a tree, and the events for each reader."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from ...paths import basename, join, parent
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A znode, as a `TreeCache` has it.
+    """A znode of a `TreeCache`.
 
     Attributes:
-        path: where it is.
+        path: its path.
         data: its data; None if the cache keeps none, or may not read them.
-        stat: what the server says of it, as of the last time its data were read: what it says of
-            its children (`num_children`, `cversion`, `pzxid`) may be older than what the cache has.
-            Of a znode that may not be read it is as of the last time that the cache had a reason
-            to ask: not all servers tell of its changes. None where a server refuses it, as 3.8.4,
-            3.9.2 and newer do.
+        stat: as of the last time that its data were read; what it says of the children
+            (`num_children`, `cversion`, `pzxid`) may be older than the copy. For an unreadable
+            znode, as of the last time that the cache had a reason to ask; None if the server
+            refuses it (3.8.4, 3.9.2 and newer).
         is_readable: False if its ACL does not let us read it. Then its children are unknown, too.
     """
 
@@ -39,7 +38,7 @@ class TreeNode:
 
 
 class TreeEventType(enum.Enum):
-    """What has become of a znode."""
+    """What has happened to a znode."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -48,14 +47,14 @@ class TreeEventType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TreeEvent:
-    """What has become of a znode.
+    """A change of a znode.
 
     Attributes:
-        type: what.
-        path: of which one.
-        old: as it was told last (but for what its `stat` says of its children); None if it was
-            created.
-        new: as it is now; None if it was deleted.
+        type: what has happened.
+        path: of the znode.
+        old: the znode of the last event (its `stat` may differ in what it says of the children);
+            None if it was created.
+        new: the znode now; None if it was deleted.
     """
 
     type: TreeEventType
@@ -65,7 +64,7 @@ class TreeEvent:
 
 
 class TreeCopy:
-    """The znodes that are known, and who is told of changes. Everything here is synchronous."""
+    """The known znodes, and the readers of their events. Everything here is synchronous."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, TreeNode] = {}
@@ -76,33 +75,32 @@ class TreeCopy:
         self.error: AioleadError | None = None
 
     def children(self, path: str) -> list[str]:
-        """The names of the children that are known, sorted."""
+        """The names of the known children, sorted."""
         return sorted(self._children.get(path, ()))
 
     def put(self, node: TreeNode) -> list[str]:
-        """A znode was read; gives the paths of what has gone by that."""
+        """Record a znode that was read; return the paths that are gone with the old one."""
         path, old = node.path, self.nodes.get(node.path)
         removed: list[str] = []
         if old is not None and node.stat is not None and is_another(old, node):
-            # Another znode of the same name. What was below the old one has gone with it; what was
-            # created since belongs to the new one.
+            # What was below the old znode is gone; what was created since belongs to the new one.
             for child in self.children(path):
                 removed += self._remove_older(join(path, child), node.stat.czxid)
         self.nodes[path] = node
         if path != "/":
             self._children.setdefault(parent(path), set()).add(basename(path))
         if old is None or _differ(old, node):
-            self._tell(path, old)
+            self._emit(path, old)
         return removed
 
     def remove(self, path: str) -> list[str]:
-        """A znode is not there any more, nor what was below it; gives all those paths."""
+        """Remove a znode, and what is below it; return all those paths."""
         return self._remove_older(path, None)
 
     def _remove_older(self, path: str, czxid: int | None) -> list[str]:
         removed: list[str] = []
         todo = [(path, False)]
-        while todo:  # not recursive: trees may be deeper than the stack
+        while todo:  # not recursive: a tree may be deeper than the stack
             at, is_after_children = todo.pop()
             if not is_after_children:
                 todo.append((at, True))
@@ -112,7 +110,7 @@ class TreeCopy:
             if czxid is not None and node is not None and not _is_older(node, czxid):
                 continue
             if self.nodes.pop(at, None) is not None:
-                self._tell(at, node)
+                self._emit(at, node)
             removed.append(at)
             siblings = self._children.get(parent(at))
             if siblings is not None and at != "/":
@@ -121,28 +119,28 @@ class TreeCopy:
                     del self._children[parent(at)]
         return removed
 
-    # --- telling -------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------
 
     def reader(self, *, initial: bool) -> TreeEvents:
-        """Somebody who is told what happens from now on, with all that there is, if `initial`."""
+        """A reader of the events from now on; begins with all present znodes if `initial`."""
         events = TreeEvents(self, sorted(self.nodes) if initial else ())
         self._count += 1
         self._readers[self._count] = events
         return events
 
-    def _tell(self, path: str, old: TreeNode | None) -> None:
+    def _emit(self, path: str, old: TreeNode | None) -> None:
         for reader in list(self._readers.values()):
             reader._touched(path, old)
 
     def end(self, error: AioleadError | None) -> None:
-        """Nothing will change any more."""
+        """The copy does not change any more."""
         self.ended, self.error = True, error
         for reader in list(self._readers.values()):
             reader._wake()
 
 
 def is_another(old: TreeNode, new: TreeNode) -> bool:
-    """Whether it is another znode of the same name, as far as is known."""
+    """Whether they are different znodes of the same name, as far as is known."""
     return old.stat is not None and new.stat is not None and old.stat.czxid != new.stat.czxid
 
 
@@ -152,14 +150,15 @@ def aversion_of(node: TreeNode) -> int | None:
 
 
 def _is_older(node: TreeNode, czxid: int) -> bool:
-    """Whether it was created before a transaction. One whose age is unknown counts as younger: the
-    list of its parent, which is read next, says whether it is there.
+    """Whether it was created before a transaction.
+
+    An unknown age counts as younger: the list of the parent, which is read next, decides.
     """
     return node.stat is not None and node.stat.czxid < czxid
 
 
 def _written(node: TreeNode) -> tuple[int, int] | None:
-    """The transactions that have made it what it is; None if they are unknown."""
+    """The transactions of its creation and last change; None if they are unknown."""
     return None if node.stat is None else (node.stat.czxid, node.stat.mzxid)
 
 
@@ -169,17 +168,17 @@ def _differ(old: TreeNode, new: TreeNode) -> bool:
 
 @final
 class TreeEvents(AsyncIterator[TreeEvent]):
-    """What happens to the znodes of a `TreeCache`, told to one reader.
+    """The events of a `TreeCache`, for one reader.
 
-    For each znode from what was told last to what it is now: who is slow may be told of several
-    changes as one, and of nothing if a znode came and went. The events add up to the copy, always.
-    A znode that was replaced by another one of the same name is told as deleted and created. So no
-    more is kept for a reader than there are znodes that have changed, and the events of one znode
-    are in order; those of several are in the order in which each has changed first.
+    Each event leads from the last known state of a znode to the present one: a slow reader may get
+    several changes as one event, and none for a znode that came and went. The events always add up
+    to the copy. A znode that was replaced is reported as deleted and created. So no more is kept
+    for a reader than there are changed znodes. The events of one znode are in order; those of
+    several are in the order in which each has changed first.
 
     Ends with the cache: with its error, if there is one, after the last event.
 
-    Cancellation: of the wait for an event loses none.
+    Cancellation: loses no event.
     """
 
     def __init__(self, copy: TreeCopy, initial: Iterable[str]) -> None:
@@ -202,7 +201,7 @@ class TreeEvents(AsyncIterator[TreeEvent]):
                 if self._copy.error is not None:
                     raise self._copy.error
                 raise StopAsyncIteration
-            if self._news.is_set():  # ... else somebody else waits for it
+            if self._news.is_set():  # else another task waits for it
                 self._news = anyio.Event()
             await self._news.wait()
         return event

@@ -16,12 +16,12 @@ PARSERS = ("tests/unit/test_parsing.py", "tests/unit/test_parsers.py")
 
 WITHOUT_CHILD_WATCHES = (
     Change(
-        "_recipes/tree/tree_reading.py",
+        "_recipes/tree/tree_reader.py",
         "return look, client.get_children(path, watch=self._watch(path, Todo.LIST))",
         "return look, client.get_children(path, watch=self._unless_told(path))",
     ),
     Change(
-        "_recipes/tree/tree_reading.py",
+        "_recipes/tree/tree_reader.py",
         "    def _watch(self, path: str, kind: Todo) -> Watch:\n",
         "    def _unless_told(self, path: str) -> Watch | None:\n"
         "        return self._watch(path, Todo.LIST) if self.watched else None\n\n"
@@ -53,12 +53,12 @@ MUTANTS = (
         seen_in="CURATOR-311",
         changes=(
             Change(
-                "_recipes/tree/tree_reading.py",
+                "_recipes/tree/tree_reader.py",
                 "if before.mzxid != stat.mzxid:",
                 "if before.version != stat.version:",
             ),
             Change(
-                "_recipes/tree/tree_reading.py",
+                "_recipes/tree/tree_reader.py",
                 "(before.czxid, before.aversion) != (stat.czxid, stat.aversion)",
                 "before.aversion != stat.aversion",
             ),
@@ -72,7 +72,7 @@ MUTANTS = (
         wrong="After a gap the znodes of a tree are compared, and their lists of children are not.",
         changes=(
             Change(
-                "_recipes/tree/tree_reading.py",
+                "_recipes/tree/tree_reader.py",
                 "if Todo.LIST not in todo and self._listed.get(path) != stat.pzxid:",
                 "if Todo.LIST not in todo and path not in self._listed:",
             ),
@@ -88,7 +88,7 @@ MUTANTS = (
         wrong="The children of a znode that has taken the place of another one are not watched.",
         changes=(
             Change(
-                "_recipes/tree/tree_reading.py",
+                "_recipes/tree/tree_reader.py",
                 "elif is_another(known, node) or known.is_readable != node.is_readable:",
                 "elif known.is_readable != node.is_readable:",
             ),
@@ -191,7 +191,7 @@ MUTANTS = (
         wrong="A znode of which a server tells nothing but its name ends the copy of a tree.",
         changes=(
             Change(
-                "_recipes/tree/tree_reading.py",
+                "_recipes/tree/tree_reader.py",
                 """            if path == self._root:
                 raise
             # The list of its parent has its name. Nothing else is known of it.
@@ -210,7 +210,7 @@ MUTANTS = (
         wrong="Of what is below a znode that may not be read, the copy has what events speak of.",
         changes=(
             Change(
-                "_recipes/tree/tree_reading.py",
+                "_recipes/tree/tree_reader.py",
                 "return above is not None and above.is_readable",
                 "return above is not None",
             ),

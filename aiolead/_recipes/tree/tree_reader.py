@@ -1,15 +1,14 @@
-"""What has to be read of a tree, and what follows from what was read.
+"""What has to be read of a tree, and how the copy changes by what was read.
 
-Whatever happens to a znode, or may have happened, it is only noted that it has to be read. One
-reader works that off, many at once but in order: what was asked for later is applied later. So each
-znode moves from one state that it was in to a later one, whatever order the events come in.
+An event only records that a znode has to be read. One reader works that off, many at once but in
+order: later requests are applied later. So each znode moves from one of its states to a later one,
+whatever the order of the events.
 
-Servers that guard reads (3.8.4, 3.9.2, and distributions that have taken the security fix
-CVE-2024-23944 back to older ones) send no event of a znode that this session may not read. The
-version of a server does not say whether it does so. What such servers still send is that the list
-of children of a readable znode has changed. So each znode that may be read has a one-shot watch on
-its children, beside the one recursive watch: that is how the names of unreadable znodes are known.
-Below a znode that may not be read nothing is known: the copy has nothing there.
+Servers with the fix of CVE-2024-23944 (3.8.4, 3.9.2, and older ones of some distributions) send no
+events of znodes that this session may not read; their version does not say so. They still report
+that the list of children of a readable znode has changed. So each readable znode has a one-shot
+watch on its children, beside the one recursive watch: that reveals the names of unreadable znodes.
+Below an unreadable znode the copy has nothing.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ AT_ONCE = 256
 
 
 class Todo(enum.Flag):
-    """What is to be done about a znode."""
+    """What has to be done about a znode."""
 
     COMPARE = 0
-    """Look whether it is what we know, and read what is not."""
+    """Compare it with the copy, and read what differs."""
     READ = enum.auto()
     LIST = enum.auto()
 
@@ -45,9 +44,9 @@ class TreeReader:
     Args:
         client: the session.
         root: the top of the tree.
-        copy: what is known.
+        copy: the known znodes.
         keep_data: whether the copy has the data.
-        select: which paths belong to it, and what is below them.
+        select: says whether a path, and what is below it, belongs to the copy.
         most: how many znodes there may be.
         on_todo: called when there is something to do.
     """
@@ -72,15 +71,15 @@ class TreeReader:
         self._on_todo = on_todo
         self._todo: dict[str, Todo] = {}
         self._batch: dict[str, Todo] = {}
-        """What is being done."""
+        """What is being read."""
         self._listed: dict[str, int] = {}
         """The `pzxid` that each znode had before its children were listed last."""
         self._session_id = 0
         self.watched = False
-        """Whether the data of each znode are watched by a one-shot watch, rather than the whole
-        tree by a recursive one. The children of each are watched by a one-shot watch always."""
+        """Whether one-shot watches are on the data of each znode, and not a recursive one on the
+        tree. One-shot watches are on the children of each znode in any case."""
         self.is_blind = False
-        """Whether the top is missing, and nobody would tell us that it is created."""
+        """Whether the top is missing, and no event would report its creation."""
         self._watches: dict[tuple[str, Todo], Watch] = {}
 
     @property
@@ -89,32 +88,32 @@ class TreeReader:
 
     @property
     def is_watching(self) -> bool:
-        """Whether all one-shot watches are set, and would tell of all that a server tells.
+        """Whether all one-shot watches are armed.
 
-        Beside a recursive watch this need not be looked at: what has fired is noted as to be read,
-        and after a lost connection the stream of the recursive watch has a gap.
+        Not needed beside a recursive watch: whatever fired is recorded as to be read, and after a
+        lost connection the stream of the recursive watch has a gap.
         """
         if self.is_blind:
             return False
         return not self.watched or all(watch.is_armed for watch in self._watches.values())
 
-    # --- what is to be done --------------------------------------------------------------------
+    # --- what has to be read -------------------------------------------------------------------
 
     def note(self, path: str, todo: Todo) -> None:
-        """Something has to be read."""
+        """Record that something has to be read."""
         self._todo[path] = self._todo.get(path, Todo.COMPARE) | todo
         self._on_todo()
 
     def note_event(self, path: str) -> None:
-        """Something has happened to a znode of the tree."""
+        """Record an event."""
         if self._is_selected(path):
             # The children of one that is known are watched.
             self.note(path, Todo.READ if path in self._copy.nodes else Todo.READ | Todo.LIST)
 
     def note_all(self) -> None:
-        """Anything may have happened."""
+        """Record that anything may have happened."""
         for path in (*self._batch, *self._todo):
-            # What is on its way into the copy may have got children that we were not told of.
+            # A znode on its way into the copy may have got children without an event.
             if path not in self._copy.nodes:
                 self.note(path, Todo.READ | Todo.LIST)
         for path in self._copy.nodes:
@@ -131,15 +130,15 @@ class TreeReader:
             path = parent(path)
         return True
 
-    # --- doing it ------------------------------------------------------------------------------
+    # --- reading it ----------------------------------------------------------------------------
 
     async def catch_up(self) -> None:
-        """Works off what is to be done.
+        """Read what has to be read.
 
         Raises:
-            ConnectionLossError, SessionExpiredError: the rest is still to be done.
+            ConnectionLossError, SessionExpiredError: the rest remains to be read.
             NoAuthError: the top of the tree may not be read.
-            TreeTooLargeError: there are more znodes than are allowed.
+            TreeTooLargeError: there are too many znodes.
         """
         while self._todo:
             session_id = self._client.session_id
@@ -201,7 +200,7 @@ class TreeReader:
         look: Reply[tuple[bytes, Stat]] | Reply[Stat | None],
         is_for_data: bool,
     ) -> TreeNode | None:
-        """The znode, as far as the server tells; None if there is none."""
+        """The znode, as far as the server shows it; None if it does not exist."""
         try:
             try:
                 found = await look
@@ -224,10 +223,10 @@ class TreeReader:
         return TreeNode(path, data, stat, self._keep_data or self._may_be_listed(path, stat))
 
     def _is_placed(self, path: str) -> bool:
-        """Whether the copy may have the znode: all that is above it must be there, and readable.
+        """Whether the copy may have the znode: all above it must be there, and readable.
 
-        Of a child of an unreadable znode we may be told, if it is readable itself; but we could not
-        know that it is deleted after it has become unreadable, too.
+        There may be events of a readable child of an unreadable znode; but if it became unreadable,
+        its deletion would go unnoticed.
         """
         if path == self._root:
             return True
@@ -241,11 +240,11 @@ class TreeReader:
             if Todo.LIST not in todo:  # it was known, and was deleted and created again meanwhile
                 self.note(node.path, Todo.LIST)
         elif is_another(known, node) or known.is_readable != node.is_readable:
-            # Its children were not told of, or what watched them has gone with another znode.
+            # The watch on its children is that of another znode, or there was none.
             self.note(node.path, Todo.LIST)
         elif aversion_of(known) != aversion_of(node):
-            # What watched its children may have gone while it could not be read. And without data,
-            # whether its children may be listed is the only way to know whether it may be read.
+            # The watch on its children may have gone while it was unreadable. And without data,
+            # only listing its children shows whether it is readable.
             self.note(node.path, Todo.LIST)
         if node.path == self._root:
             self.is_blind = False
@@ -253,7 +252,7 @@ class TreeReader:
         self._forget(self._copy.put(node))
 
     def _compare(self, path: str, stat: Stat, todo: Todo) -> None:
-        """Has read again what is not as we know it."""
+        """Record what differs from the copy as to be read."""
         known = self._copy.nodes.get(path)
         before = None if known is None else known.stat
         if before is None or (before.czxid, before.aversion) != (stat.czxid, stat.aversion):
@@ -290,9 +289,9 @@ class TreeReader:
             self.note(child, Todo.READ | Todo.LIST)
 
     def _may_be_listed(self, path: str, stat: Stat | None) -> bool:
-        """Whether a znode may be readable whose data nobody has asked for.
+        """Whether a znode may be readable whose data were not asked for.
 
-        Not if it was refused before, and is the same one, with the same ACL.
+        Not if it was refused before, and is the same znode with the same ACL.
         """
         known = self._copy.nodes.get(path)
         if known is None or known.is_readable or known.stat is None or stat is None:
@@ -300,13 +299,13 @@ class TreeReader:
         return (known.stat.czxid, known.stat.aversion) != (stat.czxid, stat.aversion)
 
     def _is_closed(self, path: str) -> None:
-        """The children of a znode were refused; so its data would have been."""
+        """The children of a znode were refused, and so would its data be."""
         known = self._copy.nodes.get(path)
         if known is not None and known.is_readable:
             self._forget(self._copy.put(replace(known, data=None, is_readable=False)))
 
     def _is_open(self, path: str) -> None:
-        """The children of a znode were listed; so its data can be read."""
+        """The children of a znode were listed, so its data are readable."""
         known = self._copy.nodes.get(path)
         if known is None or known.is_readable:
             return
@@ -316,7 +315,7 @@ class TreeReader:
             self._forget(self._copy.put(replace(known, is_readable=True)))
 
     def _new(self, path: str, names: Iterable[str]) -> list[str]:
-        """The children that are not known, nor asked for behind the list that names them."""
+        """The children that are neither known nor asked for behind the list that names them."""
         known, asked = self._copy.nodes, self._batch
         children = [join(path, name) for name in sorted(names)]
         return [
@@ -341,10 +340,10 @@ class TreeReader:
             self.note(path, Todo.READ | Todo.LIST)
 
     async def _is_top_awaited(self) -> bool:
-        """Has us told when the top is created; False if it is there by now.
+        """Watch for the creation of the top; False if it exists by now.
 
-        A recursive watch tells of a top that may be read, and of its path alone. So the children of
-        what there is above it are watched, too, as long as it is missing.
+        A recursive watch reports only a readable top. So as long as the top is missing, the
+        children of the nearest existing parent are watched, too.
         """
         self._unwatch(self._root, Todo.COMPARE)
         self.is_blind = False
@@ -371,7 +370,7 @@ class TreeReader:
     # --- one-shot watches ----------------------------------------------------------------------
 
     def _data_watch(self, path: str) -> Watch | None:
-        """None where a recursive watch tells all that there is to be told about the data."""
+        """None if a recursive watch reports changes of the data."""
         return self._watch(path, Todo.READ) if self.watched else None
 
     def _watch(self, path: str, kind: Todo) -> Watch:
