@@ -1,8 +1,8 @@
 """One of the processes of `aiolead demo`: it contends, and works while it leads.
 
-It is a plain user of the library. What it does it says on standard output, one JSON object per line
-with the time on a clock that all processes of the machine share. It ends on SIGTERM, after it has
-resigned, and when its standard input ends: whoever started it is gone then.
+It is a plain user of the library. It reports on standard output, one JSON object per line with the
+time on a clock that all processes of the machine share. It ends on SIGTERM, after it has resigned,
+and when its standard input ends: its parent is gone then.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 
@@ -18,32 +18,31 @@ import aiolead
 
 from ..errors import AioleadError
 from . import exits
+from .first_of import first_of
 from .process_keeper import clock
 from .signals import Signals
-
-__all__ = ["main"]
 
 BEAT = 0.05
 """How often a leader works, in seconds."""
 
 
-def _say(event: str, **details: object) -> None:
+def _report(event: str, **details: object) -> None:
     print(json.dumps({"event": event, "at": clock(), **details}), flush=True)
 
 
 async def _contend(hosts: str, path: str, name: str, session_timeout: float) -> None:
     async with aiolead.connect(hosts, session_timeout=session_timeout) as client:
         election = aiolead.Election(client, path, identity=name)
-        _say("waits", session_timeout=client.session_timeout)
+        _report("waits", session_timeout=client.session_timeout)
         async with election.leadership() as term:
-            _say("leads", token=term.token)
+            _report("leads", token=term.token)
             try:
                 while True:
                     term.check()
-                    _say("works")
+                    _report("works")
                     await anyio.sleep(BEAT)
             finally:
-                _say("stops")
+                _report("stops")
 
 
 async def _end_of_input() -> None:
@@ -57,22 +56,13 @@ def main(hosts: str, path: str, name: str, session_timeout: str, backend: str) -
     """The process."""
 
     async def run() -> int:
-        code = exits.OK
-
-        async def end_after(what: Callable[[], Awaitable[object]]) -> None:
-            await what()
-            tasks.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(end_after, signals.next)
-            tasks.start_soon(end_after, _end_of_input)
-            try:
-                await _contend(hosts, path, name, float(session_timeout))
-            except AioleadError as error:
-                print(error, flush=True)
-                code = exits.exit_code(error)
-            tasks.cancel_scope.cancel()
-        return code
+        contend = partial(_contend, hosts, path, name, float(session_timeout))
+        try:
+            await first_of(signals.next, _end_of_input, contend)
+        except AioleadError as error:
+            print(error, flush=True)
+            return exits.exit_code(error)
+        return exits.OK
 
     with Signals() as signals:
         return anyio.run(run, backend=backend)

@@ -1,9 +1,7 @@
-"""What `aiolead demo` shows: a live table on a terminal, plain lines elsewhere."""
+"""What `aiolead demo` shows: a live table on a terminal, plain lines or objects elsewhere."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -13,59 +11,30 @@ from rich.table import Table
 from rich.text import Text
 
 from . import render
-from .demo_troupe import DemoProcess, Troupe
+from .demo_processes import DemoProcess, DemoProcesses
 from .output import is_fancy, write_json, write_line
 from .process_keeper import clock
 
-__all__ = ["DemoScreen", "Screen", "open_screen"]
+_ORDINALS = ["", "first", "second"]
+_NUMBERS = ("pid", "fencing token", "led for")
 
 
-@dataclass(slots=True)
-class DemoScreen:
-    """What there is to show.
+class PlainScreen:
+    """A context manager: lines of text.
 
     Attributes:
-        title: one line.
-        troupe: the processes.
-        line: the names of those in line, first come first, as the servers tell it.
+        queue: the names of the contenders, first come first, as the servers have them.
+        begin: the beginning of the demo, by `clock`.
     """
 
-    title: str
-    troupe: Troupe
-    line: list[str] = field(default_factory=list)
-    begin: float = field(default_factory=clock)
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the beginning."""
-        return clock() - self.begin
-
-    def place(self, member: DemoProcess) -> str:
-        """Where a process stands."""
-        match member.state:
-            case "leads":
-                return "leads"
-            case "killed" if self.troupe.leader is None and self.line:
-                return f"killed {clock() - member.killed_at:.1f} s ago"
-            case "killed":
-                return "killed"
-            case "stops" | "ended":
-                return "has resigned"
-        if member.name in self.line[1:]:
-            return f"waits, {_ORDINALS[self.line.index(member.name)]} in line"
-        return "next in line" if member.name in self.line else "starts"
-
-
-_ORDINALS = ["", "first", "second"]
-
-
-class Screen(ABC):
-    """A context manager."""
-
-    def __init__(self, scene: DemoScreen) -> None:
-        self._scene = scene
+    def __init__(self, title: str, processes: DemoProcesses) -> None:
+        self._title = title
+        self._processes = processes
+        self.queue: list[str] = []
+        self.begin: float = clock()
 
     def __enter__(self) -> Self:
+        write_line(self._title)
         return self
 
     def __exit__(
@@ -76,56 +45,43 @@ class Screen(ABC):
     ) -> None:
         self.refresh()
 
-    @abstractmethod
-    def tell(self, text: str, style: str = "") -> None:
-        """Says what happens."""
-
-    @abstractmethod
-    def refresh(self) -> None:
-        """Shows how things stand."""
-
-    @abstractmethod
-    def sum_up(self, lines: list[tuple[str, str]]) -> None:
-        """Shows the summary: lines and their styles."""
-
-
-class PlainScreen(Screen):
-    """Lines of text."""
-
-    def __init__(self, scene: DemoScreen) -> None:
-        super().__init__(scene)
-        write_line(scene.title)
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return clock() - self.begin
 
     def tell(self, text: str, style: str = "") -> None:
+        """Show what happens."""
         indented = text.replace("\n", "\n" + " " * 10)
-        write_line(f"{self._scene.elapsed:6.2f} s  {indented}", keep="\n")
+        write_line(f"{self.elapsed:6.2f} s  {indented}", keep="\n")
 
     def refresh(self) -> None:
-        pass
+        """Show the current state."""
 
     def sum_up(self, lines: list[tuple[str, str]]) -> None:
+        """Show the summary: lines and their styles."""
         for line, _ in lines:
             write_line(line)
 
 
-class JSONScreen(Screen):
+class JSONScreen(PlainScreen):
     """Objects, one per line."""
 
-    def tell(self, text: str, style: str = "") -> None:
-        write_json({"at": round(self._scene.elapsed, 3), "text": " ".join(text.split())})
+    def __enter__(self) -> Self:
+        return self
 
-    def refresh(self) -> None:
-        pass
+    def tell(self, text: str, style: str = "") -> None:
+        write_json({"at": round(self.elapsed, 3), "text": " ".join(text.split())})
 
     def sum_up(self, lines: list[tuple[str, str]]) -> None:
         write_json({"summary": [line.strip() for line, _ in lines if line.strip()]})
 
 
-class LiveScreen(Screen):
+class LiveScreen(PlainScreen):
     """A table that is kept up to date, and below it what happens."""
 
-    def __init__(self, scene: DemoScreen) -> None:
-        super().__init__(scene)
+    def __init__(self, title: str, processes: DemoProcesses) -> None:
+        super().__init__(title, processes)
         self._console = Console(highlight=False)
         self._live = Live(console=self._console, auto_refresh=False)
         self._told: list[tuple[str, Text]] = []
@@ -144,9 +100,8 @@ class LiveScreen(Screen):
         self._live.stop()
 
     def tell(self, text: str, style: str = "") -> None:
-        self._told.append(
-            (f"{self._scene.elapsed:6.2f} s", Text(render.escaped(text, keep="\n"), style))
-        )
+        safe = Text(render.escaped(text, keep="\n"), style)
+        self._told.append((f"{self.elapsed:6.2f} s", safe))
         self.refresh()
 
     def refresh(self) -> None:
@@ -157,7 +112,7 @@ class LiveScreen(Screen):
         told = Table.grid(padding=(0, 2))
         for at, text in self._told:
             told.add_row(Text(at, "dim"), text)
-        return Group(Text(self._scene.title, "bold"), "", self._table(), "", told)
+        return Group(Text(self._title, "bold"), "", self._table(), "", told)
 
     def sum_up(self, lines: list[tuple[str, str]]) -> None:
         for line, style in lines:
@@ -166,38 +121,44 @@ class LiveScreen(Screen):
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
         for heading in ("", "process", "pid", "state", "fencing token", "led for"):
-            # Wide enough for all that comes: a table that jumps is hard to read.
+            # Wide enough for every state: a table that jumps is hard to read.
             table.add_column(
                 heading,
                 justify="right" if heading in _NUMBERS else "left",
                 min_width=22 if heading == "state" else None,
             )
-        for member in self._scene.troupe.members.values():
-            reign, leads = member.reign, member.state == "leads"
+        for member in self._processes.members.values():
+            term, leads = member.term, member.state == "leads"
             style = "bold green" if leads else "red" if member.state == "killed" else ""
-            now = clock() if leads else reign.end if reign else 0.0
+            now = clock() if leads else term.end if term else 0.0
             table.add_row(
                 "●" if leads else " ",
                 member.name,
                 str(member.process.pid),
-                self._scene.place(member),
-                str(reign.token) if reign else "",
-                f"{now - reign.begin:.1f} s" if reign else "",
+                self._state(member),
+                str(term.token) if term else "",
+                f"{now - term.begin:.1f} s" if term else "",
                 style=style,
             )
         return table
 
+    def _state(self, member: DemoProcess) -> str:
+        match member.state:
+            case "leads":
+                return "leads"
+            case "killed" if self._processes.leader is None and self.queue:
+                return f"killed {clock() - member.killed_at:.1f} s ago"
+            case "killed":
+                return "killed"
+            case "stops" | "ended":
+                return "has resigned"
+        if member.name in self.queue[1:]:
+            return f"waits, {_ORDINALS[self.queue.index(member.name)]} in line"
+        return "next in line" if member.name in self.queue else "starts"
 
-_NUMBERS = ("pid", "fencing token", "led for")
 
-
-def open_screen(scene: DemoScreen, *, as_json: bool) -> Screen:
-    """The kind of screen that suits standard output.
-
-    Args:
-        scene: what there is to show.
-        as_json: whether a program reads it.
-    """
+def open_screen(title: str, processes: DemoProcesses, *, as_json: bool) -> PlainScreen:
+    """The kind of screen that suits standard output."""
     if as_json:
-        return JSONScreen(scene)
-    return LiveScreen(scene) if is_fancy() else PlainScreen(scene)
+        return JSONScreen(title, processes)
+    return (LiveScreen if is_fancy() else PlainScreen)(title, processes)

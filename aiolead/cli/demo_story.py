@@ -1,9 +1,12 @@
-"""The story of `aiolead demo`: an election, a crash, a resignation."""
+"""The story of `aiolead demo` (an election, a crash, a resignation), and its summary."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
 
 import anyio
 
@@ -11,25 +14,22 @@ from .. import Client, Election
 from ..errors import AioleadError, NoNodeError, NotEmptyError
 from ..testing import EmbeddedServer
 from . import exits
-from .demo_screen import DemoScreen, Screen, open_screen
-from .demo_summary import NEXT_STEPS, HandOver, broken_promises, summary
-from .demo_troupe import DemoFailed, DemoProcess, Troupe
+from .demo_processes import DemoFailed, DemoProcess, DemoProcesses, DemoTerm
+from .demo_screen import PlainScreen, open_screen
 from .options import Common
 from .process_keeper import clock
 
-__all__ = ["play"]
-
 NAMES = ("anna", "ben", "cleo")
 SESSION_TIMEOUT = 3.0
-"""In seconds; short, since somebody waits for it."""
+"""In seconds; short, since the user waits for it."""
 PATIENCE = 20.0
-"""How long a step may take on a machine that has other things to do, in seconds."""
+"""How long a step may take on a busy machine, in seconds."""
 LOOK_EVERY = 0.1
-"""How often the screen is brought up to date, in seconds."""
+"""How often the screen is refreshed, in seconds."""
 
 
 async def play(common: Common) -> int:
-    """Plays it; returns the exit code."""
+    """Play it; return the exit code."""
     if common.hosts:
         return await _play_on(common, common.hosts, f"aiolead demo, on {common.hosts}")
     async with EmbeddedServer() as server:
@@ -40,21 +40,17 @@ async def play(common: Common) -> int:
 async def _play_on(common: Common, hosts: str, title: str) -> int:
     timeout = common.session_timeout or SESSION_TIMEOUT
     path = f"/aiolead-demo-{uuid.uuid4().hex[:8]}"
-
-    def arguments(name: str) -> list[str]:
-        return [hosts, path, name, str(timeout), common.backend]
-
+    processes = DemoProcesses(NAMES, lambda name: [hosts, path, name, str(timeout), common.backend])
     async with common.connect(hosts) as client:
-        with Troupe(NAMES, arguments) as troupe:
-            scene = DemoScreen(title, troupe)
-            with open_screen(scene, as_json=common.as_json) as screen:
-                story = _Story(scene, screen, client, path)
-                failure = await story.tell()
+        screen = open_screen(title, processes, as_json=common.as_json)
+        story = _Story(screen, processes, client, path)
+        with processes.killed_at_end(), screen:
+            failure = await story.play()
         if failure is not None:
             common.reporter.error(f"this did not happen as promised: {failure}")
             return exits.FAILED
-        screen.sum_up(summary(troupe.reigns, story.hand_overs, scene.begin))
-        broken = broken_promises(troupe.reigns, story.hand_overs)
+        screen.sum_up(summary(processes.terms, story.hand_overs, screen.begin))
+        broken = broken_promises(processes.terms, story.hand_overs)
         for promise in broken:
             common.reporter.error(f"this did not happen as promised: {promise}")
         screen.sum_up(NEXT_STEPS)
@@ -66,22 +62,22 @@ async def _play_on(common: Common, hosts: str, title: str) -> int:
 class _Story:
     """What happens, in order."""
 
-    def __init__(self, scene: DemoScreen, screen: Screen, client: Client, path: str) -> None:
-        self._scene = scene
-        self._troupe = scene.troupe
+    def __init__(
+        self, screen: PlainScreen, processes: DemoProcesses, client: Client, path: str
+    ) -> None:
         self._screen = screen
-        self._client = client
+        self._processes = processes
         self._election = Election(client, path)
         self.hand_overs: list[HandOver] = []
 
-    async def tell(self) -> Exception | None:
-        """Tells it; returns what went wrong, if something did."""
+    async def play(self) -> Exception | None:
+        """Play it; return the error, if there was one."""
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
-            self._troupe.start(tasks)
+            self._processes.start(tasks)
             tasks.start_soon(self._keep_looking)
             try:
-                await self._tell()
+                await self._play()
             except (DemoFailed, AioleadError) as error:
                 failure = error
             tasks.cancel_scope.cancel()
@@ -89,70 +85,154 @@ class _Story:
 
     async def _keep_looking(self) -> None:
         while True:
-            # A server that does not answer now is asked again; the story itself has its limits.
+            # A server that does not answer now is asked again; each step has its own limit.
             with suppress(AioleadError):
-                line = await self._election.contenders()
-                self._scene.line = [each.identity for each in line]
+                queue = await self._election.contenders()
+                self._screen.queue = [each.identity for each in queue]
             self._screen.refresh()
             await anyio.sleep(LOOK_EVERY)
 
-    async def _tell(self) -> None:
-        say = self._screen.tell
-        say("Three processes start. Each wants to lead, and ZooKeeper lets one.")
-        await self._everybody_in_line()
+    async def _play(self) -> None:
+        tell = self._screen.tell
+        tell("Three processes start. Each wants to lead, and ZooKeeper lets one.")
+        await self._all_contend()
         first = await self._leader()
-        say(f"{first.name} leads. Behind, as they came: {self._behind()}.")
+        behind = ", then ".join(self._screen.queue[1:])
+        tell(f"{first.name} leads. Behind, as they came: {behind}.")
         await anyio.sleep(1.5)
 
         timeout = first.session_timeout
-        say(f"Now {first.name} is killed (SIGKILL), as in a crash, without a goodbye.", "red")
-        killed = self._troupe.kill(first)
-        say(
+        tell(f"Now {first.name} is killed (SIGKILL), as in a crash, without a goodbye.", "red")
+        killed = self._processes.kill(first)
+        tell(
             "The servers cannot tell a crash from a slow network, in which case\n"
             f"{first.name} would still lead. So they wait until its session is out:\n"
             f"{timeout:g} s after its last sign of life."
         )
         second = await self._leader()
-        took_over = self._begin(second)
+        took_over = _begin(second)
         self.hand_overs.append(HandOver(first.name, second.name, killed, took_over, timeout))
-        say(f"{second.name} leads, {took_over - killed:.2f} s after the crash.", "green")
+        tell(f"{second.name} leads, {took_over - killed:.2f} s after the crash.", "green")
         await anyio.sleep(1.5)
 
-        say(f"Now {second.name} is asked to end (SIGTERM): it stops, and then resigns.")
-        self._troupe.ask_to_end(second)
+        tell(f"Now {second.name} is asked to end (SIGTERM): it stops, and then resigns.")
+        self._processes.ask_to_end(second)
         third = await self._leader(after=second)
-        took_over = self._begin(third)
-        stopped = second.reign.end if second.reign else took_over
+        took_over = _begin(third)
+        stopped = second.term.end if second.term else took_over
         self.hand_overs.append(HandOver(second.name, third.name, stopped, took_over, None))
         milliseconds = (took_over - stopped) * 1000
-        say(f"{third.name} leads, {milliseconds:.1f} ms after {second.name} had stopped.", "green")
+        tell(f"{third.name} leads, {milliseconds:.1f} ms after {second.name} had stopped.", "green")
         await anyio.sleep(1.0)
 
-        say(f"{third.name} is asked to end, too.")
-        self._troupe.ask_to_end(third)
-        await self._troupe.until(
+        tell(f"{third.name} is asked to end, too.")
+        self._processes.ask_to_end(third)
+        await self._processes.until(
             lambda: third.state == "ended", PATIENCE, f"{third.name} did not end"
         )
 
-    async def _everybody_in_line(self) -> None:
+    async def _all_contend(self) -> None:
         with anyio.move_on_after(PATIENCE):
-            while len(self._scene.line) < len(NAMES):
-                self._troupe.check()
+            while len(self._screen.queue) < len(NAMES):
+                self._processes.check()
                 await anyio.sleep(LOOK_EVERY)
             return
         raise DemoFailed(f"not all of {', '.join(NAMES)} got in line within {PATIENCE:g} seconds")
 
     async def _leader(self, after: DemoProcess | None = None) -> DemoProcess:
-        troupe = self._troupe
-        await troupe.until(
-            lambda: troupe.leader not in (None, after), PATIENCE, "nobody began to lead"
+        processes = self._processes
+        await processes.until(
+            lambda: processes.leader not in (None, after), PATIENCE, "nobody began to lead"
         )
-        leader = troupe.leader
+        leader = processes.leader
         assert leader is not None
         return leader
 
-    def _behind(self) -> str:
-        return ", then ".join(self._scene.line[1:])
 
-    def _begin(self, member: DemoProcess) -> float:
-        return member.reign.begin if member.reign else clock()
+def _begin(member: DemoProcess) -> float:
+    return member.term.begin if member.term else clock()
+
+
+# --- the summary ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """From one leader to the next.
+
+    Attributes:
+        left: the name of the leader before.
+        came: the name of the next leader.
+        ended: when the one before had stopped for sure: dead, or by its own report.
+        began: when the next one began to lead.
+        timeout: the session timeout that had to pass, in seconds; None for a resignation.
+    """
+
+    left: str
+    came: str
+    ended: float
+    began: float
+    timeout: float | None
+
+    @property
+    def took(self) -> float:
+        """Seconds without a leader."""
+        return self.began - self.ended
+
+
+def broken_promises(terms: Sequence[DemoTerm], hand_overs: Sequence[HandOver]) -> list[str]:
+    """What did not happen as promised; empty if all did."""
+    broken = [
+        f"{one.name} and {next_one.name} led at once"
+        for one, next_one in pairwise(terms)
+        if next_one.begin <= one.end
+    ]
+    broken += [
+        f"the token fell, from {one.token} to {next_one.token}"
+        for one, next_one in pairwise(terms)
+        if next_one.token <= one.token
+    ]
+    broken += [
+        f"{each.came} led before {each.left} had stopped" for each in hand_overs if each.took <= 0
+    ]
+    return broken
+
+
+def summary(
+    terms: Sequence[DemoTerm], hand_overs: Sequence[HandOver], start: float
+) -> list[tuple[str, str]]:
+    """Lines and their styles; times are counted from `start`."""
+    lines = [("", ""), ("What you just saw", "bold")]
+    for number, term in enumerate(terms):
+        begin, end = term.begin - start, term.end - start
+        how = "was killed" if number == 0 else "resigned"
+        line = f"  {term.name:<5} led from {begin:5.2f} s to {end:5.2f} s, token {term.token}, "
+        lines.append((line + how, ""))
+    if not broken_promises(terms, hand_overs):
+        tokens = " < ".join(str(term.token) for term in terms)
+        lines += [
+            ("  One leader at a time, by the clocks of the processes themselves.", "green"),
+            (f"  Tokens rise ({tokens}), so that stores can refuse leaders of the past.", "green"),
+        ]
+    for each in hand_overs:
+        if each.timeout is None:
+            text = f"  After a resignation the next one led {each.took * 1000:.1f} ms later."
+        else:
+            text = (
+                f"  After a crash the next one led {each.took:.2f} s later: when the session "
+                f"({each.timeout:g} s) was out."
+            )
+        lines.append((text, "green"))
+    return lines
+
+
+NEXT_STEPS = [
+    ("", ""),
+    ("What to do next", "bold"),
+    ("  aiolead server                        a ZooKeeper server to play with", ""),
+    ("  export AIOLEAD_HOSTS=127.0.0.1:2181   where it is, for all that follows", ""),
+    ("  aiolead run /demo -- sleep 60         in two terminals; then stop one of them", ""),
+    ("  aiolead observe /demo                 who leads, as it changes", ""),
+    ("  aiolead run --help                    for your own program, in any language", ""),
+    ("In Python: async with aiolead.Election(client, path).leadership() as term: ...", ""),
+]

@@ -13,7 +13,8 @@ from typing import ClassVar
 from rich.console import Console
 
 from aiolead.cli import demo_story, main
-from aiolead.cli.demo_screen import DemoScreen, LiveScreen
+from aiolead.cli.demo_processes import DemoProcesses
+from aiolead.cli.demo_screen import LiveScreen
 
 COLUMNS = 82
 SECONDS_PER_SCENE = 2.5
@@ -51,8 +52,8 @@ class _Camera(LiveScreen):
 
     scenes: ClassVar[list[str]] = []
 
-    def __init__(self, scene: DemoScreen, **_: object) -> None:
-        super().__init__(scene)
+    def __init__(self, title: str, processes: DemoProcesses, **_: object) -> None:
+        super().__init__(title, processes)
         self._is_summed_up = False
 
     def tell(self, text: str, style: str = "") -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from support.cli import Command, OnTerminal, processes_with
 
-from aiolead.cli.demo_summary import HandOver, broken_promises, summary
-from aiolead.cli.demo_troupe import Reign
+from aiolead.cli.demo_processes import DemoTerm
+from aiolead.cli.demo_story import HandOver, broken_promises, summary
 
 FAST = ("--session-timeout", "2")
 
@@ -67,7 +67,11 @@ def test_on_a_server_that_cannot_be_reached() -> None:
 
 # --- the promises ------------------------------------------------------------------------------
 
-REIGNS = [Reign("anna", 3, 1.0, 2.0), Reign("ben", 5, 4.0, 5.0), Reign("cleo", 6, 5.1, 6.0)]
+REIGNS = [
+    DemoTerm("anna", 3, 1.0, 2.0),
+    DemoTerm("ben", 5, 4.0, 5.0),
+    DemoTerm("cleo", 6, 5.1, 6.0),
+]
 HAND_OVERS = [HandOver("anna", "ben", 2.1, 4.0, 2.0), HandOver("ben", "cleo", 5.0, 5.1, None)]
 
 
@@ -79,13 +83,13 @@ def test_all_went_well() -> None:
 @pytest.mark.parametrize(
     ("reigns", "hand_overs", "says"),
     [
-        ([REIGNS[0], Reign("ben", 5, 1.9, 5.0)], [], "anna and ben led at once"),
-        ([REIGNS[0], Reign("ben", 3, 4.0, 5.0)], [], "the token fell"),
+        ([REIGNS[0], DemoTerm("ben", 5, 1.9, 5.0)], [], "anna and ben led at once"),
+        ([REIGNS[0], DemoTerm("ben", 3, 4.0, 5.0)], [], "the token fell"),
         ([], [HandOver("anna", "ben", 2.1, 2.0, 2.0)], "ben led before anna had stopped"),
     ],
 )
 def test_a_broken_promise_is_noticed(
-    reigns: list[Reign], hand_overs: list[HandOver], says: str
+    reigns: list[DemoTerm], hand_overs: list[HandOver], says: str
 ) -> None:
     (broken,) = broken_promises(reigns, hand_overs)
     assert says in broken

@@ -588,7 +588,7 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.serving:DashboardServer.serve": "the port of our own socket",
     "cli.child:Child._receive": "a message of our own keeper; any other one ends it",
     "cli.demo_contender:main": "an argument that our own command gives",
-    "cli.demo_troupe:DemoProcess.take": "a message of our own process; any other one is text",
+    "cli.demo_processes:DemoProcess.take": "a message of our own process; any other one is text",
     "cli.doctor.reachability:_reach": "an address that the resolver gave",
     "cli.doctor.reachability:_check_tls": "the date of a certificate that is trusted, or no date",
     "cli.process_keeper:ProcessKeeper._kill_adopted": "numbers of processes, by the kernel",

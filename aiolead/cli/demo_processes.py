@@ -1,0 +1,186 @@
+"""The processes of `aiolead demo`, and what they have reported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from .. import _parsing
+from .process_keeper import clock
+
+_ENDS_WITHIN = 5.0
+"""How long a process may need to be gone after SIGKILL, in seconds."""
+
+
+class DemoFailed(Exception):
+    """Something did not happen as promised."""
+
+
+@dataclass(slots=True)
+class DemoTerm:
+    """When a process was first and last known to lead, by its own report, and its fencing token."""
+
+    name: str
+    token: int
+    begin: float
+    end: float
+
+
+@dataclass(slots=True)
+class DemoProcess:
+    """One of the processes.
+
+    Attributes:
+        state: "starts", "waits", "leads", "stops", "ended", or "killed".
+        session_timeout: granted by the servers, in seconds.
+        term: its term, if it has led.
+        killed_at: when it was dead, if it was killed.
+        output: lines that are no reports, such as an error.
+    """
+
+    name: str
+    process: subprocess.Popen[bytes]
+    state: str = "starts"
+    session_timeout: float = 0.0
+    term: DemoTerm | None = None
+    killed_at: float = 0.0
+    output: list[str] = field(default_factory=list)
+    _unread: bytes = b""
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def take(self, data: bytes) -> None:
+        """Take in what it has written."""
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            try:
+                message = _parsing.json_object(line)
+                self._on_event(message["event"], message["at"], message)
+            except (ValueError, KeyError, TypeError):
+                self.output.append(_parsing.lossy_text(line))
+
+    def _on_event(self, event: str, at: float, message: dict[str, Any]) -> None:
+        match event:
+            case "waits":
+                self.session_timeout = message["session_timeout"]
+            case "leads":
+                self.term = DemoTerm(self.name, message["token"], at, at)
+            case "works" | "stops" if self.term is not None:
+                self.term.end = at
+        if event != "works":
+            self.state = event
+
+
+class DemoProcesses:
+    """Starts the processes, and follows their reports.
+
+    Args:
+        names: of the processes.
+        arguments: those of `demo_contender`, for a name.
+    """
+
+    def __init__(self, names: tuple[str, ...], arguments: Callable[[str], list[str]]) -> None:
+        self._names = names
+        self._arguments = arguments
+        self._changed = anyio.Event()
+        self.members: dict[str, DemoProcess] = {}
+
+    @contextmanager
+    def killed_at_end(self) -> Iterator[None]:
+        """Leave no process behind."""
+        try:
+            yield
+        finally:
+            for member in self.members.values():
+                member.process.kill()
+            for member in self.members.values():
+                member.process.wait(_ENDS_WITHIN)
+                member.stdout.close()
+                assert member.process.stdin is not None
+                member.process.stdin.close()
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Start the processes, and the tasks that follow their reports."""
+        for name in self._names:
+            # In a session of its own: Ctrl-C is for the demo, which then ends it.
+            process = subprocess.Popen(  # noqa: S603 - the arguments are not for a shell
+                [sys.executable, "-m", "aiolead.cli.demo_contender", *self._arguments(name)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            member = self.members[name] = DemoProcess(name, process)
+            os.set_blocking(member.stdout.fileno(), False)
+            tasks.start_soon(self._follow, member)
+
+    async def _follow(self, member: DemoProcess) -> None:
+        descriptor = member.stdout.fileno()
+        while True:
+            await anyio.wait_readable(descriptor)
+            data = os.read(descriptor, 65536)
+            if not data:
+                break
+            member.take(data)
+            self._notify()
+        member.state = "killed" if member.state == "killed" else "ended"
+        self._notify()
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    @property
+    def leader(self) -> DemoProcess | None:
+        """The process that leads, by its own report."""
+        return next((each for each in self.members.values() if each.state == "leads"), None)
+
+    @property
+    def terms(self) -> list[DemoTerm]:
+        """All terms, in order."""
+        terms = [each.term for each in self.members.values() if each.term is not None]
+        return sorted(terms, key=lambda term: term.begin)
+
+    async def until(self, condition: Callable[[], bool], within: float, what: str) -> None:
+        """Wait until a condition holds that reports can change.
+
+        Raises:
+            DemoFailed: it did not within that many seconds, or a process has ended by itself.
+        """
+        with anyio.move_on_after(within):
+            while not condition():
+                self.check()
+                await self._changed.wait()
+            return
+        raise DemoFailed(f"{what}: not within {within:g} seconds")
+
+    def kill(self, member: DemoProcess) -> float:
+        """Kill a process as a crash would; return when it was dead."""
+        member.state = "killed"
+        member.process.kill()
+        member.process.wait(_ENDS_WITHIN)
+        member.killed_at = clock()
+        return member.killed_at
+
+    def ask_to_end(self, member: DemoProcess) -> None:
+        """Send SIGTERM to a process."""
+        member.process.send_signal(signal.SIGTERM)
+
+    def check(self) -> None:
+        """Raise `DemoFailed` if a process has ended by itself."""
+        for member in self.members.values():
+            if member.state == "ended" and (member.output or member.process.poll()):
+                said = " ".join(member.output[-3:]) or "it said nothing"
+                raise DemoFailed(f"{member.name} has ended by itself: {said}")
