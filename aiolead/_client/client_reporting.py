@@ -168,7 +168,8 @@ class ClientReporting:
             server: which server it is connected to.
         """
         machine = self._machine
-        sent, in_flight, queued = machine.traffic
+        requests = machine.requests
+        sent, in_flight, queued = requests.sent, requests.inflight, requests.queued
         has_lease = machine.session_id != 0
         return ClientStatistics(
             state=machine.state,

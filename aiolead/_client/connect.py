@@ -327,11 +327,11 @@ class Connection:
         """Ends what is held, then the session; leaves the client's tasks to the exit."""
         core, machine = self._core, self._core.machine
         machine.leases.close()
-        with anyio.move_on_after(machine.timing.leaving, shield=True):
+        with anyio.move_on_after(machine.timing.holders_wait, shield=True):
             await core.holders_gone()
         core.reporting.is_closing = True
         if machine.state is SessionState.CONNECTED:
-            with anyio.move_on_after(machine.timing.goodbye, shield=True):
+            with anyio.move_on_after(machine.timing.close_wait, shield=True):
                 goodbye = anyio.Event()
                 if machine.session_id == core.detached:
                     # Its answer comes behind those to everything that was sent before.

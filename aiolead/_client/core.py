@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from .._internal_errors import as_aiolead_error, call_back
 from .._logging import get_logger
 from .._session.machine import SessionMachine
-from .._session.requests.request_queue import Call
+from .._session.requests.call import Call
 from .._wire.versions import Version
 from ..errors import (
     AioleadError,
@@ -200,14 +200,14 @@ class Core:
 
     async def holders_gone(self) -> None:
         """Waits until every holder that has lost its hold has let go of it."""
-        while self.machine.leases.is_winding:
+        while self.machine.leases.is_in_grace:
             self._holders_gone = anyio.Event()
             await self._holders_gone.wait()
 
     def due(self) -> None:
         """Something may be due earlier: the timekeeper looks again."""
         self.on_due()
-        if not self.machine.leases.is_winding:
+        if not self.machine.leases.is_in_grace:
             self._holders_gone.set()
 
     # --- jobs ----------------------------------------------------------------------------------

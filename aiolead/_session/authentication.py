@@ -24,7 +24,7 @@ from ..errors import (
     RemoteWireError,
 )
 from ..model import Auth
-from .requests.request_queue import Call
+from .requests.call import Call
 
 REFUSED = "the server refused the credentials"
 
@@ -222,7 +222,7 @@ class Authentication:
         times = [call.queued_at for entry in self._entries.values() for call in entry.waiting]
         return max(min(times), self._lost_at) if times else None
 
-    def link_lost(self, now: float, patience: float, *, established: bool) -> None:
+    def connection_lost(self, now: float, patience: float, *, established: bool) -> None:
         """Whoever waits for an answer has it from the next server, unless it has waited for long.
 
         Args:
@@ -235,7 +235,7 @@ class Authentication:
         self._presented.clear()
         if established:
             self._lost_at = now
-            self._fail(lambda call: call._is_lost_again(now, patience), patience)
+            self._fail(lambda call: call._is_retried_too_long(now, patience), patience)
 
     def fail_overdue(self, now: float, patience: float) -> None:
         """Fails whoever has waited for `patience` seconds. The credentials are kept."""

@@ -1,6 +1,6 @@
 """The states of a session, as a table.
 
-    CONNECTING ──established──> CONNECTED ──link lost──> SUSPENDED ──established──> CONNECTED
+    CONNECTING ──established──> CONNECTED ──conn. lost─> SUSPENDED ──established──> CONNECTED
         ^  │                        │                      │
         │  └───────expired─────┐    └──────expired─────┐   └──expired──┐
         │                      v                       v               v
@@ -40,7 +40,7 @@ class Trigger(enum.Enum):
 
     ESTABLISHED = "the handshake succeeded"
     ESTABLISHED_READ_ONLY = "the handshake with a read-only server succeeded"
-    LINK_LOST = "the link was lost"
+    CONNECTION_LOST = "the connection was lost"
     EXPIRED = "the session is over"
     RETRY = "a new session is asked for"
     AUTH_REFUSED = "the credentials were refused"
@@ -51,7 +51,7 @@ TRANSITIONS: dict[tuple[SessionState, Trigger], SessionState] = {
     (S.CONNECTING, Trigger.ESTABLISHED): S.CONNECTED,
     (S.CONNECTING, Trigger.ESTABLISHED_READ_ONLY): S.READ_ONLY,
     (S.CONNECTING, Trigger.EXPIRED): S.EXPIRED,
-    (S.CONNECTED, Trigger.LINK_LOST): S.SUSPENDED,
+    (S.CONNECTED, Trigger.CONNECTION_LOST): S.SUSPENDED,
     (S.CONNECTED, Trigger.EXPIRED): S.EXPIRED,
     (S.SUSPENDED, Trigger.ESTABLISHED): S.CONNECTED,
     (S.SUSPENDED, Trigger.EXPIRED): S.EXPIRED,

@@ -359,7 +359,7 @@ async def test_nonsense_fails_its_request_and_costs_one_connection(kind: str) ->
         assert await client.get("/a") == (b"data", STAT)
         # The wild zxids in there were not believed.
         assert all(request.last_zxid_seen <= 1 for request in fake.handshakes)
-        assert client._core.machine._requests.inflight == 0
+        assert client._core.machine.requests.inflight == 0
 
 
 async def test_a_server_of_nothing_but_nonsense_is_tried_at_leisure() -> None:

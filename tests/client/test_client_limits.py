@@ -45,7 +45,7 @@ async def test_no_more_are_in_flight_than_may_be() -> None:
         server.pause()
         asked = [client.exists("/a") for _ in range(50)]
         await anyio.wait_all_tasks_blocked()
-        assert client._core.machine._requests.inflight == 7
+        assert client._core.machine.requests.inflight == 7
         server.resume()
         assert [await reply for reply in asked] == [None] * 50
 

@@ -243,7 +243,7 @@ async def test_a_read_that_finds_no_server_in_time_is_not_the_end() -> None:
         ):
             reader = Reader(view)
             await reader.read()
-            requests = client._core.machine._requests
+            requests = client._core.machine.requests
             server.drop_request(OpCode.GET_CHILDREN)
             await other.create("/a")
             await server.stop()

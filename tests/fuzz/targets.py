@@ -217,10 +217,10 @@ class Talker:
         ]
 
     def open(self) -> None:
-        self.machine.link_up(self.now)
+        self.machine.connection_made(self.now)
 
     def lose(self) -> None:
-        self.machine.link_down(self.now)
+        self.machine.connection_lost(self.now)
 
     def said(self) -> bytes:
         """What it has to say, and says now."""

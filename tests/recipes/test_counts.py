@@ -28,7 +28,7 @@ from aiolead._recipes._core.tenure import Tenure
 from aiolead._recipes.contention.contender import Contender
 from aiolead._recipes.contention.local_contenders import LocalContenders
 from aiolead._session.lease.lease_book import HeldZnode
-from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.call import Call
 from aiolead._session.watches.one_shot import WatchSlot
 from aiolead.testing import EmbeddedServer, ZooKeeperServer
 
@@ -479,4 +479,4 @@ async def test_two_hundred_cycles_leave_nothing_behind() -> None:
             machine = client._core.machine
             assert len(machine.watches) == 0
             assert not machine.leases.is_held
-            assert not machine.leases.is_winding
+            assert not machine.leases.is_in_grace

@@ -25,7 +25,7 @@ from support.faults import (
 
 import aiolead
 from aiolead._session.machine import SessionMachine
-from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.call import UNPROVEN_WRITE, Call
 from aiolead._session.requests.transaction_call import multi_call
 from aiolead._wire.framing import frame
 from aiolead._wire.handshake import ConnectResponse
@@ -223,13 +223,13 @@ def test_server_that_serves_a_session_which_is_over(operation: str) -> None:
         on_output=lambda: None,
         on_due=lambda: None,
     )
-    machine.link_up(0.0)
+    machine.connection_made(0.0)
     machine.data_to_send(0.0)
     machine.receive(encode_record(ConnectResponse(2000, 7, bytes(16))), 0.0)
     call: Call[Any]
     expired = struct.pack(">iqi", 1, 9, -112)
     if operation == "create":
-        call = Call(OpCode.CREATE2, b"", lambda _: None, is_write=True)
+        call = Call(OpCode.CREATE2, b"", lambda _: None, kind=UNPROVEN_WRITE)
         answer = expired
     else:
         call = multi_call(Multi((Check("/a", -1),)), ["/a"])
@@ -240,5 +240,5 @@ def test_server_that_serves_a_session_which_is_over(operation: str) -> None:
     with pytest.raises(SessionExpiredError):
         machine.receive(frame(answer), 0.2)
     assert isinstance(call.error(), SessionExpiredError)
-    machine.link_down(0.2)
+    machine.connection_lost(0.2)
     assert states == [SessionState.CONNECTED, SessionState.SUSPENDED]

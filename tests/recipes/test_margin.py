@@ -75,10 +75,10 @@ async def measure(
             )
             # The worst moment: what this renewal touched, the leader has not collected yet.
             await holder.renewed(3)
-            requests = [waiter.machine._requests._xid]
+            requests = [waiter.machine.requests._xid]
 
             def harm() -> None:
-                requests.append(waiter.machine._requests._xid)
+                requests.append(waiter.machine.requests._xid)
                 if fault == "killed":
                     victim.kill()
                 else:

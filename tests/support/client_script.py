@@ -9,7 +9,7 @@ from typing import Any
 
 from aiolead._session.lease.lease_book import HeldZnode
 from aiolead._session.machine import SessionMachine
-from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.call import WRITE, Call
 from aiolead._session.watches.one_shot import WatchKind, WatchSlot
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
 from aiolead._wire.framing import FrameReader
@@ -117,7 +117,7 @@ class Script:
         """A connection is opened; returns the handshake that goes out on it."""
         self._frames = FrameReader(1 << 28)
         self.down = False
-        self.machine.link_up(self.now)
+        self.machine.connection_made(self.now)
         frame, *self._early = self._frames.feed(self.machine.data_to_send(self.now))
         return ConnectRequest.read(Reader(frame))
 
@@ -137,7 +137,7 @@ class Script:
 
     def lose_link(self) -> None:
         self.down = True
-        self.machine.link_down(self.now)
+        self.machine.connection_lost(self.now)
 
     def feed(self, data: bytes) -> None:
         self.machine.receive(data, self.now)
@@ -299,9 +299,7 @@ def children(script: Script, path: str, slot: WatchSlot | None = None) -> Call[A
 def write(script: Script, path: str = "/w") -> Call[Any]:
     body = encode_body(SetData(path, b"", -1))
     parse = lambda r: StatReply.read(r).stat  # noqa: E731
-    return script.submit(
-        Call(OpCode.SET_DATA, body, parse, path=path, is_write=True, is_proof=True)
-    )
+    return script.submit(Call(OpCode.SET_DATA, body, parse, path=path, kind=WRITE))
 
 
 READS = {"get": get, "exists": exists, "children": children}

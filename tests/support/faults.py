@@ -210,7 +210,7 @@ class Contender:
             lambda: (
                 len(self.machine.watches) >= 2
                 and self.machine.watches.is_live
-                and not self.machine._requests.inflight
+                and not self.machine.requests.inflight
             ),
             f"{self!r} stands in line",
         )
@@ -479,7 +479,7 @@ class Arena:
             if contender._online.is_set():
                 machine = contender.machine
                 watched = [path for path, _ in machine.watches._armed]
-                lines.append(f"    {contender.client!r}, {machine._requests.inflight} in flight")
+                lines.append(f"    {contender.client!r}, {machine.requests.inflight} in flight")
                 lines.append(f"    watches {watched}, live: {machine.watches.is_live}")
         lines.append("The znodes:")
         with suppress(OSError, EOFError), RawClient(self.hosts + self.chroot) as raw:

@@ -8,6 +8,7 @@ from typing import final
 from anyio.lowlevel import checkpoint
 
 from ..._recipes.values.znode_views import ChildrenView, DataView
+from ..._session.requests.call import WRITE
 from ..._session.requests.transaction_call import multi_parser
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
@@ -169,9 +170,7 @@ class Client(SessionSide):
                 raise error.cause from None
 
         body = encode_body(Multi((op,)))
-        return self._submit(
-            PendingReply(OpCode.MULTI, body, parse, path=path, is_write=True, is_proof=True)
-        )
+        return self._submit(PendingReply(OpCode.MULTI, body, parse, path=path, kind=WRITE))
 
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
         """Writes that are applied only while the znode `guard` exists, and in this session only.

@@ -9,7 +9,8 @@ from typing import Self, final
 import anyio
 import anyio.lowlevel
 
-from ..._session.watches.one_shot import WatchRegistry, WatchSlot
+from ..._session.watches.one_shot import WatchSlot
+from ..._session.watches.registry import WatchRegistry
 from ...errors import UsageError
 from ...model import WatchEvent
 

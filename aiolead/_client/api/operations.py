@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..._escaping import described
-from ..._session.watches.bulk import Together
-from ..._session.watches.one_shot import Arming, WatchKind, WatchRegistry, WatchSlot
+from ..._session.requests.call import SYNC, WRITE, no_result
+from ..._session.watches.arming import Arming, BulkArming
+from ..._session.watches.one_shot import WatchKind, WatchSlot
+from ..._session.watches.registry import WatchRegistry
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
 from ..._wire.packets import encode_body
@@ -146,7 +148,7 @@ class Scope:
         return _write(request.op, request, parse, path, on_error)
 
     def delete(self, path: str, version: int) -> PendingReply[None]:
-        return _write(OpCode.DELETE, self.delete_request(path, version), _nothing, path)
+        return _write(OpCode.DELETE, self.delete_request(path, version), no_result, path)
 
     def set(self, path: str, data: bytes, version: int) -> PendingReply[Stat]:
         return _write(OpCode.SET_DATA, self.set_request(path, data, version), _stat, path)
@@ -195,14 +197,14 @@ class Scope:
             raise UsageError("watches: must be some, and each of them there once")
         slots = [(_slot(registry, watch), self.full(path), path) for path, watch in watches]
         reserved: list[tuple[WatchSlot, str]] = []
-        together = Together(registry, reserved, since)
+        arming = BulkArming(registry, reserved, since)
         try:
             for slot, full, path in slots:
                 registry.reserve(slot, full, path, WatchKind.DATA)
                 reserved.append((slot, full))
-            return PendingReply(OpCode.SET_WATCHES, together.body, _nothing, arming=together)
+            return PendingReply(OpCode.SET_WATCHES, arming.body, no_result, arming=arming)
         except BaseException:
-            together.abandon()
+            arming.abandon()
             raise
 
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
@@ -210,7 +212,7 @@ class Scope:
 
     def sync(self, path: str) -> PendingReply[None]:
         body = encode_body(Sync(self.full(path)))
-        return PendingReply(OpCode.SYNC, body, _synced, path=path, is_led=True)
+        return PendingReply(OpCode.SYNC, body, _synced, path=path, kind=SYNC)
 
     # --- reads of newer servers ----------------------------------------------------------------
 
@@ -247,8 +249,7 @@ def _write(
         encode_body(request),
         parse,
         path=path,
-        is_write=True,
-        is_proof=True,
+        kind=WRITE,
         on_error=on_error,
     )
 
@@ -271,10 +272,6 @@ def _slot(watches: WatchRegistry, watch: Watch) -> WatchSlot:
     if slot is None:
         raise UsageError("watch: must be made by this client's make_watch()")
     return slot
-
-
-def _nothing(_: Reader) -> None:
-    return None
 
 
 _stat = Reader.stat

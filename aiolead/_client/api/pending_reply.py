@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from ..._logging import get_logger
-from ..._session.requests.request_queue import Call
+from ..._session.requests.call import Call
 from ..._tasks import Wakeup
 from ...errors import AioleadError, ClientClosedError
 

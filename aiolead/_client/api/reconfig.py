@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from ..._logging import get_logger
+from ..._session.requests.call import UNPROVEN_WRITE
 from ..._wire.codes import OpCode
 from ..._wire.config_text import CONFIG_PATH, parse_config, parse_server
 from ..._wire.jute import Reader
@@ -69,7 +70,7 @@ def reconfig(
         raise ConfigurationError(f"version: must be -1 (any) to 2^63 - 1, not {version!r}")
     request = Reconfig(coming or None, going or None, whole, version)
     return PendingReply(
-        OpCode.RECONFIG, encode_body(request), _config, path=CONFIG_PATH, is_write=True
+        OpCode.RECONFIG, encode_body(request), _config, path=CONFIG_PATH, kind=UNPROVEN_WRITE
     )
 
 

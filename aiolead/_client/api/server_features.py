@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import anyio
 
-from ..._session.requests.request_queue import SENT_AGAIN, lost_again
+from ..._session.requests.call import BOUND_READ, RETRIED_FOR, retried_in_vain
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
 from ..._wire.packets import encode_body
@@ -69,7 +69,7 @@ async def require(core: Core, feature: Feature) -> Peer:
 async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
     """Sends a read that needs a feature, again and again, until a connection lives that long.
 
-    Like any read: see `requests.SENT_AGAIN`.
+    Like any read: see `requests.call.RETRIED_FOR`.
 
     Args:
         core: the client.
@@ -99,7 +99,7 @@ def bound_read(
 ) -> Bound[T]:
     """What makes a read for `read_with`, anew for each connection."""
     body = encode_body(request)
-    return lambda: PendingReply(op, body, parse, path=path, bound=True)
+    return lambda: PendingReply(op, body, parse, path=path, kind=BOUND_READ)
 
 
 async def _connected(core: Core, session_id: int) -> Peer:
@@ -128,8 +128,8 @@ class Losses:
         """One was lost: raises `ConnectionLossError` if that has gone on for too long."""
         now = self._core.clock()
         self._first = min(self._first, now)
-        if now - self._first > SENT_AGAIN * self._core.machine.timing.patience:
-            raise lost_again(now - self._first)
+        if now - self._first > RETRIED_FOR * self._core.machine.timing.patience:
+            raise retried_in_vain(now - self._first)
 
 
 def _check_session(core: Core, session_id: int) -> None:

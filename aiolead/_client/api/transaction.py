@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, Self
 
+from ..._session.requests.call import WRITE
 from ..._session.requests.transaction_call import multi_parser
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
@@ -89,8 +90,7 @@ class Transaction:
             body,
             self._parse,
             path=self._paths[0],
-            is_write=True,
-            is_proof=True,
+            kind=WRITE,
         )
         if self._is_reported:
             reply.is_reported = True

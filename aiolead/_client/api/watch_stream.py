@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 
 from ..._escaping import described
+from ..._session.requests.call import WATCH_CHANGE
 from ..._session.watches.persistent import StreamSlot
 from ..._wire.codes import OpCode
 from ..._wire.packets import encode_body
@@ -89,9 +90,8 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
             encode_body(request),
             lambda r: NumberReply.read(r).number,  # 0: errors are in the header
             path=self._path,
-            # Not sent again to whatever server comes next: it may be an older one.
-            is_write=True,
-            bound=True,
+            # Bound: the next server may be an older one.
+            kind=WATCH_CHANGE,
             arming=joining,
         )
 

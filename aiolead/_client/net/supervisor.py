@@ -136,7 +136,7 @@ class Supervisor:
             return
         # A request that comes alone does not wait for others; where some are under way, those that
         # come in one turn of the event loop leave together.
-        is_alone = not (self._machine.awaits_answers or self._core.pipelined.is_entered)
+        is_alone = not (self._machine.requests.inflight or self._core.pipelined.is_entered)
         if is_alone and link.opened.is_set():
             link.carrier.push()
         else:
@@ -158,7 +158,7 @@ class Supervisor:
         if self._link is not None and self._link.ended is None:
             self._link.end(why)
             self._core.peer = None
-            self._machine.link_down(self._core.clock())
+            self._machine.connection_lost(self._core.clock())
 
     # --- moving --------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class Supervisor:
 
     async def _leave(self, link: ServerConnection, why: str) -> None:
         with anyio.move_on_after(self._machine.timing.patience * MOVING):
-            while link.ended is None and self._machine.awaits_answers:
+            while link.ended is None and self._machine.requests.inflight:
                 self._answered = anyio.Event()
                 await self._answered.wait()
 
@@ -350,7 +350,7 @@ class Supervisor:
         opened_at = inf
         login = None if self._logins is None else self._logins.begin(host)
         try:
-            self._machine.link_up(clock())
+            self._machine.connection_made(clock())
             with kept_from_children(carrier.raw_socket), link.scope:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._guard, link, self._carry)
@@ -368,7 +368,7 @@ class Supervisor:
                         self._cut(ConnectionEnded("no answer to the handshake in time"))
         finally:
             self._core.peer = None
-            self._machine.link_down(clock())
+            self._machine.connection_lost(clock())
             self._link = None
             await carrier.aclose()
             if self._answered is not None:
@@ -410,7 +410,7 @@ class Supervisor:
         self._look_whether_opened(link)
         if machine.has_output:
             link.carrier.wake()
-        if self._answered is not None and not machine.awaits_answers:
+        if self._answered is not None and not machine.requests.inflight:
             self._answered.set()
 
     def _take(self, link: ServerConnection) -> bytes:

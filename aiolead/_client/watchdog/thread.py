@@ -49,7 +49,7 @@ class Guard:
         self._clock = clock
         self._on_overrun = watchdog.on_overrun
         self._end_process = end_process
-        self._overdue = Overdue(machine, clock, watchdog.reserve, self._nearer)
+        self._overdue = Overdue(machine, clock, watchdog.reserve, self._look_by)
         machine.leases.observer = self._overdue
         self._news = threading.Condition()
         self._looks_at = -inf  # guarded by `_news`; in the past while the thread does not sleep
@@ -75,7 +75,7 @@ class Guard:
         if self._overdue.is_idle and self._thread.is_alive():
             self._thread.join(ENDS_WITHIN)
 
-    def _nearer(self, when: float) -> None:
+    def _look_by(self, when: float) -> None:
         with self._news:
             if when < self._looks_at:
                 self._news.notify()

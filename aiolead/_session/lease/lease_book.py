@@ -77,7 +77,7 @@ class HeldZnode:
         """Ends the hold without its holder's doing. It winds down until it is released."""
         lost, self._lost, self._settled = self._lost, None, None
         if lost is not None:
-            self._book.grace_period(self)
+            self._book.begin_grace(self)
             if self._book.observer is not None:
                 self._book.observer.lost(self, reason)
             call_back(lost, reason)
@@ -97,14 +97,14 @@ class LeaseBook:
         "_changed",
         "_closed",
         "_fresh",
+        "_in_grace",
         "_lease_proof",
-        "_next_beat",
+        "_next_renewal",
         "_settled",
         "_timing",
         "_took",
         "_unanswered",
         "_wait_until",
-        "_winding",
         "observer",
         "on_renewed",
     )
@@ -117,12 +117,12 @@ class LeaseBook:
         self._changed = changed
         self._fresh: dict[HeldZnode, float] = {}  # when each settles, rising
         self._settled: dict[HeldZnode, None] = {}  # in the order of their next confirmation
-        self._winding: dict[HeldZnode, float] = {}  # until when each was proven as it was lost
+        self._in_grace: dict[HeldZnode, float] = {}  # until when each was proven as it was lost
         self._unanswered = False
         self._wait_until = -inf
         self._begun = -inf  # when the present renewal left
         self._took = 0.0  # how long the one before took
-        self._next_beat = -inf
+        self._next_renewal = -inf
         self._closed = False
         self.observer: HoldObserver | None = None
         self.on_renewed: Callable[[float, float], object] | None = None
@@ -153,9 +153,9 @@ class LeaseBook:
         return len(self._settled) + len(self._fresh)
 
     @property
-    def is_winding(self) -> bool:
+    def is_in_grace(self) -> bool:
         """Whether a holder that has lost its hold has not yet let go of it."""
-        return bool(self._winding)
+        return bool(self._in_grace)
 
     @property
     def confirmed_at(self) -> float:
@@ -164,7 +164,7 @@ class LeaseBook:
         Whatever is worst off counts; `inf` while there is nothing of the kind. What is proven after
         a loss says nothing of what was lost.
         """
-        proven = list(self._winding.values())
+        proven = list(self._in_grace.values())
         if self.is_held:
             proven.append(self._lease_proof.proven_until)
         return min(proven, default=inf) - self._timing.session_timeout
@@ -196,12 +196,12 @@ class LeaseBook:
     def forget(self, held: HeldZnode) -> None:
         self._fresh.pop(held, None)
         self._settled.pop(held, None)
-        if self._winding.pop(held, None) is not None and not self._winding:
+        if self._in_grace.pop(held, None) is not None and not self._in_grace:
             self._changed()
 
-    def grace_period(self, held: HeldZnode) -> None:
+    def begin_grace(self, held: HeldZnode) -> None:
         self.forget(held)
-        self._winding[held] = self._lease_proof.proven_until
+        self._in_grace[held] = self._lease_proof.proven_until
 
     def is_enough(self, now: float) -> bool:
         """Whether a hold may begin: its first renewal will be answered before the lease runs out.
@@ -229,7 +229,7 @@ class LeaseBook:
 
     def renewal_due(self) -> float:
         """When to renew next, while the link is up; never, while a renewal is unanswered."""
-        return self._next_beat if self._settled and not self._unanswered else inf
+        return self._next_renewal if self._settled and not self._unanswered else inf
 
     def renewal(self, most: int, room: int, now: float) -> list[HeldZnode]:
         """What to confirm with the renewal that leaves now; holds take turns.
@@ -241,7 +241,7 @@ class LeaseBook:
         """
         self._unanswered = True
         self._begun = now
-        self._be_patient(now)
+        self._extend_wait(now)
         room -= MULTI_END
         chosen: list[HeldZnode] = []
         for held in islice(self._settled, most):
@@ -255,9 +255,9 @@ class LeaseBook:
 
     def committed(self, now: float) -> None:
         """The renewal was answered, so our server is not cut off; what confirms it leaves now."""
-        self._be_patient(now)
+        self._extend_wait(now)
 
-    def _be_patient(self, now: float) -> None:
+    def _extend_wait(self, now: float) -> None:
         """However short the lease is: an answer may take half of it, or what is usual here."""
         usual = max(2 * self._took, 3 * self._lease_proof.write_took)
         self._wait_until = now + max((self.deadline - now) / 2, usual)
@@ -276,10 +276,10 @@ class LeaseBook:
         """
         self._unanswered = False
         self._took = now - self._begun
-        self._next_beat = max(sent + self._timing.renew_every, answered + self._timing.half_tick)
-        if self.deadline - self._next_beat < self._timing.enough_lease:
+        self._next_renewal = max(sent + self._timing.renew_every, answered + self._timing.half_tick)
+        if self.deadline - self._next_renewal < self._timing.enough_lease:
             # This one has just missed a request that would have made the lease longer.
-            self._next_beat = min(self._next_beat, max(now, self._lease_proof.provable_from))
+            self._next_renewal = min(self._next_renewal, max(now, self._lease_proof.provable_from))
         self._changed()
         if self.on_renewed is not None:
             self.on_renewed(self._took, self.deadline - now)
@@ -287,7 +287,7 @@ class LeaseBook:
     def refused(self, now: float, *, at_once: bool) -> None:
         """The renewal was refused: the next one leaves at once, or after a pause."""
         self._unanswered = False
-        self._next_beat = -inf if at_once else now + self._timing.refused_pause
+        self._next_renewal = -inf if at_once else now + self._timing.refused_pause
         self._changed()
 
     def short_at(self, *, can_move: bool) -> float:
@@ -320,9 +320,9 @@ class LeaseBook:
         self._closed = True
         self.lose_all(LossReason.CLOSED)
 
-    def link_lost(self) -> None:
+    def connection_lost(self) -> None:
         self._unanswered = False
         self._took = 0.0
-        self._next_beat = -inf
+        self._next_renewal = -inf
         for held in [held for held in (*self._settled, *self._fresh) if held.resigns]:
             held.lose(LossReason.DISCONNECTED)

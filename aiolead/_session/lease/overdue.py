@@ -9,7 +9,7 @@ Two threads use this. The event loop's thread alone writes: what is held, and un
 proven. The watchdog's thread only calls `look`. No lock guards the data: each write is one store of
 an immutable value, or one change of a dict, and `look` takes a copy of the dict in one step. All of
 these are atomic in CPython, with its global lock and without it. What `look` misses it finds the
-next time, and `nearer` says when that has to be earlier than it had asked for.
+next time, and `look_by` says when that has to be earlier than it had asked for.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Overdue:
         machine: the client's session.
         clock: the lease's clock, which both threads read.
         reserve: how long before the servers may give it away a hold is overdue, in seconds.
-        nearer: called in the event loop's thread with a time at which something may be overdue; it
+        look_by: called in the event loop's thread with a time at which something may be overdue; it
             sees to it that `look` is called then, if that is earlier than `look` had said.
     """
 
@@ -60,12 +60,12 @@ class Overdue:
         machine: SessionMachine,
         clock: Callable[[], float],
         reserve: float | None,
-        nearer: Callable[[float], object],
+        look_by: Callable[[float], object],
     ) -> None:
         self._machine = machine
         self._clock = clock
         self._asked_reserve = reserve
-        self._nearer = nearer
+        self._look_by = look_by
         self._holds: dict[HeldZnode, Watched] = {}
         self._lease_ends = inf
         self._reported: set[HeldZnode] = set()  # the watchdog's thread's own
@@ -91,14 +91,14 @@ class Overdue:
         # Before the hold is there to be seen: a time that was left from an earlier one has passed.
         self._lease_ends = self._machine.leases.given_away_at
         self._holds[held] = Watched(held.path, self._machine.session_id)
-        self._nearer(self._lease_ends - self.reserve)
+        self._look_by(self._lease_ends - self.reserve)
 
     def proof_moved(self) -> None:
         if not self._holds:
             return
         before, self._lease_ends = self._lease_ends, self._machine.leases.given_away_at
         if self._lease_ends < before:
-            self._nearer(self._lease_ends - self.reserve)
+            self._look_by(self._lease_ends - self.reserve)
 
     def lost(self, held: HeldZnode, reason: LossReason) -> None:
         """From now on its time stands: what is proven later is not about this hold any more."""
@@ -107,7 +107,7 @@ class Overdue:
             # Given away already, or as soon as the client is closed. Its body was told just now.
             at = min(at, self._clock() + self._machine.timing.grace_period)
         self._holds[held] = replace(self._holds[held], reason=reason, given_away_at=at)
-        self._nearer(at - self.reserve)
+        self._look_by(at - self.reserve)
 
     def ended(self, held: HeldZnode) -> None:
         self._holds.pop(held, None)
@@ -122,7 +122,7 @@ class Overdue:
 
         Returns:
             The holds, each with the seconds until the servers may give it away (negative if they
-            may have done so); and when to look next, if `nearer` does not ask for it before: never
+            may have done so); and when to look next, if `look_by` does not ask for it before: never
             (`inf`) if there is nothing to watch.
         """
         holds = self._holds.copy()

@@ -1,7 +1,7 @@
-"""How what is held is confirmed: a transaction, and then a `sync` that makes it count.
+"""How holds are confirmed: by a transaction, and then a `sync` that makes it count.
 
-Why it takes both, and what they prove, is said in `proof`; when they leave, in `lease_book`. What a
-refusal means:
+`proof` says why it takes both, and what they prove; `lease_book`, when they leave. What a refusal
+means:
 
     what was refused, and why               which hold ends   the next renewal leaves
     one check: NoNode                       its own: DELETED  at once, with the others
@@ -15,28 +15,28 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..._wire.codes import OpCode
-from ..._wire.jute import Reader
 from ..._wire.packets import encode_body
 from ..._wire.replies import MultiResult
 from ..._wire.requests import Check, Multi, Sync
 from ...errors import LossReason, NoNodeError, TransactionError
-from ..requests.request_queue import Call, RequestQueue
+from ..requests.call import CONFIRMATION, RENEWAL, Call, no_result
+from ..requests.request_queue import RequestQueue
 from ..requests.transaction_call import multi_call
 from .lease_book import HeldZnode, LeaseBook
 
 MOST_CHECKS = 256
-"""How many holds one renewal confirms; where there are more, they take turns."""
+"""How many holds one renewal confirms; more than that take turns."""
 
 
 class Renewals:
-    """Makes the requests that renew the lease, and tells it what has become of them.
+    """Makes the requests that renew the lease, and reports their outcome to it.
 
     They go before the users' requests, and are of no use on another connection.
 
     Args:
         leases: what is held.
         requests: where requests are queued.
-        now: when the servers were last heard of: as answers are settled, the time.
+        now: when anything came from the servers last: while answers are settled, the time.
         on_output: called when there is something to send.
     """
 
@@ -55,15 +55,10 @@ class Renewals:
         self._on_output = on_output
 
     def renew(self, now: float, room: int) -> None:
-        """Asks the quorum whether the held znodes exist.
-
-        Args:
-            now: the time.
-            room: how long the request may be, in bytes.
-        """
+        """Asks the quorum whether the held znodes exist, in at most `room` bytes."""
         holds = self._leases.renewal(MOST_CHECKS, room, now)
         checks = Multi(tuple(Check(held.path, -1) for held in holds))
-        call = multi_call(checks, [held.path for held in holds], bound=True, is_counted=False)
+        call = multi_call(checks, [held.path for held in holds], kind=RENEWAL)
         call.add_done_callback(lambda: self._renewed(call, holds))
         self._requests.enqueue_first(call, now)
 
@@ -81,11 +76,9 @@ class Renewals:
         holds[error.index].lose(LossReason.DELETED if is_gone else LossReason.REFUSED)
 
     def _confirm(self, sent: float, answered: float, path: str) -> None:
-        """The second step, whose answer makes the first one count."""
+        """Sends the second request, whose answer makes the first one count."""
         body = encode_body(Sync(path))
-        call: Call[None] = Call(
-            OpCode.SYNC, body, _nothing, is_led=True, bound=True, is_counted=False
-        )
+        call: Call[None] = Call(OpCode.SYNC, body, no_result, kind=CONFIRMATION)
 
         def confirmed() -> None:
             if call.error() is None:
@@ -96,7 +89,3 @@ class Renewals:
         call.add_done_callback(confirmed)
         self._requests.enqueue_first(call, answered)
         self._on_output()
-
-
-def _nothing(_: Reader) -> None:
-    return None

@@ -141,12 +141,12 @@ class Timing:
         return self.enough_lease / 4
 
     @property
-    def leaving(self) -> float:
+    def holders_wait(self) -> float:
         """How long a client that is closed waits for holders to stop."""
         return min(self.grace_period, self.patience)
 
     @property
-    def goodbye(self) -> float:
+    def close_wait(self) -> float:
         """How long a client that is closed waits for the servers to confirm the session's end."""
         return self.patience / 3
 

@@ -27,46 +27,35 @@ from ...errors import (
     TransactionError,
     UnknownServerError,
 )
-from .request_queue import Call
+from .call import WRITE, Call, CallKind
 
 
 def multi_call(
-    multi: Multi, paths: Sequence[str], *, bound: bool = False, is_counted: bool = True
+    multi: Multi, paths: Sequence[str], *, kind: CallKind = WRITE
 ) -> Call[list[MultiResult]]:
     """The call for a transaction; it fails with a `TransactionError` if one operation does.
 
     Args:
         multi: the operations, with full paths.
-        paths: what errors call their subjects.
-        bound: see `Call`.
-        is_counted: see `Call`.
+        paths: how errors name their subjects.
+        kind: see `Call`.
     """
-    body = encode_body(multi)
     parse = multi_parser(multi.ops, paths)
-    return Call(
-        OpCode.MULTI,
-        body,
-        parse,
-        path=paths[0],
-        is_write=True,
-        is_proof=True,
-        bound=bound,
-        is_counted=is_counted,
-    )
+    return Call(OpCode.MULTI, encode_body(multi), parse, path=paths[0], kind=kind)
 
 
 def multi_parser(
     ops: Sequence[MultiOp], paths: Sequence[str]
 ) -> Callable[[Reader], list[MultiResult]]:
-    """Reads the results of a transaction.
+    """What reads the results of a transaction.
 
     Args:
-        ops: what was asked for.
-        paths: what errors call their subjects.
+        ops: the operations.
+        paths: how errors name their subjects.
 
-    Raises (from what it returns):
+    Raises (from the returned function):
         TransactionError: one of the operations failed.
-        SessionError: the session is over; servers say that of an operation, too.
+        SessionError: the session is over; servers report this as the error of an operation, too.
     """
 
     def parse(r: Reader) -> list[MultiResult]:
@@ -86,7 +75,7 @@ def multi_parser(
 
 
 def _check_result(op: MultiOp, result: MultiResult) -> None:
-    """Raises `RemoteWireError` if an operation has a result of another kind, or elsewhere."""
+    """Raises `RemoteWireError` if a result does not fit its operation."""
     match op, result:
         case Create(), CreateReply(path) | PathReply(path):
             op.checked(path)

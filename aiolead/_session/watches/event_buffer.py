@@ -1,4 +1,4 @@
-"""The events that a stream has for its reader: in order, and bounded whatever comes."""
+"""The events that a stream has for its reader: in order and bounded."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import deque
 from ...model import EventType, Missed, MissedReason, WatchEvent
 
 MERGED = (EventType.DATA_CHANGED, EventType.CHILDREN_CHANGED)
-"""Of these, two say no more than one: that what is read now is not what it was."""
+"""Two of these say no more than one: that there is something new to read."""
 
 
 class _BufferedEvent:
-    """A place in the line, so that what stands there can be replaced."""
+    """An entry whose content can be replaced."""
 
     __slots__ = ("item",)
 
@@ -20,11 +20,10 @@ class _BufferedEvent:
 
 
 class EventBuffer:
-    """What was not read yet.
+    """Events that were not read yet.
 
     Args:
-        limit: how many entries there may be. Where one more would be needed, all make room for one
-            `Missed`.
+        limit: how many there may be. One more replaces all of them by a `Missed`.
     """
 
     __slots__ = ("_entries", "_latest", "_limit")
@@ -33,7 +32,7 @@ class EventBuffer:
         self._limit = limit
         self._entries: deque[_BufferedEvent] = deque()
         self._latest: dict[tuple[EventType, str], _BufferedEvent] = {}
-        """Where a change of a path can be merged into one that nobody has read yet."""
+        """The unread change of each path, which later ones are merged into."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -41,9 +40,8 @@ class EventBuffer:
     def put(self, event: WatchEvent) -> None:
         """An event came in.
 
-        A change whose like is still unread is merged into that one, which keeps its place and says
-        the later zxid: whoever reads the znode then sees both. Not, however, across a creation or
-        a deletion of the znode.
+        A change is merged into an unread one of the same path and type, which keeps its place and
+        gets the later zxid; not, however, across a creation or a deletion of the znode.
         """
         key = event.type, event.path
         if (same := self._latest.get(key)) is not None:
@@ -59,7 +57,7 @@ class EventBuffer:
                     self._latest.pop((type_, event.path), None)
 
     def miss(self, reason: MissedReason) -> None:
-        """Something may be missing here. Gaps with nothing in between are one."""
+        """Events may be missing here. Adjacent gaps are merged."""
         self._latest.clear()
         last = self._entries[-1] if self._entries else None
         if last is not None and isinstance(last.item, Missed):
@@ -70,7 +68,7 @@ class EventBuffer:
             self._append(Missed(reason))
 
     def take(self) -> WatchEvent | Missed:
-        """The oldest entry, which is read with this. There must be one."""
+        """Takes the oldest entry out. There must be one."""
         entry = self._entries.popleft()
         item = entry.item
         if isinstance(item, WatchEvent):
@@ -94,5 +92,5 @@ class EventBuffer:
 
 
 def _graver(first: MissedReason, second: MissedReason) -> MissedReason:
-    """That the session is over must not get lost: its ephemeral znodes are, too."""
+    """That the session is over must not get lost, since its ephemeral znodes are gone."""
     return MissedReason.EXPIRED if MissedReason.EXPIRED in (first, second) else second

@@ -1,19 +1,20 @@
-"""Persistent watches: what the server is told to watch, and the streams that share it.
+"""Persistent watches on the server, and the streams that share them.
 
-For one connection and one path, servers before 3.9 know one watch, whatever is asked of them: each
-request replaces what an earlier one has set (ZOOKEEPER-4466), so that a one-shot watch ends a
-persistent one, and a recursive one ends a one-shot watch for children. Therefore, for each path:
+For one connection and one path, servers before 3.9 keep one watch: each request replaces the
+earlier one (ZOOKEEPER-4466). A one-shot watch ends a persistent one, and a recursive one ends a
+one-shot watch for children. Therefore, for each path:
 
-* while a persistent watch is set, one-shot watches are not: they live on its events, too. The one
-  exception are those for children where it is a recursive one, which does not report those; they
-  are set behind it, which leaves it whole;
-* of two kinds of persistent watches the recursive one is set. What it does not say to streams that
-  are not recursive, that the list of children has changed, follows from the events of the children;
-* when the last stream goes, everything is removed, and the one-shot watches that are left are set
-  again, relative to what was seen by then: what happens in between is reported.
+* While a persistent watch is set, one-shot watches are not: its events fire them. The exception are
+  watches for children under a recursive watch, which does not report those: they are set behind it,
+  which does not end it.
+* Of the two kinds of persistent watches the recursive one is set. It does not report that the list
+  of children has changed; for streams that are not recursive, this follows from the events of the
+  children.
+* When the last stream goes, everything is removed, and the remaining one-shot watches are set
+  again, relative to the last zxid seen: what happens in between is reported.
 
-Which of it is due is decided when a request is put on the wire, since what counts is the order in
-which the server is told.
+Which of these is due is decided when a request is put on the wire, since the order in which the
+server gets them counts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class StreamSlot:
 
     Args:
         path: what it watches, on the server.
-        prefix: what its owner does not see of the paths: the chroot.
+        prefix: the chroot, which its owner does not see.
         recursive: whether it sees everything below the path.
         limit: how many events it keeps for its reader.
         on_news: called synchronously when there is something to read.
@@ -66,19 +67,19 @@ class StreamSlot:
         self._prefix = prefix
         self.events: EventBuffer = EventBuffer(limit)
         self.is_set: bool = False
-        """Whether a server has once confirmed its watch; from then on it is set again."""
+        """Whether a server has ever confirmed its watch; from then on it is re-armed."""
         self.gap: MissedReason | None = None
-        """What the reader is to be told when the watch is set again."""
+        """What is reported to the reader when the watch is set again."""
         self.ended: AioleadError | None = None
-        """Why nothing will come any more."""
+        """Why there will be no more events."""
         self.closed: bool = False
 
-    def tell(self, type_: EventType, path: str, zxid: int) -> None:
+    def report(self, type_: EventType, path: str, zxid: int) -> None:
         label = told_path(path[len(self._prefix) :] or "/")
         self.events.put(WatchEvent(type_, label, zxid))
         self.on_news()
 
-    def set_again(self) -> None:
+    def rearmed(self) -> None:
         if self.gap is not None:
             self.events.miss(self.gap)
             self.gap = None
@@ -89,11 +90,7 @@ class StreamSlot:
         self.on_news()
 
     def take(self) -> WatchEvent | Missed | None:
-        """What is to be read next; None if there is nothing yet.
-
-        Raises:
-            AioleadError: nothing will come any more.
-        """
+        """The next event; None if there is none yet. Raises the error that has ended the stream."""
         if self.events:
             return self.events.take()
         if self.ended is not None:
@@ -109,9 +106,9 @@ class PersistentWatch:
     def __init__(self) -> None:
         self.streams: dict[StreamSlot, None] = {}
         self.joining = 0
-        """How many requests that will set it are unanswered."""
+        """How many requests to set it are unanswered."""
         self.mode: AddWatchMode | None = None
-        """What this connection's server was told to watch."""
+        """What the server of this connection watches."""
 
     @property
     def is_needed(self) -> bool:
@@ -130,25 +127,25 @@ class PersistentWatches:
         return sum(len(persistent.streams) for persistent in self.by_path.values())
 
     def mode(self, path: str) -> AddWatchMode | None:
-        """What the server was told to watch at exactly this path."""
+        """What the server watches at exactly this path."""
         persistent = self.by_path.get(path)
         return None if persistent is None else persistent.mode
 
     def fire(self, type_: EventType, path: str, zxid: int) -> None:
-        """An event came in; the server sends one, whatever of ours it is for."""
+        """An event came in; the server sends one for all watches that it concerns."""
         of_children = type_ is EventType.CHILDREN_CHANGED
         persistent = self.by_path.get(path)
         for stream in persistent.streams if persistent is not None else ():
             if not (of_children and stream.recursive):
-                stream.tell(type_, path, zxid)
+                stream.report(type_, path, zxid)
         if of_children:
-            return  # ... of a one-shot watch, where streams above see it
+            return  # ... of a one-shot watch, if it is below a stream's path
         longest = max(map(len, self.by_path))
         for above in ancestors(path, longest):
             persistent = self.by_path.get(above)
             for stream in persistent.streams if persistent is not None else ():
                 if stream.recursive:
-                    stream.tell(type_, path, zxid)
+                    stream.report(type_, path, zxid)
         if type_ is not EventType.DATA_CHANGED and path != "/":
             self._fire_for_parent(path.rpartition("/")[0] or "/", zxid)
 
@@ -157,10 +154,10 @@ class PersistentWatches:
         if persistent is not None and persistent.mode is AddWatchMode.RECURSIVE:
             for stream in persistent.streams:
                 if not stream.recursive:
-                    stream.tell(EventType.CHILDREN_CHANGED, path, zxid)
+                    stream.report(EventType.CHILDREN_CHANGED, path, zxid)
 
-    def link_lost(self) -> None:
-        """The server has forgotten everything; what happens from now on is not reported."""
+    def connection_lost(self) -> None:
+        """The server has forgotten everything; events are missed from now on."""
         for path, persistent in list(self.by_path.items()):
             persistent.mode = None
             if not persistent.is_needed:
@@ -175,26 +172,26 @@ class PersistentWatches:
             if stream.is_set and stream.gap is not MissedReason.EXPIRED:
                 stream.gap = reason
 
-    def told_again(self) -> list[tuple[str, AddWatchMode]]:
-        """What the server of a new connection is to be told, in this order: of two watches on one
-        path, older ones keep the later.
+    def to_rearm(self) -> list[tuple[str, AddWatchMode]]:
+        """What to set on a new connection, in this order: of two watches on one path, older
+        servers keep the later.
         """
-        told: dict[AddWatchMode, list[str]] = {mode: [] for mode in AddWatchMode}
+        paths: dict[AddWatchMode, list[str]] = {mode: [] for mode in AddWatchMode}
         for path, persistent in self.by_path.items():
             for mode in AddWatchMode:
                 recursive = mode is AddWatchMode.RECURSIVE
                 if any(s.is_set and s.recursive is recursive for s in persistent.streams):
                     persistent.mode = mode
-                    told[mode].append(path)
-        return [(path, mode) for mode, paths in told.items() for path in paths]
+                    paths[mode].append(path)
+        return [(path, mode) for mode, group in paths.items() for path in group]
 
-    def set_again(self) -> None:
-        """The server watches again: now a reader can see what it has missed."""
+    def rearmed(self) -> None:
+        """The server watches again: now readers can read what they have missed."""
         for stream in self._streams():
-            stream.set_again()
+            stream.rearmed()
 
     def end(self, error: Callable[[], AioleadError]) -> None:
-        """Nothing will come any more."""
+        """There will be no more events."""
         for stream in self._streams():
             stream.end(error())
 
@@ -203,10 +200,10 @@ class PersistentWatches:
 
 
 def ancestors(path: str, longest: int = maxsize) -> Iterator[str]:
-    """Every path above that is not longer than some length, the nearest first.
+    """Every path above this one that is not longer than `longest`, the nearest first.
 
-    A server can report a path of a megabyte with a slash in every other place: what is longer than
-    whatever is watched is passed over in one go.
+    A server can report a path of a megabyte that is half slashes: without the limit, each of its
+    ancestors would be looked up.
     """
     end = path.rfind("/", 0, longest + 1)
     while end > 0:

@@ -161,7 +161,7 @@ class Adaptation:
         """
         machine = self._core.machine
         machine.leases.close()
-        with anyio.move_on_after(machine.timing.leaving, shield=True):
+        with anyio.move_on_after(machine.timing.holders_wait, shield=True):
             await self._core.holders_gone()
             self._is_leaving = True
             self._session.is_bridged.clear()  # what aiozk is asked for from now on, it does itself
@@ -169,7 +169,7 @@ class Adaptation:
                 with suppress(ConnectionLossError, SessionError):
                     await self._client.backend.unlimited().exists("/")
                     is_used = self._core.spawned or len(machine.watches) > self._bridge.watching
-                    if machine.is_idle and not is_used:
+                    if machine.requests.is_idle and not is_used:
                         machine.closed()
                         return True
                 await anyio.sleep(LOOK_AGAIN)

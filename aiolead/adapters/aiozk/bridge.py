@@ -14,8 +14,9 @@ from aiozk import exc, protocol
 
 from ..._client.api.client_watch import ClientWatch
 from ..._client.core import Core
-from ..._session.requests.request_queue import Call
-from ..._session.watches.one_shot import Arming, WatchKind, WatchSlot
+from ..._session.requests.call import READ, UNPROVEN_WRITE, Call
+from ..._session.watches.arming import Arming
+from ..._session.watches.one_shot import WatchKind, WatchSlot
 from ..._wire.codes import OpCode
 from ..._wire.jute import Reader
 from ...errors import (
@@ -128,7 +129,8 @@ class Bridge:
             return MISSING if is_missing else error
 
         # That a transaction of aiozk's was answered proves nothing: a failed one is, too.
-        call = Call(op, body, parse, is_write=op not in READS, arming=watch, on_error=on_error)
+        kind = READ if op in READS else UNPROVEN_WRITE
+        call = Call(op, body, parse, kind=kind, arming=watch, on_error=on_error)
         if key is not None:
             call.add_done_callback(partial(self._forget_idle, *key))
         return call

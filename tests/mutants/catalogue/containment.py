@@ -12,9 +12,7 @@ MUTANTS = (
         number="47",
         name="a-listener-stops-the-others",
         wrong="What one callback of an answer raises keeps the others from being called.",
-        changes=(
-            Change("_session/requests/request_queue.py", "call_back(callback)", "callback()"),
-        ),
+        changes=(Change("_session/requests/call.py", "call_back(callback)", "callback()"),),
         tests=(ERRORS, "-k", "done_callback and trio"),
         simulated=False,
     ),
@@ -96,8 +94,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "if not self._linked or self.state.is_final:",
-                "if not self._linked:",
+                "if not self._is_connected or self.state.is_final:",
+                "if not self._is_connected:",
             ),
         ),
         tests=("tests/unit/session/test_session_life.py", "-k", "closed_client"),

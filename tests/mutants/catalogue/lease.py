@@ -17,7 +17,7 @@ from .kinds import (
 
 NO_RENEWAL = Change(
     "_session/lease/lease_book.py",
-    "return self._next_beat if self._settled and not self._unanswered else inf",
+    "return self._next_renewal if self._settled and not self._unanswered else inf",
     "return inf",
 )
 
@@ -169,7 +169,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "proof=call.is_proof and worked, led=call.is_led and worked",
+                "proof=call.kind.is_proof and worked, led=call.kind.is_led and worked",
                 "proof=worked, led=worked",
             ),
         ),
@@ -183,8 +183,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "proof=call.is_proof and worked, led=call.is_led and worked",
-                "proof=call.is_proof, led=call.is_led",
+                "proof=call.kind.is_proof and worked, led=call.kind.is_led and worked",
+                "proof=call.kind.is_proof, led=call.kind.is_led",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),
@@ -294,8 +294,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "granted = min(granted, self.timing.granted)  # see `lease_proof`",
-                "granted = granted  # see `lease_proof`",
+                "granted = min(granted, self.timing.granted)  # see `lease.proof`",
+                "granted = granted  # see `lease.proof`",
             ),
         ),
         tests=("tests/unit/session/test_session_machine.py",),
@@ -449,9 +449,9 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/lease_book.py",
-                "self._next_beat = max(sent + self._timing.renew_every, "
+                "self._next_renewal = max(sent + self._timing.renew_every, "
                 "answered + self._timing.half_tick)",
-                "self._next_beat = sent + self._timing.renew_every",
+                "self._next_renewal = sent + self._timing.renew_every",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),

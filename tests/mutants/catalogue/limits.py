@@ -31,8 +31,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._requests.take(now, careful=self.leases.is_held)",
-                "self._requests.take(now, careful=False)",
+                "self.requests.take(now, careful=self.leases.is_held)",
+                "self.requests.take(now, careful=False)",
             ),
         ),
         tests=LIMITS,
@@ -46,7 +46,7 @@ MUTANTS = (
                 "_session/requests/request_queue.py",
                 """
                 call = self._inflight.popleft()
-                self._counted -= call.is_counted
+                self._counted -= call.kind.is_counted
                 call._fail(error)
                 """,
                 """

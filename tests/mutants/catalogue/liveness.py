@@ -109,8 +109,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._requests.fail_overdue(now, patience, lambda: unreached(patience))",
-                "self._requests.fail_overdue(now, 1e9, lambda: unreached(patience))",
+                "self.requests.fail_overdue(now, patience, lambda: unreached(patience))",
+                "self.requests.fail_overdue(now, 1e9, lambda: unreached(patience))",
             ),
             Change(
                 "_session/machine.py",

@@ -359,7 +359,7 @@ MUTANTS = (
                 "_session/lease/lease_book.py",
                 """
                 self.forget(held)
-                self._winding[held] = self._lease_proof.proven_until
+                self._in_grace[held] = self._lease_proof.proven_until
                 """,
                 """
                 self.forget(held)
@@ -376,7 +376,7 @@ MUTANTS = (
             Change(
                 "_client/connect.py",
                 """
-                with anyio.move_on_after(machine.timing.leaving, shield=True):
+                with anyio.move_on_after(machine.timing.holders_wait, shield=True):
                     await core.holders_gone()
                 """,
                 """

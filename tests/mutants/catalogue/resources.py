@@ -131,12 +131,12 @@ MUTANTS = (
         changes=(
             Change(
                 "_client/connect.py",
-                "with anyio.move_on_after(machine.timing.leaving, shield=True):",
+                "with anyio.move_on_after(machine.timing.holders_wait, shield=True):",
                 "with anyio.CancelScope(shield=True):",
             ),
             Change(
                 "_client/connect.py",
-                "with anyio.move_on_after(machine.timing.goodbye, shield=True):",
+                "with anyio.move_on_after(machine.timing.close_wait, shield=True):",
                 "with anyio.CancelScope(shield=True):",
             ),
         ),
@@ -239,10 +239,9 @@ MUTANTS = (
         wrong="A read that was to arm a watch and failed counts for ever as one that will.",
         changes=(
             Change(
-                "_session/requests/request_queue.py",
+                "_session/requests/call.py",
                 """
-                if self.arming is not None:
-                    self.arming.abandon()
+                self._abandon()
                 self._error = error
                 """,
                 """

@@ -6,14 +6,14 @@ from ..model import Aim, Change, Mutant
 from .kinds import ASYNCIO, CUTS, LINKS, LOST_LINKS, READ_ONLY, SILENCE, SKIPS, SWALLOWS
 
 SILENT_EXPIRY = Change(
-    "_session/machine.py",
+    "_session/session_life.py",
     """
     self._move(Trigger.EXPIRED)
     self._end_session(LossReason.EXPIRED, keep_queue=keep_queue)
-    if self._is_resuming:
+    if self.is_resuming:
     """,
     """
-    if self._is_resuming:
+    if self.is_resuming:
     """,
 )
 
@@ -26,7 +26,7 @@ MUTANTS = (
         changes=(
             SILENT_EXPIRY,
             Change(
-                "_session/machine.py",
+                "_session/session_life.py",
                 """
                 self._password = b""
                 self._move(Trigger.RETRY)
@@ -44,7 +44,7 @@ MUTANTS = (
         wrong="What is held is still held in the next session.",
         changes=(
             Change(
-                "_session/machine.py",
+                "_session/session_life.py",
                 """
                 self.leases.lose_all(reason)
                 if not keep_queue:
@@ -141,12 +141,12 @@ MUTANTS = (
             Change(
                 "_session/machine.py",
                 """
-                def _reset_link(self) -> None:
+                def _reset_connection(self) -> None:
                     self._out: list[bytes] = []
                     self._frames = FrameReader(self._max_reply)
                 """,
                 """
-                def _reset_link(self) -> None:
+                def _reset_connection(self) -> None:
                     self._out: list[bytes] = []
                     self._frames = getattr(self, "_frames", FrameReader(self._max_reply))
                 """,
@@ -164,14 +164,14 @@ MUTANTS = (
                 """
                 finally:
                     self._core.peer = None
-                    self._machine.link_down(clock())
+                    self._machine.connection_lost(clock())
                     self._link = None
                     await carrier.aclose()
                 """,
                 """
                 finally:
                     self._core.peer = None
-                    self._machine.link_down(clock())
+                    self._machine.connection_lost(clock())
                     self._link = None
                     await carrier.aclose()
 
@@ -193,11 +193,11 @@ MUTANTS = (
             Change(
                 "_session/machine.py",
                 """
-                def _reset_link(self) -> None:
+                def _reset_connection(self) -> None:
                     self._out: list[bytes] = []
                 """,
                 """
-                def _reset_link(self) -> None:
+                def _reset_connection(self) -> None:
                     self._out: list[bytes] = getattr(self, "_out", [])
                 """,
             ),
@@ -236,17 +236,17 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/requests/request_queue.py",
-                "reads = [call for call in inflight if not (call.is_write or call.bound)]",
-                "reads = [call for call in inflight if not call.bound]",
+                "if not (call.kind.is_write or call.kind.is_bound)]",
+                "if not call.kind.is_bound]",
             ),
             Change(
                 "_session/requests/request_queue.py",
                 """
-                if call.is_write:
+                if call.kind.is_write:
                     call.body = b""
                 """,
                 """
-                if call.bound:
+                if call.kind.is_bound:
                     call.body = b""
                 """,
             ),
@@ -254,11 +254,11 @@ MUTANTS = (
                 "_session/requests/request_queue.py",
                 """
                 for call in inflight:
-                    if call.is_write or call.bound:
+                    if call.kind.is_write or call.kind.is_bound:
                 """,
                 """
                 for call in inflight:
-                    if call.bound:
+                    if call.kind.is_bound:
                 """,
             ),
         ),
@@ -273,11 +273,11 @@ MUTANTS = (
                 "_session/requests/request_queue.py",
                 """
                 for call in inflight:
-                    if call.is_write or call.bound:
+                    if call.kind.is_write or call.kind.is_bound:
                 """,
                 """
                 for call in inflight:
-                    if call.bound:
+                    if call.kind.is_bound:
                 """,
             ),
         ),
@@ -347,8 +347,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "return self._silence.since + self.timing.silent_after",
-                "return self._silence.since + 1e9",
+                "return self._liveness.since + self.timing.silent_after",
+                "return self._liveness.since + 1e9",
             ),
         ),
     ),
@@ -360,7 +360,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "return self._silence.since + self.timing.silent_after",
+                "return self._liveness.since + self.timing.silent_after",
                 "return self.last_contact + self.timing.silent_after",
             ),
         ),
@@ -373,7 +373,7 @@ MUTANTS = (
         "sent before them is not.",
         changes=(
             Change(
-                "_session/requests/silence.py",
+                "_session/requests/liveness.py",
                 "return min(self.last_answer, self._oldest()[0])",
                 "return self.last_answer",
             ),
@@ -446,7 +446,7 @@ MUTANTS = (
                 "_session/machine.py",
                 """
                 if self.state is SessionState.CONNECTED:
-                    self._move(Trigger.LINK_LOST)
+                    self._move(Trigger.CONNECTION_LOST)
                 """,
                 """
                 if self.state is SessionState.CONNECTED:
@@ -499,7 +499,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "self._handshake_sent = -inf  # that such a server has heard it proves nothing",
+                "self._handshake_sent = -inf  # proves nothing at such a server",
                 "pass",
             ),
         ),
@@ -548,13 +548,13 @@ MUTANTS = (
         wrong="Where the session that is to be resumed is over, a new one begins without a word.",
         changes=(
             Change(
-                "_session/machine.py",
+                "_session/session_life.py",
                 """
-                if self._is_resuming:
+                if self.is_resuming:
                     self._move(Trigger.CLOSED)  # whoever asked for this session wants no other one
                 """,
                 """
-                if self._is_resuming and self.state is None:
+                if self.is_resuming and self.state is None:
                     self._move(Trigger.CLOSED)  # whoever asked for this session wants no other one
                 """,
             ),
@@ -569,7 +569,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_client/net/supervisor.py",
-                "while link.ended is None and self._machine.awaits_answers:",
+                "while link.ended is None and self._machine.requests.inflight:",
                 "while link.ended is None and False:",
             ),
         ),
@@ -611,12 +611,12 @@ MUTANTS = (
         simulated=False,
         changes=(
             Change(
-                "_session/requests/request_queue.py",
-                "return now - self.lost_at > SENT_AGAIN * patience",
+                "_session/requests/call.py",
+                "return now - self.lost_at > RETRIED_FOR * patience",
                 "return False",
             ),
         ),
-        tests=("tests/unit/session/test_session_request_queue.py",),
+        tests=("tests/unit/session/test_session_call.py",),
     ),
     Mutant(
         number="24i",

@@ -51,7 +51,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="84",
         name="losses-wake-nobody",
         wrong="A loss that leaves less time than the lease did is slept over.",
-        changes=(Change("_session/lease/overdue.py", "self._nearer(at - self.reserve)", "pass"),),
+        changes=(Change("_session/lease/overdue.py", "self._look_by(at - self.reserve)", "pass"),),
         tests=(*OVERDUE, *GUARD),
         simulated=False,
     ),

@@ -17,7 +17,7 @@ MUTANTS = (
         name="data-watches-not-rearmed",
         wrong="Watches for a deletion are not re-armed over a reconnect.",
         seen_in="aiozk; kazoo #151; rust-zookeeper #97",
-        changes=(Change("_session/watches/one_shot.py", "tuple(chunk[WatchKind.DATA]),", "(),"),),
+        changes=(Change("_session/watches/registry.py", "tuple(chunk[WatchKind.DATA]),", "(),"),),
     ),
     Mutant(
         number="29b",
@@ -26,7 +26,7 @@ MUTANTS = (
         wrong="Watches for a creation are not re-armed over a reconnect.",
         changes=(
             Change(
-                "_session/watches/one_shot.py",
+                "_session/watches/registry.py",
                 "tuple(chunk[WatchKind.EXIST]),",
                 "(),",
             ),
@@ -40,7 +40,7 @@ MUTANTS = (
         wrong="Watches for children are not re-armed over a reconnect.",
         changes=(
             Change(
-                "_session/watches/one_shot.py",
+                "_session/watches/registry.py",
                 "tuple(chunk[WatchKind.CHILD]),",
                 "(),",
             ),
@@ -53,7 +53,7 @@ MUTANTS = (
         wrong="A reconnect drops all watches.",
         changes=(
             Change(
-                "_session/watches/one_shot.py",
+                "_session/watches/registry.py",
                 "for path, kind in self._armed:",
                 "for path, kind in list(self._armed)[:0]:",
             ),
@@ -68,8 +68,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "for request in self.watches.rearm(self.last_zxid, self._max_request - HEADER):",
-                "for request in self.watches.rearm(2**63 - 1, self._max_request - HEADER):",
+                "for request in self.watches.rearm(self.last_zxid, self.max_body):",
+                "for request in self.watches.rearm(2**63 - 1, self.max_body):",
             ),
         ),
         tests=("tests/unit/session/test_session_watches.py",),
@@ -100,7 +100,7 @@ MUTANTS = (
         seen_in="aiozk; ZOOKEEPER-706",
         changes=(
             Change(
-                "_session/watches/one_shot.py",
+                "_session/watches/registry.py",
                 "if size and size + cost > limit:",
                 "if size and size + cost > limit * 1000000:",
             ),
@@ -116,7 +116,7 @@ MUTANTS = (
         seen_in="CURATOR-527",
         changes=(
             Change(
-                "_session/watches/bulk.py",
+                "_session/watches/arming.py",
                 """
                 if not self._is_sent:
                     self._is_sent = True
@@ -130,7 +130,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_session/watches/bulk.py",
+                "_session/watches/arming.py",
                 """
                 for slot, path in self._slots:
                     self._registry.armed_early(slot, path)
@@ -221,7 +221,7 @@ MUTANTS = (
         seen_in="aiozk; etcd #11456 and #19597",
         changes=(
             Change(
-                "_session/watches/one_shot.py",
+                "_session/watches/registry.py",
                 """
                 for slot in slots:
                     slot.fire(WatchEvent(EventType.NONE, slot.label))
@@ -302,7 +302,7 @@ MUTANTS = (
         name="removes-a-watch-that-is-needed",
         wrong="Taking back one watch removes the server's, also if another one here needs it.",
         changes=(
-            Change("_session/watches/one_shot.py", "if not wanted:", "if wanted or not wanted:"),
+            Change("_session/watches/registry.py", "if not wanted:", "if wanted or not wanted:"),
         ),
         tests=("tests/unit/session/test_session_watches.py",),
     ),
@@ -326,7 +326,7 @@ MUTANTS = (
         seen_in="ZOOKEEPER-4466",
         changes=(
             Change(
-                "_session/watches/one_shot.py",
+                "_session/watches/arming.py",
                 "return body if self._registry.is_one_shot(self._path, self._kind) "
                 'else body[:-1] + b"\\0"',
                 "return body",
@@ -340,7 +340,7 @@ MUTANTS = (
         name="child-watch-ended-by-a-recursive-one",
         wrong="A reconnect sets a watch for children before the recursive one that ends it.",
         seen_in="ZOOKEEPER-4466",
-        changes=(Change("_session/watches/one_shot.py", "(late if ended else early)", "early"),),
+        changes=(Change("_session/watches/registry.py", "(late if ended else early)", "early"),),
         tests=PERSISTENT,
         simulated=False,
     ),
@@ -349,10 +349,10 @@ MUTANTS = (
         name="persistent-watches-not-rearmed",
         wrong="Watches are re-armed by SetWatches, which knows no persistent ones.",
         changes=(
-            Change("_session/watches/one_shot.py", "tuple(chunk[AddWatchMode.PERSISTENT]),", "(),"),
-            Change("_session/watches/one_shot.py", "tuple(chunk[AddWatchMode.RECURSIVE]),", "(),"),
+            Change("_session/watches/registry.py", "tuple(chunk[AddWatchMode.PERSISTENT]),", "(),"),
+            Change("_session/watches/registry.py", "tuple(chunk[AddWatchMode.RECURSIVE]),", "(),"),
             Change(
-                "_session/watches/one_shot.py",
+                "_session/watches/registry.py",
                 "OpCode.SET_WATCHES2 if persistent else OpCode.SET_WATCHES",
                 "OpCode.SET_WATCHES",
             ),
@@ -376,7 +376,7 @@ MUTANTS = (
             Change(
                 "_session/watches/persistent.py",
                 "                stream.gap = reason",
-                "                stream.gap = reason; stream.set_again()",
+                "                stream.gap = reason; stream.rearmed()",
             ),
         ),
         tests=PERSISTENT,
@@ -430,15 +430,15 @@ MUTANTS = (
         wrong="One-shot watches that lived on a persistent one end with it, without a word.",
         changes=(
             Change(
-                "_session/watches/one_shot.py",
+                "_session/watches/registry.py",
                 """
                 del self.persistent.by_path[path]
-                self.told += 1
+                self.persistent_changes += 1
                 self._set_again(path)
                 """,
                 """
                 del self.persistent.by_path[path]
-                self.told += 1
+                self.persistent_changes += 1
                 """,
             ),
         ),
@@ -450,7 +450,7 @@ MUTANTS = (
         name="dropped-watch-stays",
         wrong="A watch that nobody holds any more stays on the server.",
         seen_in="CURATOR-107; kazoo #175",
-        changes=(Change("_session/watches/one_shot.py", "self._dropped.append(slot)", "pass"),),
+        changes=(Change("_session/watches/registry.py", "self._dropped.append(slot)", "pass"),),
         tests=("tests/client/test_client_streams.py",),
         simulated=False,
     ),

@@ -460,14 +460,14 @@ def test_who_waits_at_the_front_holds_nothing(backend: Backend, layout: Layout) 
             async with Semaphore(b, PATH, 1, layout=layout):
                 tasks.start_soon(count.hold, Semaphore(a, PATH, 1, layout=layout), 1, "a", 1.0)
                 await passes(5.0)
-                assert (leases.held, leases.is_winding) == (0, False)
+                assert (leases.held, leases.is_in_grace) == (0, False)
                 link.lose()
                 for _ in range(20):  # until its lease is over, and its session
                     await passes(1.0)
-                    assert (leases.held, leases.is_winding) == (0, False)
+                    assert (leases.held, leases.is_in_grace) == (0, False)
                 link.restore()
                 await passes(1.0)
-                assert (leases.held, leases.is_winding) == (0, False)
+                assert (leases.held, leases.is_in_grace) == (0, False)
             await passes(5.0)
             assert count.order == ["a"]
 

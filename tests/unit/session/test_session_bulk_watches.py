@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.client_script import Packet, Script, Watcher, get
 
-from aiolead._session.requests.request_queue import Call
-from aiolead._session.watches.bulk import Together
+from aiolead._session.requests.call import Call
+from aiolead._session.watches.arming import BulkArming
 from aiolead._session.watches.one_shot import WatchKind
 from aiolead._session.watches.persistent import StreamSlot
 from aiolead._wire.codes import XID_SET_WATCHES, OpCode
@@ -33,8 +33,8 @@ def arm(script: Script, *paths: str) -> tuple[Call[None], list[Watcher]]:
     for watcher, path in zip(watchers, paths, strict=True):
         watches.reserve(watcher.slot, path, path, WatchKind.DATA)
     slots = [watcher.slot for watcher in watchers]
-    together = Together(watches, list(zip(slots, paths, strict=True)), SINCE)
-    call: Call[None] = Call(OpCode.SET_WATCHES, together.body, lambda _: None, arming=together)
+    bulk = BulkArming(watches, list(zip(slots, paths, strict=True)), SINCE)
+    call: Call[None] = Call(OpCode.SET_WATCHES, bulk.body, lambda _: None, arming=bulk)
     return script.submit(call), watchers
 
 

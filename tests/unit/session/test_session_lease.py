@@ -459,7 +459,7 @@ def test_without_a_renewal_holds_end_exactly_with_the_lease(script: Script, link
     end = pytest.approx(START + TIMEOUT - MARGIN)
     assert settled.lost == [(LossReason.UNCONFIRMED, end)]
     assert fresh.lost == [(LossReason.UNCONFIRMED, end)]
-    assert script.machine.leases.is_winding
+    assert script.machine.leases.is_in_grace
 
 
 @pytest.mark.parametrize(("late", "reasons"), [(-0.001, []), (0.0, [LossReason.UNCONFIRMED])])
@@ -570,14 +570,14 @@ def test_a_hold_is_lost_once_and_never_after_its_release(script: Script) -> None
 def test_what_was_lost_winds_down_until_it_is_released(script: Script) -> None:
     one, two = Holder(script), Holder(script, urgent=True)
     assert script.machine.leases.is_held
-    assert not script.machine.leases.is_winding
+    assert not script.machine.leases.is_in_grace
     script.machine.leases.lose_all(LossReason.EXPIRED)
     assert not script.machine.leases.is_held
     one.hold.release()
-    assert script.machine.leases.is_winding
+    assert script.machine.leases.is_in_grace
     dues = script.dues
     two.hold.release()
-    assert not script.machine.leases.is_winding
+    assert not script.machine.leases.is_in_grace
     assert script.dues > dues  # whoever waits for that is told
 
 
@@ -587,7 +587,7 @@ def test_letting_go_from_within_the_loss_is_fine(script: Script) -> None:
         "/a", lambda _: held.release(), settled=None, urgent=False, resigns=False, now=START
     )
     held.lose(LossReason.DELETED)
-    assert not leases.is_winding
+    assert not leases.is_in_grace
 
 
 def test_one_that_settles_may_release_another_that_is_about_to(script: Script) -> None:

@@ -17,7 +17,7 @@ from support.client_script import (
     write,
 )
 
-from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.call import Call
 from aiolead._wire.codes import XID_PING, OpCode
 from aiolead.errors import (
     AuthFailedError,
@@ -93,7 +93,7 @@ def test_requests_that_wait_for_their_answers_do_not_hold_pings_up(script: Scrip
         assert packets[0].op is OpCode.PING
         script.reply(XID_PING)
         script.answer(packet)
-    assert script.machine.awaits_answers
+    assert script.machine.requests.inflight
 
 
 def test_a_server_that_is_silent_for_two_thirds_of_the_timeout_is_given_up(

@@ -9,7 +9,7 @@ import pytest
 from support.client_script import Holder, Packet, Script, Watcher, children, get, renew, write
 
 from aiolead._session.requests import window
-from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.call import Call
 from aiolead._wire.codes import OpCode
 from aiolead.errors import Outcome, TooManyRequestsError
 from aiolead.model import SessionState

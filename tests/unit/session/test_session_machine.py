@@ -21,7 +21,8 @@ from support.client_script import (
     write,
 )
 
-from aiolead._session.requests.request_queue import MAX_XID, Call
+from aiolead._session.requests.call import Call
+from aiolead._session.requests.request_queue import MAX_XID
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
 from aiolead._wire.framing import frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
@@ -397,7 +398,7 @@ def _sent_up_to(script: Script, op: OpCode) -> Packet:
 
 
 def test_xids_wrap(script: Script) -> None:
-    script.machine._requests._xid = MAX_XID - 1
+    script.machine.requests._xid = MAX_XID - 1
     calls = [get(script, "/a") for _ in range(3)]
     packets = script.serve()
     assert [packet.xid for packet in packets] == [MAX_XID, 1, 2]
@@ -529,9 +530,9 @@ def test_what_was_to_be_sent_on_a_connection_is_not_sent_on_the_next(unsent: str
         assert script.states == [(S.CONNECTED, 7)]
     else:
         script.lose_link()
-        script.machine.link_up(script.now)
+        script.machine.connection_made(script.now)
     script.lose_link()
-    script.machine.link_up(script.now)
+    script.machine.connection_made(script.now)
     session_id = script.machine.session_id
     again = ConnectRequest(0, 8000, session_id, PASSWORD if session_id else b"")
     assert script.machine.data_to_send(script.now) == encode_record(again)

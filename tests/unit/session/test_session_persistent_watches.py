@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.client_script import NO_NODE, READS, Packet, Script, Watcher, children, exists, get
 
-from aiolead._session.requests.request_queue import Call
-from aiolead._session.watches.one_shot import CHUNK
+from aiolead._session.requests.call import READ, WATCH_CHANGE, Call
 from aiolead._session.watches.persistent import StreamSlot, ancestors
+from aiolead._session.watches.registry import CHUNK
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, AddWatchMode, OpCode, WatcherType
 from aiolead._wire.packets import encode_body, encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
@@ -56,9 +56,8 @@ class Stream:
     def open(self, *, bound: bool = False) -> None:
         request, joining = self.script.machine.watches.join(self.slot)
         body = encode_body(request)
-        call = Call(
-            OpCode.ADD_WATCH, body, lambda r: r.i32(), arming=joining, bound=bound, is_write=bound
-        )
+        kind = WATCH_CHANGE if bound else READ
+        call = Call(OpCode.ADD_WATCH, body, lambda r: r.i32(), arming=joining, kind=kind)
         self.call: Call[int] = self.script.submit(call)
 
     def _on_news(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.client_script import PASSWORD, STAT, Script, Watcher
 
-from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.call import UNPROVEN_WRITE, Call
 from aiolead._session.watches.one_shot import WatchKind
 from aiolead._wire.codes import REFUSED_READ_ONLY, OpCode
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
@@ -69,7 +69,7 @@ def test_a_server_must_not_be_read_only_unasked() -> None:
 @pytest.mark.parametrize("op", sorted(REFUSED_READ_ONLY), ids=lambda op: op.name)
 def test_writes_are_refused_and_not_sent(script: Script, op: OpCode) -> None:
     cut_off(script)
-    refused = script.submit(call(op, is_write=True))
+    refused = script.submit(call(op, kind=UNPROVEN_WRITE))
     assert isinstance(refused.error(), NotReadOnlyError)
     assert refused.error().path == "/a"  # type: ignore[union-attr]
     assert script.sent() == []
@@ -83,7 +83,7 @@ def test_reads_are_answered(script: Script) -> None:
 
 
 def test_writes_that_waited_for_a_server_are_refused_and_reads_are_sent(script: Script) -> None:
-    write, read = script.submit(call(OpCode.SET_DATA, is_write=True)), call(OpCode.EXISTS)
+    write, read = script.submit(call(OpCode.SET_DATA, kind=UNPROVEN_WRITE)), call(OpCode.EXISTS)
     script.submit(read)
     cut_off(script)
     assert isinstance(write.error(), NotReadOnlyError)

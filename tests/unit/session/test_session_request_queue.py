@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aiolead._session.requests.request_queue import MAX_XID, SEGMENT, Call, RequestQueue
+from aiolead._session.requests.call import Call, CallKind
+from aiolead._session.requests.request_queue import MAX_XID, SEGMENT, RequestQueue
 from aiolead._session.requests.transaction_call import multi_call
 from aiolead._session.requests.window import FEWEST, Window
 from aiolead._wire.codes import OpCode
@@ -40,7 +41,8 @@ from aiolead.model import OPEN_ACL_UNSAFE, Stat
 
 def call(*, is_write: bool = False, bound: bool = False, size: int = 0) -> Call[int]:
     body = bytes(size)
-    return Call(OpCode.GET_DATA, body, lambda r: r.i32(), is_write=is_write, bound=bound)
+    kind = CallKind(is_write=is_write, is_bound=bound)
+    return Call(OpCode.GET_DATA, body, lambda r: r.i32(), kind=kind)
 
 
 def queue_of(max_in_flight: int = 1000, max_queued: int = 1000) -> RequestQueue:
@@ -90,7 +92,7 @@ def test_xids_go_on_over_the_next_connection() -> None:
     requests = queue_of()
     queued(requests, call(), call())
     assert take(requests, 0.0) == [1, 2]
-    requests.link_lost(1.0)
+    requests.connection_lost(1.0)
     queued(requests, call())
     assert take(requests, 2.0)[0] > 2
 
@@ -129,7 +131,7 @@ def test_a_lost_link_sends_reads_again_and_fails_writes() -> None:
     queued(requests, reads[0], writes[0], reads[1], writes[1])
     take(requests, 0.0)
     queued(requests, unsent)
-    requests.link_lost(5.0)
+    requests.connection_lost(5.0)
     for write in writes:
         error = write.error()
         assert isinstance(error, ConnectionLossError)
@@ -143,7 +145,7 @@ def test_unsent_writes_wait_for_the_next_link_unless_bound_to_this_one() -> None
     requests = queue_of()
     write, bound, read = call(is_write=True), call(is_write=True, bound=True), call()
     queued(requests, write, bound, read)
-    requests.link_lost(5.0)
+    requests.connection_lost(5.0)
     error = bound.error()
     assert isinstance(error, ConnectionLossError)
     assert error.outcome is Outcome.NOT_APPLIED
@@ -157,7 +159,7 @@ def test_a_read_that_went_out_in_vain_waits_from_the_loss_of_the_link() -> None:
     queued(requests, read, at=0.0)
     take(requests, 0.0)
     queued(requests, unsent, at=1.0)
-    requests.link_lost(5.0)
+    requests.connection_lost(5.0)
     assert requests.waiting_since == 5.0
     requests.fail_overdue(12.0, 8.0, lambda: AioleadError("late"))
     assert not read.is_done
@@ -203,7 +205,8 @@ def test_what_a_failed_call_makes_its_caller_ask_for_is_not_failed_with_it() -> 
 
 
 def free(*, bound: bool = True) -> Call[int]:
-    return Call(OpCode.SYNC, b"", lambda r: r.i32(), bound=bound, is_counted=False)
+    kind = CallKind(is_bound=bound, is_counted=False)
+    return Call(OpCode.SYNC, b"", lambda r: r.i32(), kind=kind)
 
 
 def test_no_more_are_in_flight_than_may_be() -> None:
@@ -288,7 +291,7 @@ def test_what_has_left_the_queue_in_another_way_takes_no_room(end: str) -> None:
     queued(requests, *[call(bound=True, size=501) for _ in range(3)])
     match end:
         case "lost":
-            requests.link_lost(1.0)
+            requests.connection_lost(1.0)
         case "overdue":
             requests.fail_overdue(9.0, 1.0, lambda: AioleadError("late"))
         case _:
@@ -302,7 +305,7 @@ def test_reads_that_are_sent_again_count_once() -> None:
     requests = queue_of(max_in_flight=2)
     queued(requests, *[call() for _ in range(3)])
     assert take(requests, 0.0) == [1, 2]
-    requests.link_lost(1.0)
+    requests.connection_lost(1.0)
     assert take(requests, 2.0) == [3, 4]
     requests.answered(3.0)
     assert take(requests, 3.0) == [5]
@@ -312,7 +315,7 @@ def test_an_answer_that_makes_no_sense_makes_room() -> None:
     requests = queue_of(max_in_flight=1)
     queued(requests, call(), call())
     take(requests, 0.0)
-    requests.nonsense(AioleadError("what?"))
+    requests.fail_oldest(AioleadError("what?"))
     assert take(requests, 0.0) == [2]
 
 
@@ -322,7 +325,7 @@ def test_what_is_meant_for_this_connection_ends_with_it_sent_or_not() -> None:
     requests.enqueue_first(sent, 0.0)
     take(requests, 0.0)
     requests.enqueue_first(unsent, 0.0)
-    requests.link_lost(1.0)
+    requests.connection_lost(1.0)
     outcomes = [error.outcome for c in (sent, unsent) if (error := c.error())]
     assert outcomes == [Outcome.UNKNOWN, Outcome.NOT_APPLIED]
     assert not requests.has_queued
@@ -348,7 +351,7 @@ def test_while_care_is_needed_a_few_are_in_flight_until_the_server_has_shown_its
         requests.answered(1.5)
     assert len(take(requests, 2.0, careful=True)) == 50
     # Whatever the server has shown, without need for care it is as many as may be.
-    requests.link_lost(3.0)
+    requests.connection_lost(3.0)
     assert len(take(requests, 4.0, careful=True)) == FEWEST
     assert len(take(requests, 4.0)) == 50 - FEWEST
 
@@ -449,10 +452,10 @@ def test_a_read_over_which_links_are_lost_again_and_again_fails() -> None:
     queued(requests, read)
     for now in (100.0, 101.0, 108.0, 116.0):
         take(requests, now - 1)
-        requests.link_lost(now, 8.0)
+        requests.connection_lost(now, 8.0)
         assert not read.is_done
     take(requests, 116.0)
-    requests.link_lost(116.1, 8.0)
+    requests.connection_lost(116.1, 8.0)
     error = read.error()
     assert isinstance(error, ConnectionLossError)
     assert error.outcome is Outcome.NOT_APPLIED

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support.client_script import PASSWORD, Script, get
 
-from aiolead._session.requests.request_queue import MAX_XID, Call
+from aiolead._session.requests.call import WRITE, Call
+from aiolead._session.requests.request_queue import MAX_XID
 from aiolead._wire.codes import OpCode
 from aiolead._wire.packets import encode_body
 from aiolead._wire.requests import Check, Multi
@@ -39,11 +40,12 @@ def test_its_requests_are_numbered_from_where_its_owner_says() -> None:
     """What is under way for the client that had the session has other numbers."""
     script = Script(resume=GIVEN, first_xid=MAX_XID - 1)
     script.connect(7)
-    assert script.machine.traffic[0] == 0
+    assert script.machine.requests.sent == 0
     for _ in range(3):
         get(script, "/a")
     assert [packet.xid for packet in script.serve()] == [MAX_XID - 1, MAX_XID, 1]
-    assert script.machine.traffic == (3, 0, 0)
+    assert script.machine.requests.sent == 3
+    assert script.machine.requests.is_idle
 
 
 def test_what_comes_out_is_what_goes_in() -> None:
@@ -77,7 +79,7 @@ def test_to_resume_proves_nothing_but_with_a_write_after_it() -> None:
     script.connect(7, after=0.5)
     assert script.machine.leases.deadline < script.now
     body = encode_body(Multi((Check("/a", -1),)))
-    script.submit(Call(OpCode.MULTI, body, lambda _: None, is_write=True, is_proof=True))
+    script.submit(Call(OpCode.MULTI, body, lambda _: None, kind=WRITE))
     script.serve()
     margin = script.machine.timing.margin
     assert script.machine.leases.deadline == pytest.approx(asked_at + 4.0 - margin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.client_script import START, Holder, Packet, Script, get, pass_time
 
-from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.call import WRITE, Call
 from aiolead._session.requests.transaction_call import multi_call
 from aiolead._wire.codes import OpCode
 from aiolead._wire.replies import MultiResult
@@ -112,8 +112,11 @@ def write(script: Script, took: float) -> None:
     script.answer(packet)
 
 
+BOUND = WRITE._replace(is_bound=True)
+
+
 def checking() -> Call[list[MultiResult]]:
-    return multi_call(Multi((Check("/held", -1),)), ["/held"], bound=True)
+    return multi_call(Multi((Check("/held", -1),)), ["/held"], kind=BOUND)
 
 
 @pytest.mark.parametrize(("took", "enough"), [(0.1, 1.0), (0.4, 1.2), (3.0, 4 / 3)])

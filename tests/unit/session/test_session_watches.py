@@ -7,7 +7,8 @@ from itertools import product
 import pytest
 from support.client_script import NO_NODE, READS, Script, Watcher, children, exists, get
 
-from aiolead._session.watches.one_shot import CHUNK, FIRES, WatchKind
+from aiolead._session.watches.one_shot import FIRES, WatchKind
+from aiolead._session.watches.registry import CHUNK
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, OpCode, WatcherType
 from aiolead._wire.packets import encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent

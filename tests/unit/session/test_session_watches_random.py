@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.client_script import Script, Watcher, children, exists, get
 from unit.session.test_session_persistent_watches import Stream
 
-from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.call import Call
 from aiolead._session.watches.one_shot import WatchKind
 from aiolead._wire.records import Record
 from aiolead._wire.requests import Create, Delete, SetData
@@ -67,14 +67,14 @@ class World:
         if self.link is None:
             self.link = self.core.connect("127.0.0.1")
             assert self.link is not None
-            self.script.machine.link_up(NOW)
+            self.script.machine.connection_made(NOW)
             self.exchange()
 
     def lose_link(self) -> None:
         if self.link is not None:
             self.core.lost(self.link)
             self.link = None
-            self.script.machine.link_down(NOW)
+            self.script.machine.connection_lost(NOW)
 
     def expire(self) -> None:
         self.lose_link()
@@ -96,7 +96,7 @@ class World:
             except Exception:  # the session is over
                 self.core.lost(self.link)
                 self.link = None
-                self.script.machine.link_down(NOW)
+                self.script.machine.connection_lost(NOW)
         self.read()
 
     def exchange(self) -> None:

@@ -1,30 +1,34 @@
-"""When an open connection counts as lost: the server answers nothing, or not what was asked first.
+"""When an open connection counts as lost: the server answers nothing, or skips a request.
 
 Both bounds are `Timing.silent_after`:
 
-* Nothing at all was answered for so long. Events are no answers: they still come where nothing of
-  ours arrives any more.
-* A request (SetWatches and credentials included) was sent so long ago, and none of its kind has
-  been answered since. Servers answer in order, pings included, so the answer will not come: a
-  server that changed hands, or something on the way, has lost the request. Answers to what was sent
-  before it put this off, as does a long answer that has begun to come in. Answers to later pings do
-  not, or else a connection whose last request was lost would live forever.
+* Nothing at all was answered for so long. Events are no answers: they still arrive where nothing
+  that the client sends does.
+* A request (SetWatches and credentials included) was sent so long ago, and none of its kind was
+  answered since. Servers answer in order, pings included, so the answer will not come: a server
+  that changed roles, or something on the way, has lost the request. Answers to earlier requests
+  put this off, as does a long answer that has begun to arrive. Answers to later pings do not, or
+  else a connection whose last request was lost would live forever.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from math import inf
 
 from ..._wire.codes import RESERVED_XIDS, XID_AUTH, XID_EVENT, XID_SET_WATCHES
 from ..authentication import Authentication
-from ..watches.one_shot import WatchRegistry
+from ..watches.registry import WatchRegistry
 from .request_queue import RequestQueue
 
 _EVENT = XID_EVENT.to_bytes(4, "big", signed=True)
 """What the frame of an event begins with."""
 
+_KINDS = (0, XID_SET_WATCHES, XID_AUTH)
+"""The kinds of answers that are waited for, by their xids; 0 for requests."""
 
-class Silence:
+
+class Liveness:
     """What a connection has answered last, and which of its requests waits longest.
 
     All times are seconds on the clock of the caller.
@@ -35,18 +39,11 @@ class Silence:
         login: the credentials in flight.
 
     Attributes:
-        last_answer: when anything was answered last, on whichever connection.
+        last_answer: when anything was answered last, on any connection.
+        pings: when each unanswered ping was sent.
     """
 
-    __slots__ = (
-        "_last_auth",
-        "_last_rearm",
-        "_last_reply",
-        "_login",
-        "_requests",
-        "_watches",
-        "last_answer",
-    )
+    __slots__ = ("_last", "_login", "_requests", "_watches", "last_answer", "pings")
 
     def __init__(
         self, requests: RequestQueue, watches: WatchRegistry, login: Authentication
@@ -55,31 +52,35 @@ class Silence:
         self._watches = watches
         self._login = login
         self.last_answer: float = -inf
-        self._last_reply = self._last_rearm = self._last_auth = -inf
+        self.pings: deque[float] = deque()
+        self._last = dict.fromkeys(_KINDS, -inf)  # when an answer of each kind came in last
 
-    def opened(self, now: float) -> None:
+    def connected(self, now: float) -> None:
         """A connection was established."""
-        self.last_answer = self._last_reply = self._last_rearm = self._last_auth = now
+        self.last_answer = now
+        self.pings.clear()
+        self._last = dict.fromkeys(_KINDS, now)
 
     def answered(self, xid: int, now: float) -> None:
-        """An answer came in, or an event: which of them, the xid says."""
-        if xid > 0:
-            self.last_answer = self._last_reply = now
-        elif xid != XID_EVENT:
+        """An answer came in, or an event: the xid says which."""
+        if xid != XID_EVENT:
             self.last_answer = now
-            if xid == XID_SET_WATCHES:
-                self._last_rearm = now
-            elif xid == XID_AUTH:
-                self._last_auth = now
+            self._last[min(xid, 0)] = now
 
-    def pinged(self, sent: float, now: float) -> None:
-        """A ping was answered, which was sent then: what was sent behind it is next."""
+    def pinged(self, now: float) -> float:
+        """The oldest ping was answered: requests that were sent behind it are next.
+
+        Returns:
+            When it was sent.
+        """
+        sent = self.pings.popleft()
         oldest = self._requests.oldest
         if oldest is not None and sent <= oldest.sent_at:
-            self._last_reply = now
+            self._last[0] = now
+        return sent
 
     def begun(self, first: bytes, now: float) -> None:
-        """More of a frame came in, which may be a long one on a slow link.
+        """More of a frame came in, which may be a long one on a slow connection.
 
         Args:
             first: the first bytes of its payload, as far as they are known.
@@ -101,18 +102,18 @@ class Silence:
         return f"the server answers, but has not answered {what} for {bound:g} seconds"
 
     def _oldest(self) -> tuple[float, object]:
-        """The request that waits longest for its turn to be answered: since when, and what it is.
+        """Since when the unanswered request that waits longest does, and which it is.
 
         `inf` if every request is answered.
         """
         since: float = inf
         what: object = None
         if (call := self._requests.oldest) is not None:
-            since, what = max(call.sent_at, self._last_reply), call
-        if self._watches.unanswered and self._last_rearm < since:
-            since, what = self._last_rearm, RESERVED_XIDS[XID_SET_WATCHES]
+            since, what = max(call.sent_at, self._last[0]), call
+        if self._watches.unanswered and self._last[XID_SET_WATCHES] < since:
+            since, what = self._last[XID_SET_WATCHES], RESERVED_XIDS[XID_SET_WATCHES]
         if self._login.is_pending:
-            presented = max(self._login.presented_at, self._last_auth)
+            presented = max(self._login.presented_at, self._last[XID_AUTH])
             if presented < since:
                 since, what = presented, RESERVED_XIDS[XID_AUTH]
         return since, what

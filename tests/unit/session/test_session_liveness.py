@@ -12,7 +12,7 @@ from support.client_script import (
     write,
 )
 
-from aiolead._session.requests.request_queue import Call
+from aiolead._session.requests.call import Call
 from aiolead._wire.codes import XID_SET_WATCHES, OpCode
 from aiolead.errors import ConnectionLossError, Outcome
 from aiolead.model import Auth

@@ -1,0 +1,249 @@
+"""One request and its answer; and what its type means for when it leaves and what it proves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+
+from ..._internal_errors import call_back
+from ..._wire.codes import OpCode
+from ..._wire.jute import Reader
+from ..._wire.packets import encode_body
+from ..._wire.refusal import server_error
+from ..._wire.requests import CloseSession
+from ...errors import AioleadError, ConnectionLossError, Outcome, RemoteWireError
+
+T = TypeVar("T")
+
+RETRIED_FOR = 2
+"""For how long a read is sent again after the first connection was lost over it, in session
+timeouts: that read may be the reason why connections are lost."""
+
+
+class CallKind(NamedTuple):
+    """What follows from the type of a request.
+
+    Attributes:
+        is_write: it changes something: sent twice, it could do so twice.
+        is_proof: its success is a committed transaction, which an isolated server cannot give.
+        is_led: the leader answers it in its turn, as it does a write; see `lease.proof`.
+        is_bound: it is of no use on another connection than the present one.
+        is_counted: `max_in_flight` counts it: it is a user's.
+    """
+
+    is_write: bool = False
+    is_proof: bool = False
+    is_led: bool = False
+    is_bound: bool = False
+    is_counted: bool = True
+
+
+READ = CallKind()
+BOUND_READ = CallKind(is_bound=True)
+"""A read that needs a feature of the present server."""
+SYNC = CallKind(is_led=True)
+WRITE = CallKind(is_write=True, is_proof=True, is_led=True)
+UNPROVEN_WRITE = CallKind(is_write=True)
+"""Its success may be something else than a committed transaction."""
+WATCH_CHANGE = CallKind(is_write=True, is_bound=True)
+"""Sets or removes watches of the present connection."""
+RENEWAL = CallKind(is_write=True, is_proof=True, is_led=True, is_bound=True, is_counted=False)
+CONFIRMATION = CallKind(is_led=True, is_bound=True, is_counted=False)
+"""The `sync` that makes a renewal count."""
+CLOSE = CallKind(is_write=True, is_counted=False)
+
+
+class WatchEffect(Protocol):
+    """What a request does to the watches; called as it happens."""
+
+    def sending(self, body: bytes) -> bytes | None:
+        """The request goes out, possibly not for the first time: its body, or None to drop it."""
+        ...
+
+    def armed(self, *, missing: bool = False) -> None:
+        """It was answered; `missing` says that there is no such znode."""
+        ...
+
+    def abandon(self) -> None:
+        """It has failed, or was dropped."""
+        ...
+
+
+class Call(Generic[T]):
+    """One request and, later, its answer.
+
+    Args:
+        op: the operation on the wire.
+        body: the encoded request, without header.
+        parse: reads the answer off a frame; may raise the error that it finds in there.
+        kind: what follows from its type.
+        path: how errors name its subject.
+        arming: what it does to the watches, if anything.
+        on_error: turns some errors into a result, and returns the others.
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_done",
+        "_error",
+        "_value",
+        "ahead",
+        "arming",
+        "body",
+        "kind",
+        "lost_at",
+        "on_error",
+        "op",
+        "parse",
+        "path",
+        "queued_at",
+        "sent_at",
+        "xid",
+    )
+
+    def __init__(
+        self,
+        op: int,
+        body: bytes,
+        parse: Callable[[Reader], T],
+        *,
+        kind: CallKind = READ,
+        path: str | None = None,
+        arming: WatchEffect | None = None,
+        on_error: Callable[[AioleadError], T | AioleadError] | None = None,
+    ) -> None:
+        self.op: int = op
+        self.body: bytes = body
+        self.parse: Callable[[Reader], T] = parse
+        self.kind: CallKind = kind
+        self.path: str | None = path
+        self.arming: WatchEffect | None = arming
+        self.on_error: Callable[[AioleadError], T | AioleadError] | None = on_error
+        self.xid: int = 0
+        self.queued_at: float = 0.0
+        self.sent_at: float = 0.0
+        self.lost_at: float = inf  # when the first connection over which it was sent was lost
+        self.ahead: int = 0  # how many counted calls were in flight before it
+        self._done = False
+        self._value: T | None = None
+        self._error: AioleadError | None = None
+        self._callbacks: list[Callable[[], object]] | None = None
+
+    def __str__(self) -> str:
+        name = _name(self.op)
+        return name if self.path is None else f"{name} {self.path}"
+
+    @property
+    def is_done(self) -> bool:
+        return self._done
+
+    @property
+    def is_mere_read(self) -> bool:
+        """Whether it leaves nothing behind on a server: it may be sent twice, and to any server."""
+        return self.kind == READ and self.arming is None
+
+    def _is_retried_too_long(self, now: float, patience: float) -> bool:
+        """A connection was lost over it: whether the first one was too long ago."""
+        self.lost_at = min(self.lost_at, now)
+        return now - self.lost_at > RETRIED_FOR * patience
+
+    def result(self) -> T:
+        if not self._done:
+            raise RuntimeError("the request has not been answered yet")
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+    def error(self) -> AioleadError | None:
+        return self._error
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        if self._done:
+            callback()
+        elif self._callbacks is None:
+            self._callbacks = [callback]
+        else:
+            self._callbacks.append(callback)
+
+    def _succeed(self, value: T) -> None:
+        self._value = value
+        self._finish()
+
+    def _fail(self, error: AioleadError) -> None:
+        self._abandon()
+        self._error = error
+        self._finish()
+
+    def _drop(self) -> None:
+        """Nobody needs it any more: it is not sent."""
+        self._abandon()
+        self._finish()
+
+    def _abandon(self) -> None:
+        """It will have no effect on the watches."""
+        if self.arming is not None:
+            self.arming.abandon()
+
+    def _finish(self) -> None:
+        self._done = True
+        callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
+            call_back(callback)
+
+    def _read(self, err: int, reader: Reader) -> T | AioleadError:
+        """The server's answer: from an error code, or the body that `reader` stands before.
+
+        Raises:
+            RemoteWireError: the body is no answer to this operation.
+        """
+        if err:
+            error = server_error(err, self.path)
+            return error if self.on_error is None else self.on_error(error)
+        try:
+            return self.parse(reader)
+        except RemoteWireError:
+            raise
+        except AioleadError as error:
+            return error
+
+    def _settle(self, answer: T | AioleadError, *, missing: bool = False) -> None:
+        """Takes the answer; `missing` says that it is about a znode that does not exist."""
+        if isinstance(answer, AioleadError):
+            self._fail(answer)
+            return
+        if self.arming is not None:
+            self.arming.armed(missing=missing)
+        self._succeed(answer)
+
+
+def no_result(_: Reader) -> None:
+    """A `parse` for answers without content."""
+    return
+
+
+def close_call() -> Call[None]:
+    """The request that ends a session. It comes last, but waits for no answer."""
+    return Call(OpCode.CLOSE_SESSION, encode_body(CloseSession()), no_result, kind=CLOSE)
+
+
+def _name(op: int) -> str:
+    try:
+        return OpCode(op).name
+    except ValueError:
+        return f"operation {op}"
+
+
+def retried_in_vain(took: float) -> ConnectionLossError:
+    """The error of a read that was sent again for `took` seconds."""
+    return ConnectionLossError(
+        f"each connection was lost before the answer came, for {took:g} seconds",
+        outcome=Outcome.NOT_APPLIED,
+    )
+
+
+def unreached(patience: float) -> ConnectionLossError:
+    """The error of a request that has waited for `patience` seconds for a server."""
+    return ConnectionLossError(
+        f"no server was reached for {patience:g} seconds", outcome=Outcome.NOT_APPLIED
+    )

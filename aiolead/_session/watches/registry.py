@@ -1,0 +1,369 @@
+"""All watches of a session: one-shot watches, and the persistent ones beside them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NoReturn
+
+from ..._wire.codes import AddWatchMode, OpCode, WatcherType
+from ..._wire.packets import encode_body
+from ..._wire.refusal import server_error
+from ..._wire.requests import AddWatch, RemoveWatches, SetWatches
+from ...errors import AioleadError, ConnectionLossError, UsageError
+from ...model import EventType, WatchEvent
+from ..requests.call import WATCH_CHANGE, Call, WatchEffect, no_result
+from .arming import Arming, Joining, Leaving
+from .one_shot import FIRES, WatchKind, WatchSlot
+from .persistent import PersistentWatch, PersistentWatches, StreamSlot
+
+CHUNK = 128 * 1024
+"""Most bytes of paths in one SetWatches: a fraction of what servers take (ZOOKEEPER-706)."""
+
+SET_WATCHES = 28
+"""Bytes of a SetWatches, the longer one, without its paths."""
+
+List = WatchKind | AddWatchMode
+"""The list of SetWatches that a path is on."""
+
+
+class WatchRegistry:
+    """All watches of a session.
+
+    Args:
+        ask: sends a request on this connection or never: without a connection there is nothing to
+            ask, since only watches that are needed get re-armed.
+        seen: the last zxid of any answer.
+    """
+
+    __slots__ = (
+        "_armed",
+        "_arming",
+        "_ask",
+        "_dropped",
+        "_seen",
+        "is_live",
+        "persistent",
+        "persistent_changes",
+        "unanswered",
+    )
+
+    def __init__(self, ask: Callable[[Call[None]], None], seen: Callable[[], int]) -> None:
+        self._ask = ask
+        self._seen = seen
+        self._armed: dict[tuple[str, WatchKind], dict[WatchSlot, None]] = {}
+        self._arming: Counter[tuple[str, WatcherType]] = Counter()
+        self._dropped: deque[WatchSlot] = deque()
+        self.persistent: PersistentWatches = PersistentWatches()
+        self.persistent_changes: int = 0
+        """How many requests about persistent watches were sent."""
+        self.is_live: bool = False
+        """Whether the server knows of all: false from a lost connection to their re-arming."""
+        self.unanswered: int = 0
+        """How many of the requests that re-arm are."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._armed.values())) + len(self.persistent)
+
+    # --- one-shot watches ----------------------------------------------------------------------
+
+    def begin(self, slot: WatchSlot, path: str, label: str, kind: WatchKind) -> Arming:
+        """A read that arms the slot is about to be sent. Raises as `reserve`."""
+        self.reserve(slot, path, label, kind)
+        return Arming(self, slot, path, kind)
+
+    def reserve(self, slot: WatchSlot, path: str, label: str, kind: WatchKind) -> None:
+        """A request that arms the slot is about to be sent.
+
+        Raises:
+            UsageError: the slot is closed, or watches something else already.
+        """
+        if slot.closed:
+            raise UsageError("the watch was closed")
+        busy = slot.pending > 0 or slot.kind is not None
+        if busy and (slot.path, slot.wire) != (path, kind.wire):
+            raise UsageError(
+                f"the watch is on {slot.label} already: make one watch for each thing to watch"
+            )
+        slot.path, slot.label, slot.wire = path, label, kind.wire
+        slot.event = None
+        slot.pending += 1
+        self._arming[path, kind.wire] += 1
+
+    def is_one_shot(self, path: str, kind: WatchKind) -> bool:
+        """Whether such a watch is set on the server; see `persistent`."""
+        mode = self.persistent.mode(path)
+        return mode is None or (mode is AddWatchMode.RECURSIVE and kind is WatchKind.CHILD)
+
+    def armed(self, slot: WatchSlot, path: str, kind: WatchKind, changes: int) -> None:
+        """A read was answered; `changes` is what `persistent_changes` was as it was sent."""
+        self.abandoned(slot, path, kind)
+        if slot.closed:  # ... while its read was in flight
+            self._remove(path, kind)
+            return
+        if slot.kind is not None and slot.kind is not kind:
+            self._discard(slot)
+        self._put(slot, path, kind)
+        if changes != self.persistent_changes:
+            # A persistent watch may have come or gone behind the read.
+            self._set_again(path)
+
+    def abandoned(self, slot: WatchSlot, path: str, kind: WatchKind) -> None:
+        """A request that was to arm the slot is in flight no longer."""
+        slot.pending -= 1
+        key = (path, kind.wire)
+        self._arming[key] -= 1
+        if self._arming[key] <= 0:
+            del self._arming[key]
+
+    def arm_early(self, slot: WatchSlot, path: str) -> None:
+        """Its request goes out now, and events may come before the answer; see `BulkArming`."""
+        if slot.closed:
+            return
+        slot.is_sure = slot.kind is WatchKind.DATA
+        if slot.kind is WatchKind.EXIST:
+            self._discard(slot)
+        self._put(slot, path, WatchKind.DATA)
+
+    def armed_early(self, slot: WatchSlot, path: str) -> None:
+        """The request of a slot that was armed early was answered."""
+        slot.is_sure = True
+        self.abandoned(slot, path, WatchKind.DATA)
+        if slot.closed:
+            self._remove(path, WatchKind.DATA)
+
+    def disarm(self, slot: WatchSlot) -> None:
+        """The request of a slot that was armed early has failed."""
+        slot.is_sure = True
+        self._discard(slot)
+
+    def dropped(self, slot: WatchSlot) -> None:
+        """The slot's owner is gone. For finalizers: in any thread, at any time."""
+        self._dropped.append(slot)
+
+    def sweep(self) -> None:
+        """Closes what was dropped."""
+        while self._dropped:
+            self._dropped.popleft().close()
+
+    def drop(self, slot: WatchSlot) -> None:
+        """The slot was closed by its owner."""
+        path, kind = slot.path, slot.kind
+        self._discard(slot)
+        if path is not None and kind is not None:
+            self._remove(path, kind)
+
+    def _put(self, slot: WatchSlot, path: str, kind: WatchKind) -> None:
+        slot.kind = kind
+        self._armed.setdefault((path, kind), {})[slot] = None
+
+    def _discard(self, slot: WatchSlot) -> None:
+        path, kind, slot.kind = slot.path, slot.kind, None
+        if path is None or kind is None:
+            return
+        slots = self._armed.get((path, kind))
+        if slots is not None:
+            slots.pop(slot, None)
+            if not slots:
+                del self._armed[path, kind]
+
+    def _remove(self, path: str, kind: WatchKind) -> None:
+        """Removes the server's watch, unless it is still needed here, or about to be."""
+        wire = kind.wire
+        wanted = (
+            self._arming.get((path, wire), 0)
+            or any((path, other) in self._armed for other in WatchKind if other.wire is wire)
+            # Beside a persistent watch it stays: what removes the one may remove the other.
+            or path in self.persistent.by_path
+        )
+        if not wanted:
+            self._send(RemoveWatches(path, wire))
+
+    def _set_again(self, path: str) -> None:
+        """Sets the one-shot watches of a path on which a persistent one has come or gone."""
+        kinds = [k for k in WatchKind if (path, k) in self._armed and self.is_one_shot(path, k)]
+        if kinds:
+            self._send(_set_watches(self._seen(), ((path, kind) for kind in kinds)))
+
+    def _send(self, request: SetWatches | RemoveWatches, effect: WatchEffect | None = None) -> None:
+        on_error = _rearming_refused if isinstance(request, SetWatches) else None
+        body = encode_body(request)
+        self._ask(
+            Call(request.op, body, no_result, kind=WATCH_CHANGE, arming=effect, on_error=on_error)
+        )
+
+    # --- persistent watches --------------------------------------------------------------------
+
+    def join(self, stream: StreamSlot) -> tuple[AddWatch, Joining]:
+        """A stream is about to be opened, possibly again: the request to send.
+
+        It is sent also where other streams have set the watch: the answer is the proof that the
+        server watches.
+        """
+        stream.closed = False
+        persistent = self.persistent.by_path.setdefault(stream.path, PersistentWatch())
+        persistent.streams[stream] = None
+        persistent.joining += 1
+        mode = AddWatchMode.RECURSIVE if stream.recursive else AddWatchMode.PERSISTENT
+        return AddWatch(stream.path, mode), Joining(self, stream)
+
+    def joining(self, stream: StreamSlot) -> bytes | None:
+        """The request goes out now: its body; None if the stream was closed."""
+        if stream.closed:
+            return None
+        persistent = self.persistent.by_path[stream.path]
+        recursive = stream.recursive or persistent.mode is AddWatchMode.RECURSIVE
+        mode = AddWatchMode.RECURSIVE if recursive else AddWatchMode.PERSISTENT
+        if recursive or mode is not persistent.mode:  # a recursive one ends others each time
+            persistent.mode = mode
+            self.persistent_changes += 1
+            self._set_again(stream.path)
+        return encode_body(AddWatch(stream.path, mode))
+
+    def joined(self, stream: StreamSlot) -> None:
+        """The request was answered, or has failed: then the stream is closed."""
+        persistent = self.persistent.by_path[stream.path]
+        persistent.joining -= 1
+        if stream.closed:
+            persistent.streams.pop(stream, None)
+            self._remove_unneeded(stream.path, persistent)
+
+    def leave(self, stream: StreamSlot) -> None:
+        """The stream was closed."""
+        stream.closed = True
+        persistent = self.persistent.by_path.get(stream.path)
+        if persistent is not None and stream in persistent.streams:
+            del persistent.streams[stream]
+            self._remove_unneeded(stream.path, persistent)
+
+    def _remove_unneeded(self, path: str, persistent: PersistentWatch) -> None:
+        if persistent.is_needed:
+            return
+        if persistent.mode is None:
+            del self.persistent.by_path[path]
+        else:
+            self._send(RemoveWatches(path, WatcherType.ANY), Leaving(self, path))
+
+    def leaving(self, path: str) -> bytes | None:
+        """The request that removes it goes out now: its body; None if it is needed again."""
+        persistent = self.persistent.by_path.get(path)
+        if persistent is None or persistent.is_needed:
+            return None
+        del self.persistent.by_path[path]
+        self.persistent_changes += 1
+        self._set_again(path)
+        return encode_body(RemoveWatches(path, WatcherType.ANY))
+
+    # --- events --------------------------------------------------------------------------------
+
+    def fire(self, type_: EventType, path: str, zxid: int) -> None:
+        """An event came in: fires every watch that it consumes, and goes to every stream."""
+        if type_ not in FIRES:
+            return  # that a watch was removed: only Java's client reports this, to itself
+        fired: list[WatchSlot] = []
+        for kind in FIRES.get(type_, ()):
+            fired.extend(self._armed.pop((path, kind), ()))
+        for slot in fired:
+            slot.kind = None
+        for slot in fired:
+            slot.fire(WatchEvent(type_, slot.label, zxid))
+        if self.persistent.by_path:
+            self.persistent.fire(type_, path, zxid)
+
+    # --- connections and sessions --------------------------------------------------------------
+
+    def connection_lost(self) -> None:
+        """The server has forgotten everything."""
+        self.is_live = False
+        self.unanswered = 0
+        self.persistent.connection_lost()
+
+    def session_over(self) -> None:
+        """The session ended: each watch reports that it cannot fire any more.
+
+        Streams go on in the next session, and report when their watches are set there. Reads that
+        were to arm a watch have failed by now; those in `_arming` are for the next session.
+        """
+        self.is_live = False
+        slots = [slot for group in self._armed.values() for slot in group]
+        self._armed.clear()
+        for slot in slots:
+            slot.kind = None
+        for slot in slots:
+            slot.fire(WatchEvent(EventType.NONE, slot.label))
+        self.persistent.session_over()
+
+    def end(self, error: Callable[[], AioleadError]) -> None:
+        """The client is closed, or was refused: the streams end."""
+        self.persistent.end(error)
+
+    def rearm(self, relative_zxid: int, room: int) -> Iterator[SetWatches]:
+        """The requests that re-arm everything on a new connection, in chunks.
+
+        Args:
+            relative_zxid: the last zxid that the client has seen; the server reports at once what
+                has changed since.
+            room: how many bytes one request may have.
+        """
+        for request in self._requests(relative_zxid, min(CHUNK, room - SET_WATCHES)):
+            self.unanswered += 1
+            yield request
+        self._set_live()
+
+    def rearmed(self, err: int) -> None:
+        """One of these requests was answered.
+
+        Raises:
+            ConnectionLossError: the server refuses: the connection must be cut.
+        """
+        if err:
+            _rearming_refused(server_error(err))
+        self.unanswered -= 1
+        self._set_live()
+
+    def _set_live(self) -> None:
+        if not self.unanswered:
+            self.is_live = True
+            self.persistent.rearmed()
+
+    def _requests(self, relative_zxid: int, limit: int) -> Iterator[SetWatches]:
+        self.persistent_changes += 1
+        persistent = self.persistent.to_rearm()
+        early: list[tuple[str, List]] = []
+        late: list[tuple[str, List]] = []
+        for path, kind in self._armed:
+            ended = kind is WatchKind.CHILD and self.persistent.mode(path) is AddWatchMode.RECURSIVE
+            (late if ended else early).append((path, kind))
+        for group in (early, persistent, late):
+            chunk: list[tuple[str, List]] = []
+            size = 0
+            for path, list_ in group:
+                cost = len(path.encode()) + 4
+                if size and size + cost > limit:
+                    yield _set_watches(relative_zxid, chunk)
+                    chunk, size = [], 0
+                chunk.append((path, list_))
+                size += cost
+            if size:
+                yield _set_watches(relative_zxid, chunk)
+
+
+def _rearming_refused(error: AioleadError) -> NoReturn:
+    """A server that refuses to watch must not be taken for one that has nothing to report."""
+    raise ConnectionLossError(f"the server does not set watches again: {error}")
+
+
+def _set_watches(zxid: int, watches: Iterable[tuple[str, List]]) -> SetWatches:
+    chunk: defaultdict[List, list[str]] = defaultdict(list)
+    for path, list_ in watches:
+        chunk[list_].append(path)
+    persistent = chunk[AddWatchMode.PERSISTENT] or chunk[AddWatchMode.RECURSIVE]
+    return SetWatches(
+        zxid,
+        tuple(chunk[WatchKind.DATA]),
+        tuple(chunk[WatchKind.EXIST]),
+        tuple(chunk[WatchKind.CHILD]),
+        tuple(chunk[AddWatchMode.PERSISTENT]),
+        tuple(chunk[AddWatchMode.RECURSIVE]),
+        OpCode.SET_WATCHES2 if persistent else OpCode.SET_WATCHES,
+    )
