@@ -119,7 +119,7 @@ class Diary:
 
 
 class Chronicle(History):
-    """What the driver does to contenders, links and servers. RecordedEvents by several threads."""
+    """What the driver does to contenders, links and servers. Several threads report it."""
 
     def __init__(self) -> None:
         super().__init__(Diary.clock)

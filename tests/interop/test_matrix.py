@@ -55,7 +55,7 @@ class Recipe:
                 return Ours(lock.acquire, lock.contenders)
             case "Election":
                 election = Election(client, PATH, identity=identity or None, layout=self.layout)
-                return Ours(election.leadership, election.participants)
+                return Ours(election.leadership, election.contenders)
             case "Semaphore":
                 permits = Semaphore(client, PATH, 1, identity=identity or None, layout=self.layout)
                 return Ours(permits.acquire, permits.contenders)

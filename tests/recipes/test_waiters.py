@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections import Counter
 from types import CoroutineType
 
@@ -26,7 +27,7 @@ MANY = 40
 EACH = {
     "TenureContext": 1,
     "Contender": 1,
-    "Node": 1,
+    "RegisteredNode": 1,
     "QueuePosition": 1,
     "Wakeup": 1,
     "Ahead": 1,
@@ -48,7 +49,7 @@ def census() -> Counter[str]:
         if isinstance(each, CoroutineType):
             if "/aiolead/_" in each.cr_code.co_filename:
                 found[f"coroutine {each.cr_code.co_name}"] += 1
-        elif str(type(each).__module__).startswith("aiolead._"):
+        elif re.match(r"aiolead($|\._|\.types$)", str(type(each).__module__)):
             found[type(each).__name__] += 1
     return found
 

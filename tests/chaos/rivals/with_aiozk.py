@@ -98,9 +98,9 @@ class Contender:
             self._believe_no_more(lost="")
             # A holder that is beaten keeps the process from going on for as long as this takes.
             if self._role.recipe == "aiozk-election":
-                await recipe.release()
+                await recipe.resign()
             else:
-                await recipe.release()
+                await recipe.resign()
 
     async def _hold(self) -> None:
         role, loop = self._role, asyncio.get_running_loop()
