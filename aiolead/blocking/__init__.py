@@ -9,45 +9,25 @@
                 held.check()
                 send(invoice)
 
-An event loop runs in a thread of its own, and in it the client and the recipes of `aiolead`; what
-is here only has them do something, and waits. A thread cannot be cancelled: `held.check()`,
-`held.lost` and `on_lost` tell it of a loss.
+An event loop runs in a thread of its own, with the client and the recipes of `aiolead` in it. The
+classes here are made from those (`_mirror.py`); `__init__.pyi` tells type checkers what they have.
+Nothing cancels a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
 """
 
-from ._client import Client
-from ._connect import Connection, ConnectOptions, connect
-from ._context import HoldContext
-from ._election import Election
-from ._fence import Fence, Transaction
-from ._locks import (
-    ExclusiveLock,
-    Lock,
-    ReadLock,
-    ReadWriteLock,
-    ReentrantLock,
-    Semaphore,
-    WriteLock,
-)
-from ._tenure import Held, Tenure, Term, WriteHeld
+from . import _proxies  # noqa: F401 - what is written by hand
+from ._connect import Connection as Connection
+from ._connect import connect as connect
+from ._mirror import NAMES, mirrored
 
-__all__ = [
-    "Client",
-    "ConnectOptions",
-    "Connection",
-    "Election",
-    "ExclusiveLock",
-    "Fence",
-    "Held",
-    "HoldContext",
-    "Lock",
-    "ReadLock",
-    "ReadWriteLock",
-    "ReentrantLock",
-    "Semaphore",
-    "Tenure",
-    "Term",
-    "Transaction",
-    "WriteHeld",
-    "WriteLock",
-    "connect",
-]
+__all__ = sorted([*NAMES, "Connection", "connect"])  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> object:
+    if name not in NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    globals()[name] = mirrored(name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *NAMES})

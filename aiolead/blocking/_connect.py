@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Sequence
+import inspect
 from importlib.util import find_spec
 from types import TracebackType
-from typing import Any, Literal, TypedDict, Unpack, final
+from typing import Any, Literal, final
 
 import aiolead
 
-from .._client.connect_options import Hooks
 from ..errors import ConfigurationError, UsageError
-from ..events import EventSink
-from ..model import Auth, SessionCredentials
-from ._client import Client
-from ._loop import Loop
-
-
-class ConnectOptions(TypedDict, total=False):
-    """The options of `aiolead.connect`, which says what they mean."""
-
-    session_timeout: float
-    connect_timeout: float | None
-    auth: Sequence[Auth]
-    tls: ssl.SSLContext | aiolead.TLS | None
-    sasl: aiolead.SASL | None
-    grace_period: float | None
-    tick_time: float | None
-    watchdog: aiolead.Watchdog | bool | None
-    observe_config: bool
-    read_only: bool
-    resume: SessionCredentials | None
-    server_version: str | None
-    limits: aiolead.Limits | None
-    on_event: EventSink | Sequence[EventSink] | None
-    hooks: Hooks | None
+from ._loop import LoopThread
+from ._mirror import Proxy, new
 
 
 def connect(
-    hosts: str | Sequence[str] | aiolead.Hosts | None = None,
+    hosts: Any = None,
     *,
     backend: Literal["asyncio", "trio"] = "asyncio",
     backend_options: dict[str, Any] | None = None,
-    **options: Unpack[ConnectOptions],
+    **options: Any,
 ) -> Connection:
     """A session with a ZooKeeper ensemble: `with blocking.connect(...) as client:`.
 
-    Entering starts a thread with an event loop in it, and waits for the session. Leaving closes
-    that, so that its ephemeral znodes vanish at once, and ends the thread; whatever other threads
-    still hold then is lost first, and their bodies are waited for, for the grace period. One
-    client is enough for a process, whatever the number of its threads. Connect after forking, not
-    before.
+    Entering starts a thread with an event loop in it, and waits for the session. Leaving closes the
+    session, so that its ephemeral znodes vanish at once, and ends the thread. What other threads
+    still hold is lost first, and their bodies have the grace period to end. One client is enough
+    for a process, whatever the number of its threads. Connect after forking, not before.
 
     Args:
         hosts: as for `aiolead.connect`.
-        backend: which event loop runs in the thread.
+        backend: which event loop runs in the thread: "asyncio" or "trio".
         backend_options: for `anyio.run`.
         options: as for `aiolead.connect`. `grace_period` is how long bodies have to notice a loss:
             a quarter of the session timeout at most, a tenth by default. `on_event` is called in
@@ -66,30 +41,41 @@ def connect(
     Raises (on entering): as `aiolead.connect`; and
         UsageError: in a thread that runs an event loop.
 
-    An exception that a signal handler raises (Ctrl-C) while entering gives up; while leaving, it
-    gives up waiting: the thread goes on closing the session.
+    An exception that a signal handler raises (Ctrl-C) while entering gives up. While leaving, it
+    ends the wait: the thread goes on closing the session.
     """
     if backend not in ("asyncio", "trio"):
         raise ConfigurationError(f'backend: must be "asyncio" or "trio", not {backend!r}')
     if backend == "trio" and find_spec("trio") is None:
         raise ConfigurationError('backend: trio is not installed; pip install "aiolead[trio]"')
-    return Connection(aiolead.connect(hosts, **options), Loop(backend, backend_options))
+    return Connection(aiolead.connect(hosts, **options), LoopThread(backend, backend_options))
+
+
+def _signature() -> inspect.Signature:
+    """That of `aiolead.connect`, and the event loop."""
+    ours, theirs = inspect.signature(connect), inspect.signature(aiolead.connect)
+    parameters = {**theirs.parameters, **ours.parameters, "hosts": theirs.parameters["hosts"]}
+    del parameters["options"]
+    return ours.replace(parameters=list(parameters.values()))
+
+
+connect.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 @final
 class Connection:
     """The context manager that `connect` returns; it can be entered once."""
 
-    def __init__(self, connection: aiolead.types.Connection, loop: Loop) -> None:
+    def __init__(self, connection: aiolead.types.Connection, loop: LoopThread) -> None:
         self._connection = connection
         self._loop = loop
-        self._entered = False
+        self._is_entered = False
 
-    def __enter__(self) -> Client:
-        if self._entered:
+    def __enter__(self) -> Proxy:
+        if self._is_entered:
             raise UsageError("the connection was entered already: call connect() again")
-        self._entered = True
-        return Client(self._loop, self._loop.open(self._connection))
+        self._is_entered = True
+        return new(self._loop, self._loop.open(self._connection))
 
     def __exit__(
         self,
@@ -97,5 +83,5 @@ class Connection:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._entered:
+        if self._is_entered:
             self._loop.close()

@@ -1,9 +1,9 @@
-"""The event loop of a client, in a thread of its own, and how other threads have it do something.
+"""The event loop of a client, in a thread of its own, and the way into it from other threads.
 
-What threads share is here: an inbox, from which the event loop takes what they ask for, and whether
-it still does. None of it is locked: a thread that is stopped anywhere, by a signal handler that
-itself uses the client, say, keeps nobody from going on. Everything else belongs either to the event
-loop or to one thread.
+Threads share an inbox from which the event loop takes what they ask for, and a flag that says
+whether it still does. Nothing is locked: a thread that is stopped anywhere, by a signal handler
+that itself uses the client, say, never holds up anybody else. All other state belongs either to the
+event loop or to one thread.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
@@ -25,61 +26,65 @@ from anyio.abc import TaskGroup
 from .. import Client
 from ..errors import ClientClosedError, UsageError
 from ..types import Connection
-from ._answer import Answer
-from ._deputy import CLOSED, Block, Call, Deputy, Job
+from ._result import ThreadResult
+from ._thread_task import CLOSED, BlockJob, CallJob, ThreadJob, ThreadProxyTask
 
 T = TypeVar("T")
 
 Act = Callable[[], object]
 
 THREAD_ENDS = 1.0
-"""How long closing waits for the thread once all that ran in it has ended, in seconds. All that is
-left then is the event loop itself, which may wait for more: asyncio's for a name that is looked up.
+"""How long closing waits for the thread once everything in it has ended, in seconds. Only the event
+loop itself is left then, which may wait for more: asyncio's for a name that is being resolved.
 """
 
 
-class _Mine(threading.local):
+class _OfThread(threading.local):
     """What a thread has open, and whether it waits."""
 
     def __init__(self) -> None:
-        self.deputy: Deputy | None = None
-        self.open: list[tuple[object, Block[Any]]] = []
-        self.waits = False  # what comes in between is a signal handler, or the like
+        self.task: ThreadProxyTask | None = None
+        self.open: list[tuple[object, BlockJob[Any]]] = []
+        self.waits = False  # whatever runs in this thread meanwhile is a signal handler
 
 
-class Loop:
+class LoopThread:
     """An event loop in a thread of its own, in which a connection is open.
 
-    Whatever another thread waits for in it can be interrupted, in the main thread, by what a signal
-    handler raises: Ctrl-C, or what a program uses beside it. What was asked for is then undone.
+    An exception that a signal handler raises in the main thread (Ctrl-C, for instance) interrupts
+    any wait here. What was asked for is then undone.
 
     Args:
         backend: the event loop: "asyncio" or "trio".
         options: for `anyio.run`.
+
+    Attributes:
+        proxies: the objects that threads have for those of the event loop, by the id of these.
     """
 
     def __init__(self, backend: str, options: dict[str, Any] | None) -> None:
+        self.proxies: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._backend = backend
         self._options = options
         self._pid = os.getpid()
-        self._mine = _Mine()
+        self._mine = _OfThread()
         self._inbox: deque[tuple[Act, Act]] = deque()
         self._is_closing = False
         self._has_ended = False
         self._bell: socket.socket
         self._ringer: socket.socket
         self._thread: threading.Thread | None = None
-        self._tasks: TaskGroup
+        self._group: TaskGroup
         self._scope: anyio.CancelScope
-        self._over: Answer[None] = Answer()
-        self._deputies: set[Deputy] = set()
+        self._over: ThreadResult[None] = ThreadResult()
+        self._tasks: set[ThreadProxyTask] = set()
 
     # --- opening and closing -------------------------------------------------------------------
 
     def open(self, connection: Connection) -> Client:
-        """Starts the thread, and opens the connection in it; gives the client."""
+        """Start the thread, open the connection in it and return the client."""
         self.check_here()
-        opened: Answer[Client] = Answer()
+        opened: ThreadResult[Client] = ThreadResult()
         # What event loops have for this is locked.
         self._bell, self._ringer = socket.socketpair()
         self._bell.setblocking(False)
@@ -89,16 +94,16 @@ class Loop:
         )
         try:
             thread.start()
-            return opened.result()
+            return opened.wait()
         except BaseException:
             self._stop()
             raise
 
     def close(self) -> None:
-        """Closes the connection, ends the thread, and waits for that.
+        """Close the connection, end the thread and wait for that.
 
-        From its beginning on, calls are refused. In a forked child it does nothing: both are the
-        parent's.
+        From the start of this, new calls are refused. In a forked child it does nothing: both
+        belong to the parent.
 
         Raises:
             UsageError: called in that thread.
@@ -116,14 +121,14 @@ class Loop:
         except BaseException:
             self._stop()  # it is closed whatever interrupts us
             raise
-        self._over.result()
+        self._over.wait()
         thread.join(THREAD_ENDS)
 
     def _stop(self) -> None:
         self._is_closing = True
         self._post(lambda: self._scope.cancel())
 
-    def _run(self, connection: Connection, opened: Answer[Client]) -> None:
+    def _run(self, connection: Connection, opened: ThreadResult[Client]) -> None:
         try:
             anyio.run(
                 self._main,
@@ -133,7 +138,7 @@ class Loop:
                 backend_options=self._options,
             )
         except BaseException as error:
-            # Told in `_main`, unless it is the event loop itself that cannot be had.
+            # `_main` has reported its own: this is an event loop that cannot be started.
             self._refuse()
             opened.fail(error)
             self._over.fail(error)
@@ -141,12 +146,12 @@ class Loop:
             self._bell.close()
             self._ringer.close()
 
-    async def _main(self, connection: Connection, opened: Answer[Client]) -> None:
+    async def _main(self, connection: Connection, opened: ThreadResult[Client]) -> None:
         failure: BaseException | None = None
         try:
-            async with anyio.create_task_group() as self._tasks:
+            async with anyio.create_task_group() as self._group:
                 self._scope = anyio.CancelScope()
-                self._tasks.start_soon(self._receive)
+                self._group.start_soon(self._receive)
                 try:
                     with self._scope:
                         async with connection as client:
@@ -156,19 +161,19 @@ class Loop:
                     failure = error
                 self._end()
             if failure is not None:
-                raise failure  # bare: not out of the group
+                raise failure  # unchanged: not out of the group
         except BaseException as error:
-            # Whoever waits for us is not to wait for the event loop to end, too.
+            # The waiting thread need not wait for the event loop to end, too.
             if not opened.fail(error):
                 self._over.fail(error)
         self._over.set(None)
 
     def _end(self) -> None:
-        """Takes nothing any more, and ends what is still there."""
+        """Refuse everything from now on, and end what still runs."""
         self._refuse()
         self._ring()
-        for deputy in self._deputies:
-            deputy.dismiss()
+        for task in self._tasks:
+            task.dismiss()
 
     def _refuse(self) -> None:
         self._has_ended = True
@@ -182,14 +187,14 @@ class Loop:
         return os.getpid() != self._pid
 
     def _is_here(self) -> bool:
-        """Whether we are in its thread."""
-        # Another thread may have its number once it has ended.
+        """Whether we are in the thread of the event loop."""
+        # Its number may be reused once it has ended.
         if self._thread is None or self._has_ended:
             return False
         return self._thread.ident == threading.get_ident()
 
     def check_process(self) -> None:
-        """Raises `UsageError` in a forked child: nobody there would ever answer."""
+        """Raise `UsageError` in a forked child: nobody there would ever answer."""
         if self.is_forked:
             raise UsageError(
                 f"the client belongs to process {self._pid}, of which this one, {os.getpid()}, was "
@@ -197,7 +202,7 @@ class Loop:
             )
 
     def check_here(self) -> None:
-        """Raises `UsageError` where waiting would never end, or stop everything else."""
+        """Raise `UsageError` where waiting would never end or would block an event loop."""
         self.check_process()
         if _runs_event_loop():
             raise UsageError(
@@ -207,67 +212,67 @@ class Loop:
             )
 
     def ask(self, act: Callable[[], T]) -> T:
-        """Calls in the event loop what does not wait, wherever we are; once it has ended, here."""
+        """Call in the event loop what does not wait, from any thread; once it has ended, here."""
         self.check_process()
         if self._has_ended or self._is_here():
             return act()
-        answer: Answer[T] = Answer()
-        settle = partial(answer.settle, act)
+        result: ThreadResult[T] = ThreadResult()
+        settle = partial(result.set_from, act)
         self._post(settle, settle)
-        return answer.result()
+        return result.wait()
 
     def call(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Has something awaited in the event loop, inside of whatever this thread has open.
+        """Await something in the event loop, inside of whatever this thread has open.
 
         In a signal handler that has interrupted such a wait of this thread: beside that, since what
         is open waits itself.
         """
         self.check_here()
         mine = self._mine
-        job = Call(act)
-        deputy = Deputy() if mine.waits or mine.deputy is None else mine.deputy
+        job = CallJob(act)
+        task = ThreadProxyTask() if mine.waits or mine.task is None else mine.task
         before = mine.waits
         try:
             mine.waits = True
-            self._submit(deputy, job)
-            return job.done.result()
+            self._submit(task, job)
+            return job.done.wait()
         except BaseException:
-            self._undo(deputy, job)
+            self._undo(task, job)
             raise
         finally:
             mine.waits = before
 
-    def enter(self, owner: object, block: Block[T]) -> T:
-        """Enters a block in the event loop, inside of whatever this thread has open.
+    def enter(self, owner: object, block: BlockJob[T]) -> T:
+        """Enter a block in the event loop, inside of whatever this thread has open.
 
         Raises:
-            UsageError: in a signal handler that has interrupted this thread as it waited: what it
+            UsageError: in a signal handler that has interrupted a wait of this thread: what that
                 waits for, or has open, may be what this would wait for.
         """
         self.check_here()
         mine = self._mine
         self._check_not_waiting("entered", owner)
-        deputy = mine.deputy or Deputy()
+        task = mine.task or ThreadProxyTask()
         try:
             mine.waits = True
-            self._submit(deputy, block)
-            value = block.done.result()
+            self._submit(task, block)
+            value = block.done.wait()
             mine.open.append((owner, block))
-            mine.deputy = deputy
+            mine.task = task
             return value
         except BaseException:
             self._forget(block)
-            self._undo(deputy, block)
+            self._undo(task, block)
             raise
         finally:
             mine.waits = False
 
     def leave(self, owner: object, error: BaseException | None) -> None:
-        """Leaves what this thread has entered last, with the error of its body.
+        """Leave the block that this thread entered last, with the error of its body.
 
         Raises:
             UsageError: that was not the owner's; or this is a forked child, which holds nothing;
-                or a signal handler that has interrupted this thread as it waited.
+                or a signal handler that has interrupted a wait of this thread.
         """
         if self.is_forked:
             if error is None:
@@ -275,8 +280,8 @@ class Loop:
             return
         mine = self._mine
         self._check_not_waiting("left", owner)
-        deputy = mine.deputy
-        if deputy is None or mine.open[-1][0] is not owner:
+        task = mine.task
+        if task is None or mine.open[-1][0] is not owner:
             raise UsageError(
                 f"{owner!r} is not what this thread has entered last: blocks are left in the "
                 "reverse order, by the thread that has entered them"
@@ -287,13 +292,13 @@ class Loop:
             block.error = error
             block.is_left = True
             try:
-                self._post(deputy.wake)
+                self._post(task.wake)
             except BaseException:
-                self._post(deputy.wake)  # it is left whatever interrupts us
+                self._post(task.wake)  # it is left whatever interrupts us
                 raise
             finally:
                 self._forget(block)
-            block.left.result()
+            block.left.wait()
         finally:
             mine.waits = False
 
@@ -305,39 +310,39 @@ class Loop:
                 "the handler set a flag, or raise an exception, and do this in the thread's code"
             )
 
-    def _forget(self, block: Block[Any]) -> None:
+    def _forget(self, block: BlockJob[Any]) -> None:
         mine = self._mine
         if mine.open and mine.open[-1][1] is block:
             mine.open.pop()
         if not mine.open:
-            mine.deputy = None
+            mine.task = None
 
-    def _submit(self, deputy: Deputy, job: Job[Any]) -> None:
+    def _submit(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
         def refuse() -> None:
             job.fail(ClientClosedError(CLOSED))
 
-        if deputy is self._mine.deputy:
-            # Also as it closes: it knows whether that is a loss to what is open here.
+        if task is self._mine.task:
+            # Also while closing: the task knows whether that is a loss of what is open here.
             job.is_refused = self._is_closing
-            self._post(partial(deputy.post, job), refuse)
+            self._post(partial(task.post, job), refuse)
         elif self._is_closing:
             refuse()
         else:
-            self._post(partial(self._employ, deputy, job), refuse)
+            self._post(partial(self._start, task, job), refuse)
 
-    def _undo(self, deputy: Deputy, job: Job[Any]) -> None:
+    def _undo(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
         if not job.is_settled:
-            job.abandoned = True
-            self._post(partial(deputy.abandon, job))
+            job.is_abandoned = True
+            self._post(partial(task.abandon, job))
 
     def _post(self, act: Act, refuse: Act = lambda: None) -> None:
-        """Has the event loop do something soon: `act`, or if it has ended before that, `refuse`.
+        """Have the event loop call `act` soon or, if it has ended before that, `refuse`.
 
-        Waits for nobody.
+        Never waits.
         """
         self._inbox.append((partial(copy_context().run, act), refuse))
-        # In this order: it says that it has ended, then takes what is there. So either it finds
-        # this, or we find that it has ended.
+        # In this order: the event loop sets the flag, then empties the inbox. So either it finds
+        # this, or we see the flag.
         if self._has_ended:
             self._take()
         else:
@@ -349,11 +354,11 @@ class Loop:
         except BlockingIOError:
             pass  # it has rung often enough
         except OSError:
-            if not self._has_ended:  # or else there is nobody to hear it
+            if not self._has_ended:  # else there is nobody to hear it
                 raise
 
     def _take(self) -> None:
-        """Does what was asked for; once the event loop has ended, in any thread, refuses it."""
+        """Do what is in the inbox; once the event loop has ended, in any thread, refuse it."""
         while True:
             try:
                 act, refuse = self._inbox.popleft()
@@ -372,15 +377,15 @@ class Loop:
             await anyio.wait_readable(self._bell)
             self._bell.recv(4096)
 
-    def _employ(self, deputy: Deputy, job: Job[Any]) -> None:
-        self._deputies.add(deputy)
-        self._tasks.start_soon(self._work, deputy, job)
+    def _start(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
+        self._tasks.add(task)
+        self._group.start_soon(self._work, task, job)
 
-    async def _work(self, deputy: Deputy, job: Job[Any]) -> None:
+    async def _work(self, task: ThreadProxyTask, job: ThreadJob[Any]) -> None:
         try:
-            await deputy.run(job)
+            await task.run(job)
         finally:
-            self._deputies.discard(deputy)
+            self._tasks.discard(task)
 
 
 def _runs_event_loop() -> bool:

@@ -17,6 +17,7 @@ from support.cli import environment
 
 import aiolead
 from aiolead import blocking
+from aiolead.blocking._mirror import MADE
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
 # --- event loops ---------------------------------------------------------------------------------
@@ -170,24 +171,20 @@ def test_a_forked_child_is_told_and_does_no_harm(backend: str, tmp_path: Path) -
 
 
 def test_connect_takes_the_options_of_aiolead() -> None:
-    theirs = inspect.signature(aiolead.connect).parameters
-    options = set(blocking.ConnectOptions.__annotations__)
-    assert options == set(theirs) - {"hosts"}
-    hints = typing.get_type_hints(blocking.ConnectOptions)
-    wanted = typing.get_type_hints(aiolead.connect)
-    assert {name for name in options - {"dial"} if hints[name] != wanted[name]} == set()
+    theirs = dict(inspect.signature(aiolead.connect).parameters)
+    ours = dict(inspect.signature(blocking.connect).parameters)
+    assert set(ours) - set(theirs) == {"backend", "backend_options"}
+    assert {name: ours.get(name) for name in theirs} == theirs
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["Election", "ExclusiveLock", "Lock", "ReadWriteLock", "ReentrantLock", "Semaphore"],
-)
+@pytest.mark.parametrize("name", sorted(MADE))
 def test_recipes_take_the_arguments_of_aioleads(name: str) -> None:
-    def parameters(module: object) -> dict[str, tuple[object, object]]:
-        made = inspect.signature(getattr(module, name)).parameters.values()
+    def parameters(cls: object) -> dict[str, tuple[object, object]]:
+        made = inspect.signature(cls).parameters.values()  # type: ignore[arg-type]
         return {p.name: (p.kind, p.default) for p in made}
 
-    assert parameters(blocking) == parameters(aiolead)
+    cls = getattr(blocking, name)
+    assert parameters(cls) == parameters(cls._source)
 
 
 def test_names_are_sorted_and_documented() -> None:

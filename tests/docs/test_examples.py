@@ -406,6 +406,21 @@ def test_jobs_are_done_although_a_worker_goes(hosts: str) -> None:
         other.finish()
 
 
+def test_threads_do_jobs_and_finish_what_they_have_begun(hosts: str) -> None:
+    jobs = ["a", "b", "c", "d", "e"]
+    with Program("examples/queue_threads.py", hosts=hosts) as worker:
+        said = Program("examples/queue_threads.py", "put", *jobs, hosts=hosts).run()
+        assert "5 jobs put, " in said[0]
+        done = {worker.wait_for(r"has done (\w)")[1] for _ in range(3)}
+        worker.terminate()
+        worker.wait_for("stopped")
+        assert worker.finish() == 0
+    begun = [line.split()[-1] for line in worker.lines if "begins" in line]
+    finished = [line.split()[-1] for line in worker.lines if "has done" in line]
+    assert sorted(begun) == sorted(finished)
+    assert done <= set(finished) <= set(jobs)
+
+
 def test_a_board_shows_who_does_a_task(hosts: str) -> None:
     said = Program("examples/task_board.py", hosts=hosts).run()
     name = "task-0000000000"

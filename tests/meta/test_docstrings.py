@@ -111,7 +111,10 @@ FRAGMENTS = list(public())
 def kind_of(name: str, owner: type | None) -> type | None:
     """The class that a variable is of; None if that is anybody's guess."""
     own = OWN.get(owner, {}) if owner else {}
-    return own.get(name, KINDS.get(name))
+    kind = own.get(name, KINDS.get(name))
+    if kind and owner and owner.__module__ == "aiolead.blocking":
+        return getattr(aiolead.blocking, kind.__name__, kind)
+    return kind
 
 
 def called(node: ast.expr, owner: type | None) -> Any:
@@ -126,6 +129,14 @@ def called(node: ast.expr, owner: type | None) -> Any:
             places = (aiolead, aiolead.types, aiolead.errors, aiolead.model, aiolead.testing)
             return next((getattr(each, name) for each in places if hasattr(each, name)), None)
     return None
+
+
+def _source_of(cls: type) -> str:
+    """That of the async class, where a class of `aiolead.blocking` is made from one."""
+    try:
+        return inspect.getsource(cls)
+    except (OSError, TypeError):
+        return inspect.getsource(cls._source)  # type: ignore[attr-defined]
 
 
 @cache

@@ -300,6 +300,7 @@ class Tenure:
 
     @property
     def is_released(self) -> bool:
+        """Whether it was released before its body had ended."""
         return self._resigned
 
     def _lose(self, reason: LossReason) -> None:

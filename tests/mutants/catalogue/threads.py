@@ -15,7 +15,9 @@ MUTANTS: tuple[Mutant, ...] = (
         name="threads-are-released-when-lost",
         wrong="What a thread holds is released as it is lost, while its body goes on.",
         changes=(
-            Change("blocking/_deputy.py", "anyio.CancelScope(shield=True)", "anyio.CancelScope()"),
+            Change(
+                "blocking/_thread_task.py", "anyio.CancelScope(shield=True)", "anyio.CancelScope()"
+            ),
         ),
         tests=(f"{LOSSES}::test_the_znode_stays_until_the_body_has_been_left",),
         simulated=False,
@@ -25,7 +27,9 @@ MUTANTS: tuple[Mutant, ...] = (
         name="lost-bodies-go-on-writing",
         wrong="What a thread asks for in a body that is lost is sent, and then refused.",
         changes=(
-            Change("blocking/_deputy.py", "await anyio.lowlevel.checkpoint_if_cancelled()", "pass"),
+            Change(
+                "blocking/_thread_task.py", "await anyio.lowlevel.checkpoint_if_cancelled()", "pass"
+            ),
         ),
         tests=(f"{LOSSES}::test_the_znode_stays_until_the_body_has_been_left",),
         simulated=False,
@@ -34,7 +38,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="303",
         name="interrupted-threads-stay-in-line",
         wrong="A thread that is interrupted while it waits for a lock leaves its znode there.",
-        changes=(Change("blocking/_loop.py", "self._post(partial(deputy.abandon, job))", "pass"),),
+        changes=(Change("blocking/_loop.py", "self._post(partial(task.abandon, job))", "pass"),),
         tests=(INTERRUPTED,),
         simulated=False,
     ),
@@ -42,7 +46,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="304",
         name="closed-clients-wait-for-bodies",
         wrong="A client that is closed waits for threads that do not leave their bodies.",
-        changes=(Change("blocking/_loop.py", "deputy.dismiss()", "pass"),),
+        changes=(Change("blocking/_loop.py", "task.dismiss()", "pass"),),
         tests=(f"{HOLDING}::test_a_body_that_outlives_the_client",),
         simulated=False,
     ),
@@ -58,7 +62,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="306",
         name="each-call-has-a-task-of-its-own",
         wrong="What a thread does within a block is another task's: it waits for itself.",
-        changes=(Change("blocking/_loop.py", "mine.deputy = deputy", "pass"),),
+        changes=(Change("blocking/_loop.py", "mine.task = task", "pass"),),
         tests=(f"{HOLDING}::test_a_lock_and_an_election",),
         simulated=False,
     ),
@@ -66,7 +70,9 @@ MUTANTS: tuple[Mutant, ...] = (
         number="307",
         name="nobody-tells-threads",
         wrong="The event that tells a thread of the loss is not set.",
-        changes=(Change("blocking/_tenure.py", "tenure.add_lost_callback(self.lost.set)", "pass"),),
+        changes=(
+            Change("blocking/_proxies.py", "tenure.add_lost_callback(self.lost.set)", "pass"),
+        ),
         tests=(f"{LOSSES}::test_by_expiry",),
         simulated=False,
     ),

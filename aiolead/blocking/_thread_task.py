@@ -1,0 +1,212 @@
+"""The task that acts for a thread in the event loop.
+
+Recipes identify their users by task: a task must not wait for what it holds itself, blocks are left
+in reverse order, and a loss cancels what runs inside the block. So a thread with an open block has
+one task, its `ThreadProxyTask`: it enters the block, runs in it what the thread asks for, and
+leaves it when the thread does.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from ..errors import ClientClosedError, TenureLost, UsageError
+from ._result import ThreadResult
+
+T = TypeVar("T")
+
+CLOSED = "the client was closed"
+
+
+class ThreadJob(Generic[T]):
+    """Something that a thread has its task do.
+
+    Attributes:
+        done: the result.
+        is_abandoned: set by the thread when it no longer waits for the result.
+        is_refused: set by the thread that asks while the client is being closed.
+    """
+
+    def __init__(self) -> None:
+        self.done: ThreadResult[T] = ThreadResult()
+        self.is_abandoned = False
+        self.is_refused = False
+        self.scope: anyio.CancelScope | None = None
+
+    @abstractmethod
+    async def run(self, task: ThreadProxyTask) -> None:
+        """Do it and set the result."""
+
+    def cancel(self) -> None:
+        """Cancel it if it runs. In the event loop."""
+        if self.scope is not None:
+            self.scope.cancel()
+
+    def fail(self, error: BaseException) -> None:
+        """Set an error, unless there is a result."""
+        self.done.fail(error)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left that could be undone."""
+        return self.done.is_set()
+
+
+class CallJob(ThreadJob[T]):
+    """A call to await."""
+
+    def __init__(self, act: Callable[[], Awaitable[T]]) -> None:
+        super().__init__()
+        self._act = act
+
+    async def run(self, task: ThreadProxyTask) -> None:
+        self.done.set(await self._act())
+
+
+class BlockJob(ThreadJob[T]):
+    """A block: entered and left in the event loop when the thread enters and leaves it.
+
+    Args:
+        context: what is entered.
+        wrap: turns its value into what the thread gets; called in the event loop.
+
+    Attributes:
+        left: set when it has been left; or the error that leaving raised.
+        error: set by the thread: the exception of the body.
+        is_left: set by the thread, after `error`, when it leaves.
+    """
+
+    def __init__(self, context: AbstractAsyncContextManager[Any], wrap: Callable[[Any], T]) -> None:
+        super().__init__()
+        self.left: ThreadResult[None] = ThreadResult()
+        self.error: BaseException | None = None
+        self.is_left = False
+        self._context = context
+        self._wrap = wrap
+
+    async def run(self, task: ThreadProxyTask) -> None:
+        entered = await self._context.__aenter__()
+        # No checkpoint until the task waits for the thread: it is held.
+        value = self._wrap(entered)
+        task.blocks.append(value)
+        try:
+            self.done.set(value)
+            await task.serve(self)
+            error = self.error
+            await self._context.__aexit__(
+                type(error) if error else None, error, error.__traceback__ if error else None
+            )
+            self.left.set(None)
+        finally:
+            task.blocks.pop()
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_left or self.is_abandoned
+
+    def fail(self, error: BaseException) -> None:
+        super().fail(error)
+        self.left.fail(error)
+
+    @property
+    def is_settled(self) -> bool:
+        return self.left.is_set()
+
+
+class ThreadProxyTask:
+    """Runs what one thread asks for, from its outermost block being entered until it is left.
+
+    A call outside of any block has a task of its own. Everything here runs in the event loop.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: list[Any] = []
+        """What the thread got from its open blocks, innermost last."""
+        self._jobs: deque[ThreadJob[Any]] = deque()
+        self._running: list[ThreadJob[Any]] = []
+        self._news: anyio.Event | None = None
+        self._is_dismissed = False
+
+    async def run(self, first: ThreadJob[Any]) -> None:
+        """Run the first job and, while that is a block, what the thread asks for inside of it."""
+        try:
+            await self._run(first)
+        finally:
+            for job in self._jobs:  # too late: dismissed while others had to end first
+                job.fail(self._why_cancelled(job))
+
+    def post(self, job: ThreadJob[Any]) -> None:
+        """The thread asks for something."""
+        self._jobs.append(job)
+        self.wake()
+
+    def wake(self) -> None:
+        """The thread has left a block."""
+        if self._news is not None:
+            self._news.set()
+
+    def abandon(self, job: ThreadJob[Any]) -> None:
+        """The thread no longer waits for a job: undo it."""
+        job.cancel()
+        self.wake()
+
+    def dismiss(self) -> None:
+        """The client is closed: end everything, whether or not the thread has left its blocks."""
+        self._is_dismissed = True
+        for job in self._running:
+            job.cancel()
+        self.wake()
+
+    async def serve(self, block: BlockJob[Any]) -> None:
+        """Run what the thread asks for inside a block, until it leaves the block."""
+        while not (block.is_over or self._is_dismissed):
+            if self._jobs:
+                await self._run(self._jobs.popleft())
+                continue
+            self._news = anyio.Event()
+            # Even after a loss: the thread is still in the body, and the znode must outlast that.
+            # It ends with the client at the latest, by `dismiss`.
+            with anyio.CancelScope(shield=True):
+                await self._news.wait()
+
+    async def _run(self, job: ThreadJob[Any]) -> None:
+        self._running.append(job)
+        try:
+            with anyio.CancelScope() as job.scope:
+                if job.is_abandoned or job.is_refused or self._is_dismissed:
+                    job.scope.cancel()
+                # A client sends at the call, also in a cancelled task.
+                await anyio.lowlevel.checkpoint_if_cancelled()
+                await job.run(self)
+            job.fail(self._why_cancelled(job))  # unless it is done
+        except anyio.get_cancelled_exc_class():
+            # A block around it was cancelled. The task goes on until the thread leaves that.
+            job.fail(self._why_cancelled(job))
+        except BaseException as error:  # it belongs to the thread
+            job.fail(error)
+        finally:
+            self._running.remove(job)
+
+    def _why_cancelled(self, job: ThreadJob[Any]) -> BaseException:
+        """The loss of the outermost lost block, or that the client was closed."""
+        for value in self.blocks:
+            for tenure in getattr(value, "_tenures", tuple)():
+                if tenure.loss is not None:
+                    try:
+                        tenure.check()
+                    except TenureLost as lost:
+                        return lost
+                    except UsageError:  # released after that
+                        continue
+        if self.blocks and not (self._is_dismissed or job.is_refused):
+            return UsageError(
+                f"{self.blocks[-1]!r} has ended: leave its `with` block, which raises the reason"
+            )
+        return ClientClosedError(CLOSED)

@@ -1,0 +1,419 @@
+"""Every recipe used from threads, with `with` and `for`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from types import FrameType
+from typing import Literal
+
+import pytest
+from support.raw_client import RawClient
+from support.recipes import PATIENCE, SESSION, Served
+from support.waiting import until
+
+import aiolead
+from aiolead import blocking
+from aiolead.testing import ThreadedServer
+from aiolead.types import TaskPhase
+
+Backend = Literal["asyncio", "trio"]
+
+
+@pytest.fixture
+def client(server: Served, backend: Backend) -> Iterator[blocking.Client]:
+    """A client of the embedded server and of a real one, in an event loop of each kind."""
+    with blocking.connect(
+        server.connect_string, session_timeout=SESSION, backend=backend
+    ) as client:
+        yield client
+
+
+# --- queues and tasks ----------------------------------------------------------------------------
+
+
+def test_workers_of_a_queue(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    """Each item is worked on once, though one worker breaks off."""
+    queue = blocking.Queue(client, "/queue")
+    done: list[bytes] = []
+
+    def work() -> None:
+        with queue.consume() as items:
+            for item in items:
+                item.check()
+                if item.data == b"end":
+                    return
+                done.append(item.data)
+                item.ack()
+
+    queue.put_many([b"%d" % number for number in range(20)])
+    with queue.get(timeout=PATIENCE) as first:
+        assert first.data == b"0"  # not acknowledged: it is given back
+    workers = [threads.submit(work) for _ in range(3)]
+    until(lambda: len(done) == 20, "all is done")
+    queue.put(b"end")
+    for worker in workers:
+        worker.result(PATIENCE)
+    assert sorted(done, key=int) == [b"%d" % number for number in range(20)]
+    with queue.get(timeout=PATIENCE) as left:
+        assert left.data == b"end"
+        left.ack()
+    with queue.try_get() as nothing:
+        assert nothing is None
+    assert queue.size() == 0
+
+
+def test_queues_of_other_orders(client: blocking.Client) -> None:
+    priorities = blocking.PriorityQueue(client, "/priorities")
+    priorities.put(b"later", priority=5)
+    priorities.put(b"first", priority=1)
+    with priorities.get(timeout=PATIENCE) as item:
+        assert item.data == b"first"
+        item.ack()
+    delays = blocking.DelayQueue(client, "/delays")
+    delays.put(b"in a while", delay=0.1)
+    with delays.try_get() as nothing:
+        assert nothing is None
+    with delays.get(timeout=PATIENCE) as delayed:
+        assert delayed.data == b"in a while"
+        delayed.ack()
+
+
+def test_an_item_that_is_lost(own: ThreadedServer, backend: Backend) -> None:
+    told: list[aiolead.errors.TenureLost] = []
+    with blocking.connect(own.connect_string, backend=backend, session_timeout=SESSION) as client:
+        queue = blocking.Queue(client, "/queue")
+        queue.put_many([b"1", b"2"])
+        with pytest.raises(aiolead.errors.ClaimLost) as lost:
+            with queue.consume(on_lost=told.append) as items:
+                for item in items:
+                    own.expire_session(client.session_id)
+                    assert item.lost.wait(PATIENCE)
+                    with pytest.raises(aiolead.errors.ClaimLost):
+                        client.get("/")
+                    # The next one is not to be had: the whole of it is over.
+        assert lost.value.token == item.token
+        until(lambda: len(told) == 1, "on_lost is called")
+        with queue.get(timeout=PATIENCE) as again:
+            assert again.data == b"1"
+
+
+def test_a_board_of_tasks(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    board = blocking.TaskBoard(client, "/board")
+
+    def work() -> None:
+        with board.claim(timeout=PATIENCE) as task:
+            task.report(0.5, "half of it")
+            task.finish(task.data.upper())
+
+    name = board.submit(b"shout")
+    worker = threads.submit(work)
+    result = board.result(name)
+    assert (result.data, result.is_failed) == (b"SHOUT", False)
+    worker.result(PATIENCE)
+    with board.observe() as view:
+        states = next(states for states in view if states[name].phase is TaskPhase.DONE)
+        assert view.is_live
+    assert list(states) == [name]
+
+
+# --- locks and barriers --------------------------------------------------------------------------
+
+
+def test_a_condition(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    condition = blocking.Condition(client, "/condition")
+    ready: list[int] = []
+
+    def wait() -> tuple[int, int]:
+        with condition as held:
+            before = held.token
+            while not ready:
+                held.wait()
+            held.check()
+            return before, held.token
+
+    waiting = threads.submit(wait)
+    until(lambda: len(condition.waiters()) == 1, "it waits")
+    with condition.acquire(timeout=PATIENCE) as held:
+        assert not held.wait(timeout=0.01)
+        ready.append(1)
+        assert held.notify_all() == 1
+    before, after = waiting.result(PATIENCE)
+    assert before < after, "another hold, with a token of its own"
+
+
+def test_a_wait_that_is_interrupted_ends_the_block(own: ThreadedServer, backend: Backend) -> None:
+    class SoftLimit(Exception): ...
+
+    def handler(_number: int, _frame: FrameType | None) -> None:
+        raise SoftLimit
+
+    def interrupt() -> None:
+        until(lambda: len(condition.waiters()) == 1, "it waits")
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    main = threading.get_ident()
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with blocking.connect(own.connect_string, backend=backend) as client:
+            condition = blocking.Condition(client, "/condition")
+            thread = threading.Thread(target=interrupt)
+            with pytest.raises(aiolead.errors.UsageError, match="a wait was cancelled"):
+                with condition as held:
+                    thread.start()
+                    with pytest.raises(SoftLimit):
+                        held.wait()
+                    with pytest.raises(aiolead.errors.UsageError, match="leave its `with` block"):
+                        while True:
+                            client.get("/")
+            thread.join()
+            assert condition.contenders() == []
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_barriers(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    barrier = blocking.Barrier(client, "/barrier")
+    barrier.set()
+    waiting = threads.submit(barrier.wait)
+    assert barrier.is_set()
+    assert not waiting.done()
+    barrier.remove()
+    waiting.result(PATIENCE)
+
+    def meet(number: int) -> int:
+        both = blocking.DoubleBarrier(client, "/both", 2, identity=f"thread {number}")
+        with both.enter(timeout=PATIENCE) as first:
+            assert len(both.members()) == 2
+            first.check()
+        with both as second:
+            assert second.round > first.round
+        return first.round
+
+    rounds = [threads.submit(meet, number) for number in range(2)]
+    assert len({each.result(PATIENCE) for each in rounds}) == 1
+
+
+def test_several_locks_as_one(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    lock, both = blocking.Lock(client, "/a"), blocking.ReadWriteLock(client, "/b")
+    assert both.read is both.read
+    multi = blocking.MultiLock(both.write, lock)
+    assert multi.recipes == (lock, both.write)
+
+    def others() -> list[object]:
+        with lock.try_acquire() as first, multi.try_acquire() as second:
+            return [first, second]
+
+    with multi as held:
+        held.check()
+        held.verify()
+        assert held.is_held
+        assert held.remaining() > 0
+        assert [type(each) for each in held.holds] == [blocking.Held, blocking.WriteHeld]
+        assert threads.submit(others).result(PATIENCE) == [None, None]
+        assert not held.lost.is_set()
+    again = blocking.ReentrantLock(client, "/again")
+    with again, again:
+        assert again.hold_count == 2
+        assert threads.submit(lambda: again.hold_count).result(PATIENCE) == 0
+
+
+def test_a_loss_of_one_lock_is_that_of_all(own: ThreadedServer, backend: Backend) -> None:
+    told: list[aiolead.errors.TenureLost] = []
+    with (
+        blocking.connect(own.connect_string, backend=backend, session_timeout=SESSION) as client,
+        RawClient(own.connect_string) as operator,
+    ):
+        multi = blocking.MultiLock(blocking.Lock(client, "/a"), blocking.Lock(client, "/b"))
+        with pytest.raises(aiolead.errors.LockLost, match="/b"):
+            with multi.acquire(timeout=PATIENCE, on_lost=told.append) as held:
+                held.verify()
+                operator.delete(held.holds[1].path)
+                with pytest.raises(aiolead.errors.LockLost):
+                    held.verify()
+                assert held.lost.wait(PATIENCE)
+                with pytest.raises(aiolead.errors.LockLost):
+                    held.check()
+        until(lambda: len(told) == 1, "on_lost is called")
+
+
+def test_unique_names(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    names = blocking.UniqueNames(client, "/names")
+
+    def claim() -> str:
+        with names.claim("worker", timeout=PATIENCE) as held:
+            return held.name
+
+    with names.claim("worker") as held:
+        assert held.number == 0
+        assert names.holders()[held.name].identity == names.identity
+        assert threads.submit(claim).result(PATIENCE) != held.name
+
+
+def test_an_election_in_the_background(client: blocking.Client) -> None:
+    election = blocking.Election(client, "/election", identity="anna")
+    with election.observe() as observed, election.campaign() as states:
+        for state in states:
+            if state.term is not None:
+                assert state.phase is aiolead.Phase.LEADING
+                assert isinstance(state.term, blocking.Term)
+                state.term.check()
+                break
+        leaders = next(each.leader for each in observed if each.leader is not None)
+        assert leaders.identity == "anna"
+
+
+# --- values, members, services, views ------------------------------------------------------------
+
+
+def test_values(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    counter = blocking.Counter(client, "/counter")
+    added = [threads.submit(counter.add, 1) for _ in range(8)]
+    assert {each.result(PATIENCE) for each in added} == set(range(1, 9))
+    assert counter.compare_and_set(8, 20)
+    numbers = blocking.SequenceAllocator(client, "/numbers", block=3)
+    assert [numbers.next(), numbers.next()] == [1, 2]
+    assert numbers.at_hand == 1
+    shared = blocking.SharedValue(client, "/shared", 0, codec=aiolead.types.Codec.decimal())
+    with shared.observe() as view:
+        assert shared.update(lambda value: value + 5).value == 5
+        assert next(value for value in view if value) == 5
+        assert view.versioned.version == shared.get().version
+
+
+def test_a_configuration(client: blocking.Client, threads: ThreadPoolExecutor) -> None:
+    config = blocking.Config(client, "/config", parse=lambda keys: int(keys.get("size", b"0")))
+
+    def wait_for(size: int) -> int:
+        return next(value for value in view if value == size)
+
+    with config.observe() as view:
+        assert view.value == 0
+        waiting = threads.submit(wait_for, 3)
+        version = config.publish({"size": b"3"})
+        assert waiting.result(PATIENCE) == 3
+        until(lambda: view.version == version, "the view has it")
+    assert config.get().value == 3
+    assert [each.version for each in config.history()][-1:] == [version]
+
+
+def test_members(client: blocking.Client) -> None:
+    group = blocking.Group(client, "/group")
+    with group.observe() as view:
+        changes = view.changes()
+        with group.join(b"1", identity="anna") as membership:
+            assert next(changes).member.data == b"1"
+            membership.set(b"2")
+            assert group.members()["anna"].data == b"2"
+            assert membership.is_present
+            assert next(iter(membership)).is_present
+        left = next(change for change in changes if change.kind is aiolead.types.ChangeKind.LEFT)
+        assert left.member.id == "anna"
+    with blocking.PersistentNode(client, "/node", b"idle") as node:
+        node.set(b"busy")
+        assert client.get("/node")[0] == b"busy"
+    assert client.exists("/node") is None
+
+
+def test_services(client: blocking.Client) -> None:
+    registry = blocking.ServiceRegistry(client, "/services")
+    instance = aiolead.ServiceInstance(name="web", id="1", port=80)
+    with registry.register(instance) as registration, registry.observe("web") as view:
+        picker = blocking.Picker(view, aiolead.types.RoundRobin())
+        picked = picker.pick()
+        assert picked is not None
+        assert picked.port == 80
+        registration.drain()
+        assert not next(one for one in view if not one["1"].enabled)["1"].enabled
+        assert picker.pick() is None
+        assert registry.services() == ["web"]
+
+
+def test_a_tree(client: blocking.Client) -> None:
+    client.ensure_path("/tree/a/b")
+    with blocking.TreeCache(client, "/tree") as tree:
+        assert list(tree) == ["/tree", "/tree/a", "/tree/a/b"]
+        assert (len(tree), "/tree/a" in tree, tree.children("/tree")) == (3, True, ["a"])
+        events = tree.events()
+        client.create("/tree/c", b"new")
+        assert next(events).path == "/tree/c"
+        node = tree.get("/tree/c")
+        assert node is not None
+        assert node.data == b"new"
+
+
+def test_operations_of_the_client(client: blocking.Client) -> None:
+    with (
+        client.watch("/", recursive=True) as events,
+        client.observe_data("/a") as data,
+        client.observe_children("/") as children,
+        client.observe() as states,
+    ):
+        assert data.value is None
+        created = client.create("/a", b"1")
+        assert next(events).path == "/a"  # type: ignore[union-attr]
+        content, stat = next(value for value in data if value is not None)
+        assert (content, stat) == (b"1", created.stat)
+        assert "a" in next(names for names in children if names and "a" in names)
+        assert next(states).state is aiolead.model.SessionState.CONNECTED
+    first, names, missing = client.reads().get("/a").get_children("/").get("/missing").result()
+    assert first == (b"1", stat)
+    assert "a" in names  # type: ignore[operator]
+    assert isinstance(missing, aiolead.errors.NoNodeError)
+    assert client.get_acl("/a")[0] == list(aiolead.model.OPEN_ACL_UNSAFE)
+    with pytest.raises(aiolead.errors.NodeExistsError):
+        client.create("/a")
+
+
+# --- iterations that end, and misuse --------------------------------------------------------------
+
+
+def test_an_iteration_ends_with_its_block_or_its_client(
+    own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
+) -> None:
+    seen: list[object] = []
+
+    def follow(view: blocking.DataView) -> None:
+        seen.extend(view)
+
+    with blocking.connect(own.connect_string, session_timeout=SESSION, backend=backend) as client:
+        with client.observe_data("/a") as view:
+            following = threads.submit(follow, view)
+            until(lambda: seen == [None], "it follows")
+        following.result(PATIENCE)
+        stack = ExitStack()
+        view = stack.enter_context(client.observe_data("/a"))
+        following = threads.submit(follow, view)
+        until(lambda: seen == [None, None], "it follows")
+    with pytest.raises(aiolead.errors.ClientClosedError):
+        following.result(PATIENCE)
+    stack.close()
+
+
+def test_what_is_not_entered_warns(own: ThreadedServer) -> None:
+    with blocking.connect(own.connect_string) as client:
+        lock = blocking.Lock(client, "/lock")
+        with pytest.warns(RuntimeWarning, match="never entered, so nothing was acquired"):
+            lock.acquire()
+        with pytest.raises(TypeError, match="context manager"):
+            with blocking.Election(client, "/election"):  # type: ignore[attr-defined]
+                pass
+
+
+def test_what_they_are_made_with(own: ThreadedServer) -> None:
+    with blocking.connect(own.connect_string) as client, blocking.connect(own.connect_string) as b:
+        with pytest.raises(
+            aiolead.errors.ConfigurationError, match=r"a client of aiolead\.blocking"
+        ):
+            blocking.Lock(client._target, "/lock")  # type: ignore[attr-defined]
+        with pytest.raises(aiolead.errors.ConfigurationError, match="objects of one"):
+            blocking.MultiLock(blocking.Lock(client, "/a"), blocking.Lock(b, "/b"))
+        with pytest.raises(aiolead.errors.UsageError, match="is given by methods"):
+            blocking.Held()
+        with pytest.raises(aiolead.errors.InvalidPathError):
+            blocking.Lock(client, "lock")
+        with pytest.raises(AttributeError):
+            blocking.Lok  # type: ignore[attr-defined]  # noqa: B018

@@ -1,0 +1,78 @@
+"""`aiolead.blocking` has all of aiolead, and its stub says what it has."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from support.blocking_stub import STUB, stub
+
+import aiolead
+import aiolead.types
+from aiolead.blocking._mirror import (
+    ATTRIBUTES,
+    DIRECT,
+    GIVEN,
+    MADE,
+    NAMES,
+    NOT_HERE,
+    OF_TASK,
+    name_for,
+)
+
+ELSEWHERE = {
+    "ClientLease": "for recipes and adapters",
+    "ClientWatch": "for recipes and adapters",
+    "Connection": "written by hand: the thread begins and ends with it",
+    "Hosts": "an argument of `connect`",
+    "Partitioner": "its workers are cancelled when an item moves, which no thread can be",
+    "PendingReply": "a call waits",
+}
+"""Async classes that are not in `aiolead.blocking`, and why."""
+
+PUBLIC = {
+    name: thing
+    for module in (aiolead, aiolead.types)
+    for name in module.__all__
+    if inspect.isclass(thing := getattr(module, name))
+}
+
+
+def _is_async(cls: type) -> bool:
+    return any(
+        inspect.iscoroutinefunction(member) or name in ("__aiter__", "__await__")
+        for base in cls.__mro__
+        for name, member in vars(base).items()
+    )
+
+
+def _without_docstrings(text: str) -> str:
+    """What type checkers go by: a sentence that reads better elsewhere is no reason to fail."""
+    return "\n".join(line for line in text.splitlines() if not line.strip().startswith('"""'))
+
+
+def test_the_stub_is_up_to_date() -> None:
+    is_, should_be = _without_docstrings(STUB.read_text()), _without_docstrings(stub())
+    assert is_ == should_be, "run `python -m tests.support.blocking_stub`"
+
+
+@pytest.mark.parametrize("name", sorted(name for name in PUBLIC if _is_async(PUBLIC[name])))
+def test_each_async_class_is_there(name: str) -> None:
+    if name in ELSEWHERE:
+        assert name not in NAMES
+    else:
+        assert name_for(PUBLIC[name]) is not None
+
+
+def test_the_tables_name_what_there_is() -> None:
+    assert not MADE & GIVEN
+    assert PUBLIC.keys() >= NAMES
+    assert PUBLIC.keys() >= ELSEWHERE.keys()
+    for name, attributes in NOT_HERE.items():
+        for attribute in attributes.split():
+            assert hasattr(PUBLIC[name], attribute), f"{name}.{attribute}"
+    for name, table in ATTRIBUTES.items():
+        for attribute in table:
+            assert not hasattr(PUBLIC[name], attribute), f"{name}.{attribute} is a property"
+    every = {attribute for name in NAMES for attribute in dir(PUBLIC[name])}
+    assert (DIRECT | OF_TASK) - {each for table in ATTRIBUTES.values() for each in table} <= every
