@@ -51,7 +51,7 @@ class ChildReader(Generic[E]):
         """The entries, None for those left out, as long as their watches have not fired."""
 
     def ask(self) -> None:
-        """Sends the request for the list, if it may have changed: for several lists in one go."""
+        """Send the request for the list, if it may have changed: for several lists in one go."""
         self._forget_changed()
         self._listing = self._list() if self._names is None else None
 

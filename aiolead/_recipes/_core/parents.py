@@ -23,7 +23,7 @@ async def with_parent(
     mode: CreateMode = CreateMode.PERSISTENT,
     acl: Sequence[ACL] | None,
 ) -> R:
-    """Makes a request again, with its path created, as long as that is missing.
+    """Make a request again, with its path created, as long as that is missing.
 
     Args:
         client: the session.

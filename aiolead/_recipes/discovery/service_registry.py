@@ -15,16 +15,11 @@ from ...abc import CoordinationClient
 from ...errors import ConfigurationError, NoNodeError
 from ...model import ACL, Stat
 from ...paths import join
-from .._core.arguments import (
-    checked_acl,
-    checked_client,
-    checked_name,
-    checked_number,
-    checked_path,
-)
+from .._core.arguments import checked_name, checked_number
 from .._core.children import ChildReader
 from .._core.observe import View
 from .._core.reading import read_children
+from .._core.recipe import Recipe
 from ..membership.persistent_node import PersistentNode
 from .instance import ServiceInstance, ServiceType
 
@@ -165,7 +160,7 @@ class ServiceView(View[Mapping[str, ServiceInstance]]):
 
 
 @final
-class ServiceRegistry:
+class ServiceRegistry(Recipe):
     """Service discovery as with Curator's `ServiceDiscovery`: `<path>/<service>/<id>`.
 
         web = aiolead.ServiceInstance(name="web", address="10.0.0.7", port=80)
@@ -192,17 +187,7 @@ class ServiceRegistry:
     def __init__(
         self, client: CoordinationClient, path: str, *, acl: Sequence[ACL] | None = None
     ) -> None:
-        self._client = checked_client(client)
-        self._path = checked_path(path)
-        self._acl = checked_acl(acl)
-
-    def __repr__(self) -> str:
-        return f"<ServiceRegistry {self._path}>"
-
-    @property
-    def path(self) -> str:
-        """The path of all services."""
-        return self._path
+        super().__init__(client, path, acl)
 
     def register(
         self, instance: ServiceInstance, *, load_interval: float = 1.0, timeout: float | None = None

@@ -12,16 +12,11 @@ from typing import final
 from ...abc import CoordinationClient
 from ...model import ACL, Stat
 from ...paths import join
-from .._core.arguments import (
-    checked_acl,
-    checked_client,
-    checked_name,
-    checked_path,
-    default_identity,
-)
+from .._core.arguments import checked_name, default_identity
 from .._core.children import ChildReader
 from .._core.observe import View
 from .._core.reading import read_children
+from .._core.recipe import Recipe
 from .persistent_node import PersistentNode
 
 
@@ -142,7 +137,7 @@ class _Changes(AsyncIterator[MemberChange]):
 
 
 @final
-class Group:
+class Group(Recipe):
     """A group of members: ephemeral znodes `<path>/<identity>`, as with Curator's `GroupMember`.
 
         async with group.join(b"10.0.0.7:80", identity="web-1") as membership:
@@ -167,17 +162,7 @@ class Group:
     def __init__(
         self, client: CoordinationClient, path: str, *, acl: Sequence[ACL] | None = None
     ) -> None:
-        self._client = checked_client(client)
-        self._path = checked_path(path)
-        self._acl = checked_acl(acl)
-
-    def __repr__(self) -> str:
-        return f"<Group {self._path}>"
-
-    @property
-    def path(self) -> str:
-        """The path of the group."""
-        return self._path
+        super().__init__(client, path, acl)
 
     def join(
         self, data: bytes = b"", *, identity: str | None = None, timeout: float | None = None

@@ -29,16 +29,8 @@ class KeptZnode(FixedNode):
     """A znode that is created again and again, always at the same path.
 
     A sequential one gets its number from the server the first time, and keeps it. A persistent one
-    has no owner: it is taken over if it exists.
-
-    Args:
-        client: the session.
-        registry: of the path.
-        path: the znode; for a sequential one, the path without its number.
-        data: of the first create.
-        mode: ephemeral, ephemeral and sequential, or persistent.
-        acl: of the znode.
-        on_deleting: called, synchronously, with each delete of it.
+    has no owner: it is taken over if it exists. `on_deleting` is called, synchronously, with each
+    delete of it.
     """
 
     def __init__(
@@ -81,7 +73,7 @@ class KeptZnode(FixedNode):
         self._data = data
 
     def saw(self, stat: Stat) -> None:
-        """Records the version of the data."""
+        """Record the version of the data."""
         self.version, self.mzxid = stat.version, stat.mzxid
 
     # --- naming, and the proof that it is ours ---------------------------------------------------

@@ -15,13 +15,11 @@ from ...model import ACL
 from ...paths import join
 from .._core.arguments import (
     OnDisconnect,
-    checked_acl,
-    checked_client,
     checked_name,
     checked_number,
     checked_on_disconnect,
-    checked_path,
 )
+from .._core.recipe import Recipe
 from .._core.tenure import Held
 from ..locks.lock import Lock
 from .group import Group, MembersView
@@ -45,7 +43,7 @@ class _NotAcquired(Exception):
 
 
 @final
-class Partitioner:
+class Partitioner(Recipe):
     """Splits items over the members of a group, and runs a worker for each item of our share.
 
         partitioner = aiolead.Partitioner(client, "/crawler", ["de", "en", "fr", "pl"])
@@ -87,15 +85,13 @@ class Partitioner:
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._client = checked_client(client)
-        self._path = checked_path(path)
+        super().__init__(client, path, acl)
         self._items = _checked_items(items)
         if identity is not None:
             checked_name("identity", identity)
         self._identity = identity
         self._quiet = checked_number("quiet", quiet)
         self._on_disconnect: OnDisconnect = checked_on_disconnect(on_disconnect)
-        self._acl = checked_acl(acl)
         self._split = Split()
         self._is_running = False
         self._changed = anyio.Event()
@@ -112,11 +108,6 @@ class Partitioner:
 
     def __repr__(self) -> str:
         return f"<Partitioner {self._path}, owns {len(self._owned)} of {len(self._items)} items>"
-
-    @property
-    def path(self) -> str:
-        """The path of the group."""
-        return self._path
 
     @property
     def items(self) -> frozenset[str]:
@@ -195,7 +186,7 @@ class Partitioner:
                 raise refusal
 
     async def _follow(self, view: MembersView, me: str, everything: anyio.CancelScope) -> None:
-        """Records who the members are."""
+        """Record who the members are."""
         try:
             async for members in view:
                 # A znode that is not ephemeral says nothing about who lives. We do live: that we
@@ -210,7 +201,7 @@ class Partitioner:
             everything.cancel()
 
     async def _assign(self, me: str, tasks: TaskGroup, worker: Worker) -> None:
-        """Starts and stops workers as members and items change."""
+        """Start and stop workers as members and items change."""
         acted_upon: frozenset[str] = frozenset()
         while True:
             self._changed = anyio.Event()
@@ -230,7 +221,7 @@ class Partitioner:
             await self._changed.wait()
 
     async def _wait_for_quiet(self, acted_upon: frozenset[str]) -> None:
-        """Waits until the members stay the same, or are those of the present split again."""
+        """Wait until the members stay the same, or are those of the present split again."""
         with anyio.move_on_after(LONGEST_QUIET * self._quiet):
             while self._members != acted_upon:
                 count = self._members_changed
@@ -241,7 +232,7 @@ class Partitioner:
     async def _own(
         self, item: str, scope: anyio.CancelScope, worker: Worker, everything: anyio.CancelScope
     ) -> None:
-        """Owns one item, from the queue for its lock to the release."""
+        """Hold one item, from the queue for its lock to the release."""
         lock = Lock(
             self._client,
             join(join(self._path, "locks"), item),

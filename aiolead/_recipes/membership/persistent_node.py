@@ -146,7 +146,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         return _States(self)
 
     async def set(self, data: bytes) -> None:
-        """Sets the data: when this returns, the servers have confirmed these, or later ones.
+        """Set the data: when this returns, the servers have confirmed these, or later ones.
 
         Raises:
             ServerError, SessionError: the znode cannot be kept any longer; the body is cancelled,
@@ -159,7 +159,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         await self._until_written(self._want(data))
 
     def _want(self, data: bytes) -> int:
-        """Has the data set as soon as possible; returns their generation."""
+        """Want other data; return their generation, for `_until_written`."""
         if not self._is_inside:
             raise UsageError(f"{self!r} is not open: use `async with`")
         if self._keeper.error is not None:
@@ -167,7 +167,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         return self._keeper.want(checked_data(data))
 
     async def _until_written(self, generation: int, *, is_patient: bool = True) -> bool:
-        """Waits until the servers have confirmed data of a generation, or later.
+        """Wait until the servers have confirmed data of a generation, or later.
 
         Args:
             generation: see `ZnodeKeeper.want`; the first one is 0.

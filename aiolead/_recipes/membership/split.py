@@ -48,7 +48,7 @@ class Split:
         return shares
 
     def _rank(self, items: frozenset[str], members: frozenset[str]) -> None:
-        """Sorts all pairs, the best score first."""
+        """Sort all pairs, the best score first."""
         if self._items - items or self._members - members:
             self._ranked = [
                 pair for pair in self._ranked if pair[1] in items and pair[2] in members

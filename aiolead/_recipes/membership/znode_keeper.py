@@ -42,16 +42,9 @@ PAUSE = 1.0
 
 
 class ZnodeKeeper:
-    """Keeps one znode in existence as long as it is wanted.
+    """Keeps one znode in existence as long as it is wanted. For arguments see `PersistentNode`.
 
-    Args:
-        client: the session.
-        path: the znode; for a sequential one, the path without its number.
-        data: what it holds at first.
-        mode: ephemeral, ephemeral and sequential, or persistent.
-        acl: of the znode, and of what is missing above it.
-        restore: whether data that others have set is overwritten.
-        on_end: called, synchronously, when the znode cannot be kept any longer: see `error`.
+    `on_end` is called, synchronously, when the znode cannot be kept any longer: see `error`.
     """
 
     def __init__(
@@ -108,7 +101,7 @@ class ZnodeKeeper:
         return self._own.name
 
     async def change(self) -> None:
-        """Waits until `node`, `written`, `error`, or the state of the client, changes."""
+        """Wait until `node`, `written`, `error`, or the state of the client, changes."""
         await self._changed.wait()
 
     def _notify(self) -> None:
@@ -116,7 +109,7 @@ class ZnodeKeeper:
         changed.set()
 
     def start(self) -> None:
-        """Begins.
+        """Begin.
 
         Raises:
             UsageError: this client keeps that znode already.
@@ -127,7 +120,7 @@ class ZnodeKeeper:
         self._client.backend.spawn(self._run, self._ended)
 
     def want(self, data: bytes) -> int:
-        """Wants other data; returns the generation, for `written`."""
+        """Want other data; return the generation, for `written`."""
         self._own.wanted = data
         self._generation += 1
         self._todo.set()
@@ -157,7 +150,7 @@ class ZnodeKeeper:
             self._notify()
 
     async def _bring_about(self) -> None:
-        """Does what has to be done; returns when there is nothing."""
+        """Do what has to be done; return when there is nothing."""
         client = self._client
         while True:
             if client.state is not SessionState.CONNECTED:
@@ -205,7 +198,7 @@ class ZnodeKeeper:
     # --- creating it ---------------------------------------------------------------------------
 
     async def _acquire(self) -> None:
-        """Creates the znode, or takes the one that exists, if that may be."""
+        """Create the znode, or take the one that exists, if that may be."""
         if self.is_blocked:
             stat = await self._exists()
             if stat is not None:
@@ -286,7 +279,7 @@ class ZnodeKeeper:
             raise
 
     def _compare(self, stat: Stat | None) -> None:
-        """Acts upon what a look has shown."""
+        """Act upon what a look has shown."""
         node = self.node
         if stat is None or node is None:
             self._forget()
@@ -330,7 +323,7 @@ class ZnodeKeeper:
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> None:
-        """Deletes the znode. Synchronous: the rest is the client's work."""
+        """Delete the znode. Synchronous: the rest is the client's work."""
         self.is_discarded = True
         self._scope.cancel()
         self._release_name()
@@ -345,7 +338,7 @@ class ZnodeKeeper:
             del self._registry.keepers[name]
 
     def await_report(self, is_awaited: bool) -> None:
-        """Says whether somebody waits until it is gone; see `Departure.await_report`."""
+        """Say whether somebody waits until it is gone; see `Departure.await_report`."""
         self._is_awaited = is_awaited
         if self.deletion is not None:
             self.deletion.await_report(is_awaited)

@@ -56,7 +56,7 @@ class _Listing:
     def ask(
         self, client: CoordinationClient, on_event: Callable[[WatchEvent], object]
     ) -> Reply[list[str]] | None:
-        """Sends a request for them; None if nothing has changed."""
+        """Send a request for them; None if nothing has changed."""
         if self.is_known:
             return None
         self.names = None
@@ -78,14 +78,8 @@ _Look = list[tuple[_Listing, Reply[list[str]] | None]]
 class AvailableItems:
     """The items that may be there to be claimed, in order.
 
-    Args:
-        client: the session.
-        items_path: the path of the items.
-        claims_path: the path of the claims.
-        names: how items are named.
-        clock: seconds since the epoch, for items that are not due yet.
-        on_invalid: called with the error of an invalid item, which is skipped.
-        acl: of claims, and of the paths if these have to be created.
+    `clock` says which items are due, `on_invalid` is called with the error of an invalid item, and
+    `acl` is that of claims, and of the paths if they have to be created.
     """
 
     def __init__(

@@ -30,15 +30,7 @@ Decode = Callable[[bytes], tuple[bytes, ...]]
 
 
 class _ClaimNode(FixedNode):
-    """The znode of a claim, which a transaction with a check of the item creates.
-
-    Args:
-        client: the session.
-        available: the items.
-        name: of the item, which is reserved.
-        data: what the znode holds.
-        on_gone: called, synchronously, when somebody else has deleted it.
-    """
+    """The znode of a claim, which a transaction with a check of the item creates."""
 
     def __init__(
         self,
@@ -112,14 +104,7 @@ class _ClaimNode(FixedNode):
 
 
 class ItemClaim(AcquireLoop):
-    """One try at claiming an item: the first one that is free. A `Candidate`.
-
-    Args:
-        client: the session.
-        available: the items.
-        data: what our znode holds.
-        decode: makes the parts of an item.
-    """
+    """One try at claiming an item: the first one that is free. A `Candidate`."""
 
     def __init__(
         self, client: CoordinationClient, available: AvailableItems, data: bytes, decode: Decode

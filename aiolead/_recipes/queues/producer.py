@@ -34,12 +34,6 @@ class ItemProducer:
 
     Each put asks for the number of items, in the same segment, for the next put to know. So the
     limit costs a round trip only when it is near: then the number is asked for before.
-
-    Args:
-        client: the session.
-        path: where the items are.
-        most: how many may be there.
-        acl: of items, and of the path if it has to be created.
     """
 
     def __init__(

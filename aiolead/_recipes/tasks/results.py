@@ -29,14 +29,7 @@ AT_ONCE = 100
 
 
 class Results:
-    """The results below a path, of which the latest are kept.
-
-    Args:
-        client: the session.
-        path: where the results are.
-        keep: how many are kept. When there are a quarter more, the oldest are deleted.
-        acl: of the results, and of the path where it has to be created.
-    """
+    """The results below a path. When there are a quarter more than `keep`, the oldest go."""
 
     def __init__(
         self, client: CoordinationClient, path: str, keep: int, acl: Sequence[ACL] | None

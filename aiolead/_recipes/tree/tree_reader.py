@@ -41,14 +41,8 @@ class Todo(enum.Flag):
 class TreeReader:
     """Reads a tree into a copy.
 
-    Args:
-        client: the session.
-        root: the top of the tree.
-        copy: the known znodes.
-        keep_data: whether the copy has the data.
-        select: says whether a path, and what is below it, belongs to the copy.
-        most: how many znodes there may be.
-        on_todo: called when there is something to do.
+    `select` says whether a path, and what is below it, belongs to the copy; `on_todo` is called
+    when there is something to do.
     """
 
     def __init__(
@@ -180,14 +174,15 @@ class TreeReader:
         look: Reply[tuple[bytes, Stat]] | Reply[Stat | None],
         listing: Reply[list[str]] | None,
     ) -> None:
-        node = await self._seen(path, look, Todo.READ in todo and self._keep_data)
-        if node is None or (Todo.READ in todo and not self._is_placed(path)):
+        is_read = Todo.READ in todo
+        node = await self._seen(path, look, is_read and self._keep_data)
+        if node is None or (is_read and not self._is_placed(path)):
             if listing is not None:
                 with suppress(NoNodeError, NoAuthError):
                     await listing
             await self._gone(path)
             return
-        if Todo.READ in todo or node.stat is None:
+        if is_read or node.stat is None:
             self._put(node, todo)
         else:
             self._compare(path, node.stat, todo)
@@ -240,7 +235,7 @@ class TreeReader:
             if Todo.LIST not in todo:  # it was known, and was deleted and created again meanwhile
                 self.note(node.path, Todo.LIST)
         elif is_another(known, node) or known.is_readable != node.is_readable:
-            # The watch on its children is that of another znode, or there was none.
+            # The watch on its children is that of another znode, or there is none.
             self.note(node.path, Todo.LIST)
         elif aversion_of(known) != aversion_of(node):
             # The watch on its children may have gone while it was unreadable. And without data,

@@ -104,7 +104,7 @@ def checked_codec(codec: Codec[T]) -> Codec[T]:
 
 
 def encoded(codec: Codec[T], value: T, *, name: str = "value") -> bytes:
-    """Encodes a value that a caller has given.
+    """Encode a value that a caller has given.
 
     Raises:
         ConfigurationError: the codec refuses it.
@@ -119,7 +119,7 @@ def encoded(codec: Codec[T], value: T, *, name: str = "value") -> bytes:
 
 
 def decoded(codec: Codec[T], path: str, data: bytes, stat: Stat) -> T:
-    """Decodes the data of a znode.
+    """Decode the data of a znode.
 
     Raises:
         InvalidDataError: the codec refuses them.

@@ -13,7 +13,8 @@ from ...abc import CoordinationClient
 from ...errors import ConfigurationError, CounterOverflowError
 from ...model import ACL, Stat
 from ...paths import join
-from .._core.arguments import checked_acl, checked_client, checked_count, checked_path
+from .._core.arguments import checked_count, checked_path
+from .._core.recipe import Recipe
 from ..contention.contender import Contender
 from ..contention.layouts import Layout, Role
 from .codec import Codec, checked_codec, decoded, encoded
@@ -25,7 +26,7 @@ class _IsOther(Exception):
 
 
 @final
-class Counter:
+class Counter(Recipe):
     """A distributed counter. Curator's `DistributedAtomicLong`.
 
         counter = Counter(client, "/app/jobs")
@@ -63,23 +64,13 @@ class Counter:
         rng: random.Random | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._client = checked_client(client)
-        self._path = checked_path(path)
+        super().__init__(client, path, acl)
         self._codec = Codec.int64() if codec is None else checked_codec(codec)
         self._lock = join(path, "lock") if lock is None else checked_path(lock)
         if self._lock == path:
             raise ConfigurationError(f"lock: must not be the path of the counter: {lock!r}")
         self._promote_after = checked_count("promote_after", promote_after, least=0, most=1_000_000)
         self._rng = checked_rng(rng)
-        self._acl = checked_acl(acl)
-
-    def __repr__(self) -> str:
-        return f"<Counter {self._path}>"
-
-    @property
-    def path(self) -> str:
-        """The znode."""
-        return self._path
 
     async def get(self) -> int:
         """The number, as the connected server has it, which may be a moment behind.
@@ -92,7 +83,7 @@ class Counter:
         return self._decoded(*await read(self._client, self._path))
 
     async def add(self, n: int = 1) -> int:
-        """Adds to the number; returns the new one.
+        """Add to the number; return the new one.
 
         Args:
             n: how much; negative to subtract.
@@ -112,7 +103,7 @@ class Counter:
         return await self._change(lambda value: value + n)
 
     async def compare_and_set(self, old: int, new: int) -> bool:
-        """Sets the number if it is `old`; returns whether it was.
+        """Set the number if it is `old`; return whether it was.
 
         Raises, cancellation, on connection loss: as `add`.
         """
@@ -130,7 +121,7 @@ class Counter:
         return True
 
     async def set(self, value: int) -> None:
-        """Sets the number, whatever it was; concurrent additions may be lost.
+        """Set the number, whatever it was; concurrent additions may be lost.
 
         On connection loss: raises `ConnectionLossError`; it is safe to retry.
         """

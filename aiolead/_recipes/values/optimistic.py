@@ -72,15 +72,10 @@ def checked_rng(rng: random.Random | None) -> random.Random:
 async def until_first(
     attempt: Callable[[], Awaitable[R | None]], rng: random.Random, *, tries: int | None = None
 ) -> R:
-    """Repeats an attempt, after pauses, until nobody else was quicker.
-
-    Args:
-        attempt: gives None where somebody else was quicker.
-        rng: for the pauses.
-        tries: how many attempts to make; as many as it takes by default.
+    """Repeat an attempt, after pauses, as long as it returns None: somebody else was quicker.
 
     Raises:
-        Contended: somebody else was quicker in each of the tries.
+        Contended: somebody else was quicker in each of the `tries`.
     """
     failures = 0
     while tries is None or failures < tries:
@@ -95,18 +90,17 @@ async def until_first(
 async def settled(
     write: Callable[[], Awaitable[R | None]], look: Callable[[], Awaitable[R | Verdict]]
 ) -> R | None:
-    """Makes a conditional write, and finds out what became of it where its answer was lost.
+    """Make a conditional write, and find out what became of it if its answer was lost.
 
     Args:
-        write: sends it, always under the same condition; gives None where that does not hold.
+        write: sends it, always under the same condition; returns None if that does not hold.
         look: says what became of the writes that were sent: a verdict, or the result.
 
     Returns:
         The result; None if somebody else was quicker, so that nothing was applied.
 
     Raises:
-        ConnectionLossError, SessionExpiredError: the answer was lost, and what is there now does
-            not show whether it was applied.
+        ConnectionLossError, SessionExpiredError: the answer was lost, and the verdict is `UNKNOWN`.
     """
     doubt: ConnectionLossError | SessionExpiredError | None = None
     while True:
@@ -130,12 +124,11 @@ async def settled(
             raise doubt
         if verdict is Verdict.NOT_APPLIED:
             return None
-        # Sent again, under the same condition: should the first one only be late, one of the two
-        # fails.
+        # Sent again, under the same condition: if the first one is only late, one of them fails.
 
 
 async def over_sessions(client: CoordinationClient, read: Callable[[], Awaitable[R]]) -> R:
-    """Makes a read, again if the session expires meanwhile: its outcome does not depend on it."""
+    """Make a read, again if the session expires meanwhile."""
     while True:
         try:
             return await read()
@@ -160,18 +153,12 @@ async def update(
     acl: Sequence[ACL] | None,
     tries: int | None = None,
 ) -> Stat:
-    """Reads, changes and sets the data of a znode, until nobody has written in between.
+    """Read, change and set the data of a znode, until nobody has written in between.
 
-    Args:
-        client: the session.
-        path: the znode; created, with what is missing above it.
-        change: makes the new data from what `read` gives. Called for each try.
-        rng: for the pauses.
-        acl: of what has to be created.
-        tries: how many tries to make; as many as it takes by default.
+    `change` makes the new data from what `read` returns, for each try. What is missing is created.
 
     Raises:
-        Contended: somebody else was quicker in each of the tries.
+        Contended: somebody else was quicker in each of the `tries`.
         ConnectionLossError, SessionExpiredError: as `compare_and_set`.
     """
 
@@ -189,14 +176,7 @@ async def compare_and_set(
     expected: Stat | None,
     acl: Sequence[ACL] | None,
 ) -> Stat | None:
-    """Sets the data of a znode if nobody has changed it since.
-
-    Args:
-        client: the session.
-        path: the znode.
-        data: the new data.
-        expected: what was read; None if the znode did not exist, and is to be created.
-        acl: of what has to be created.
+    """Set the data of a znode if nobody has changed it since `expected` (None: it was missing).
 
     Returns:
         The new `Stat`; None if somebody has changed it, so that nothing was applied.
@@ -244,7 +224,7 @@ async def write(
     *,
     parents: CreateMode = CreateMode.PERSISTENT,
 ) -> Stat:
-    """Sets the data of a znode, whatever they were; creates what is missing.
+    """Set the data of a znode, whatever they were; create what is missing.
 
     On connection loss: raises `ConnectionLossError`; it is safe to retry.
     """
@@ -265,7 +245,7 @@ async def _create(
     acl: Sequence[ACL] | None,
     parents: CreateMode = CreateMode.PERSISTENT,
 ) -> Stat | None:
-    """Creates a znode, and what is missing above it; None if it exists already."""
+    """Create a znode, and what is missing above it; None if it exists already."""
 
     async def create() -> Stat | None:
         try:

@@ -13,8 +13,9 @@ from ...abc import CoordinationClient
 from ...errors import AioleadError, SequenceExhaustedError
 from ...model import ACL, Stat
 from ...paths import join
-from .._core.arguments import checked_acl, checked_client, checked_count, checked_path
+from .._core.arguments import checked_count
 from .._core.error_policy import Step, before_next_try
+from .._core.recipe import Recipe
 from .codec import Codec, decoded
 from .optimistic import checked_rng, update, write
 
@@ -25,7 +26,7 @@ STAMP = "stamp"
 
 
 @final
-class SequenceAllocator:
+class SequenceAllocator(Recipe):
     """Numbers that are handed out once, in all processes together.
 
         orders = SequenceAllocator(client, "/app/orders", block=100)
@@ -63,12 +64,10 @@ class SequenceAllocator:
         rng: random.Random | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._client = checked_client(client)
-        self._path = checked_path(path)
+        super().__init__(client, path, acl)
         self._block = checked_count("block", block, most=1 << 32)
         self._last = checked_count("last", last, most=LAST)
         self._rng = checked_rng(rng)
-        self._acl = checked_acl(acl)
         self._codec = Codec.int64()
         self._cached = range(0)
         self._highest = 0
@@ -77,11 +76,6 @@ class SequenceAllocator:
 
     def __repr__(self) -> str:
         return f"<SequenceAllocator {self._path}, {len(self._cached)} at hand>"
-
-    @property
-    def path(self) -> str:
-        """The counter."""
-        return self._path
 
     @property
     def at_hand(self) -> int:

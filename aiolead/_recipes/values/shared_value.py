@@ -11,15 +11,10 @@ from ..._internal_errors import call_back
 from ...abc import CoordinationClient
 from ...errors import InvalidDataError
 from ...model import ACL, Stat
-from .._core.arguments import (
-    OnInvalid,
-    checked_acl,
-    checked_client,
-    checked_on_invalid,
-    checked_path,
-)
+from .._core.arguments import OnInvalid, checked_on_invalid
 from .._core.observe import View
 from .._core.reading import read_data
+from .._core.recipe import Recipe
 from .codec import Codec, checked_codec, decoded, encoded
 from .optimistic import checked_rng, compare_and_set, read, update, write
 
@@ -46,7 +41,7 @@ class Versioned(Generic[T_co]):
 
 
 @final
-class SharedValue(Generic[T]):
+class SharedValue(Recipe, Generic[T]):
     """A value that several processes share. Curator's `SharedValue`, `SharedCount`.
 
         limit = SharedValue(client, "/app/limit", 10, codec=Codec.int32())
@@ -111,22 +106,12 @@ class SharedValue(Generic[T]):
         rng: random.Random | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._client = checked_client(client)
-        self._path = checked_path(path)
+        super().__init__(client, path, acl)
         self._codec = cast(Codec[T], Codec.raw() if codec is None else checked_codec(codec))
         encoded(self._codec, default, name="default")
         self._default: T = default
         self._on_invalid = checked_on_invalid(on_invalid)
         self._rng = checked_rng(rng)
-        self._acl = checked_acl(acl)
-
-    def __repr__(self) -> str:
-        return f"<SharedValue {self._path}>"
-
-    @property
-    def path(self) -> str:
-        """The znode."""
-        return self._path
 
     async def get(self) -> Versioned[T]:
         """The value, as the connected server has it, which may be a moment behind.
@@ -139,7 +124,7 @@ class SharedValue(Generic[T]):
         return self._understood(*await read(self._client, self._path))
 
     async def set(self, value: T) -> Versioned[T]:
-        """Sets the value, whatever it was.
+        """Set the value, whatever it was.
 
         On connection loss: raises `ConnectionLossError`; it is safe to retry.
         """
@@ -147,7 +132,7 @@ class SharedValue(Generic[T]):
         return Versioned(value, await write(self._client, self._path, data, self._acl))
 
     async def compare_and_set(self, expected: Versioned[T], value: T) -> Versioned[T] | None:
-        """Sets the value if nobody has changed it since; returns None if somebody has.
+        """Set the value if nobody has changed it since; return None if somebody has.
 
         Versions start again when the znode is deleted and created: then a write may be accepted
         that was meant for the old one.
@@ -165,7 +150,7 @@ class SharedValue(Generic[T]):
         return None if stat is None else Versioned(value, stat)
 
     async def update(self, change: Callable[[T], T]) -> Versioned[T]:
-        """Reads the value, changes it and sets it, until nobody else has written in between.
+        """Read the value, change it and set it, until nobody else has written in between.
 
         Args:
             change: makes the new value from the old one. Called for each try.

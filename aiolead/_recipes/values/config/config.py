@@ -21,18 +21,11 @@ from ....errors import (
 )
 from ....model import ACL, Stat
 from ....paths import join, validate
-from ..._core.arguments import (
-    OnInvalid,
-    checked_acl,
-    checked_client,
-    checked_count,
-    checked_identity,
-    checked_on_invalid,
-    checked_path,
-)
+from ..._core.arguments import OnInvalid, checked_count, checked_identity, checked_on_invalid
 from ..._core.catching_up import catch_up, caught_up
 from ..._core.parents import TRIES
 from ..._core.reading import read_children, read_data
+from ..._core.recipe import Recipe
 from ..optimistic import Verdict, checked_rng, over_sessions, settled, until_first
 from .config_snapshot import (
     HISTORY,
@@ -65,7 +58,7 @@ _SHOWN, _SHOWN_NAMES = 80, 3
 
 
 @final
-class Config(Generic[T]):
+class Config(Recipe, Generic[T]):
     """A configuration: several keys, published together, followed as one value.
 
         config = Config(client, "/app/config", parse=Settings.from_keys)
@@ -138,8 +131,7 @@ class Config(Generic[T]):
         rng: random.Random | None = None,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._client = checked_client(client)
-        self._path = checked_path(path)
+        super().__init__(client, path, acl)
         if not callable(parse):
             raise ConfigurationError(f"parse: must be a function, not {parse!r}")
         self._parse = cast(Callable[[dict[str, bytes]], T], parse)
@@ -149,16 +141,7 @@ class Config(Generic[T]):
         self._on_invalid = checked_on_invalid(on_invalid)
         self._max_size = checked_count("max_size", max_size, most=1 << 30)
         self._rng = checked_rng(rng)
-        self._acl = checked_acl(acl)
         self._reported: list[str] = []
-
-    def __repr__(self) -> str:
-        return f"<Config {self._path}>"
-
-    @property
-    def path(self) -> str:
-        """The path."""
-        return self._path
 
     async def get(self) -> Published[T]:
         """The present configuration, as the connected server has it, maybe a moment behind.
@@ -178,7 +161,7 @@ class Config(Generic[T]):
     async def publish(
         self, changes: Mapping[str, bytes | None], *, version: int | None = None
     ) -> int:
-        """Changes some keys, all at once; returns the number of the new version.
+        """Change some keys, all at once; return the number of the new version.
 
         Args:
             changes: the new values; None deletes a key. The other keys stay as they are.
@@ -209,7 +192,7 @@ class Config(Generic[T]):
         return await self._publish(merge, version)
 
     async def rollback(self, version: int) -> int:
-        """Publishes an earlier version as a new one; returns the number of the new one.
+        """Publish an earlier version as a new one; return the number of the new one.
 
         Args:
             version: a version of the history.
@@ -338,7 +321,7 @@ class Config(Generic[T]):
         return await caught_up(client, self._path, read)
 
     def _checked(self, keys: dict[str, bytes]) -> dict[str, bytes]:
-        """Refuses keys that are too many, too large, or not valid as a whole."""
+        """Refuse keys that are too many, too large, or not valid as a whole."""
         size = sum(len(key.encode()) + len(value) for key, value in keys.items())
         if size > self._max_size:
             raise ConfigurationError(
@@ -395,7 +378,7 @@ class Config(Generic[T]):
         return sorted((n for n in numbers.values() if n is not None), reverse=True)
 
     def _report(self, foreign: list[str]) -> None:
-        """Logs the foreign children of the history; again when they have changed."""
+        """Log the foreign children of the history; again when they have changed."""
         if foreign and foreign != self._reported:
             logger.warning(
                 "%s has %d children that are no versions, and are skipped: %s",

@@ -74,7 +74,7 @@ class Snapshot:
 async def read_snapshot(
     client: CoordinationClient, path: str, watch: Watch | None = None
 ) -> Snapshot:
-    """Reads the keys between two reads of the version; again, if it has changed meanwhile.
+    """Read the keys between two reads of the version; again, if it has changed meanwhile.
 
     Two round trips, whatever the number of keys. A client never reads an older state than before,
     so nothing was published between two reads with the same version.

@@ -1,0 +1,26 @@
+"""What every recipe has: a client, a path, and the ACL of what it creates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...abc import CoordinationClient
+from ...model import ACL
+from .arguments import checked_acl, checked_client, checked_path
+
+
+class Recipe:
+    """A recipe at a path."""
+
+    def __init__(self, client: CoordinationClient, path: str, acl: Sequence[ACL] | None) -> None:
+        self._client = checked_client(client)
+        self._path = checked_path(path)
+        self._acl = checked_acl(acl)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._path}>"
+
+    @property
+    def path(self) -> str:
+        """The path that was given."""
+        return self._path
