@@ -117,7 +117,7 @@ def _measurements(
 
     async def read() -> Measured:
         await client.create(znode, data, mode=CreateMode.EPHEMERAL)
-        return await _one_by_one("read", "get", lambda: client.get(znode), seconds)
+        return await _measure("read", "get", lambda: client.get(znode), seconds)
 
     async def take_lock() -> None:
         async with lock:
@@ -128,39 +128,30 @@ def _measurements(
     free = "taking and releasing a free lock"
     return [
         read,
-        lambda: _one_by_one("write", set_of, lambda: client.set(znode, data), seconds),
-        lambda: _many("reads", f"get, {at_once}", lambda: client.get(znode), seconds, in_flight),
-        lambda: _many(
+        lambda: _measure("write", set_of, lambda: client.set(znode, data), seconds),
+        lambda: _measure("reads", f"get, {at_once}", lambda: client.get(znode), seconds, in_flight),
+        lambda: _measure(
             "writes", f"set, {at_once}", lambda: client.set(znode, data), seconds, in_flight
         ),
-        lambda: _one_by_one("lock", free, take_lock, seconds),
+        lambda: _measure("lock", free, take_lock, seconds),
         lambda: _hand_over(client, other, join(place, "queue"), seconds),
     ]
 
 
-async def _one_by_one(
-    name: str, what: str, once: Callable[[], Awaitable[object]], seconds: float
+async def _measure(
+    name: str,
+    what: str,
+    once: Callable[[], Awaitable[object]],
+    seconds: float,
+    in_flight: int = 1,
 ) -> Measured:
     await once()  # the first time may have to create something
-    took: list[float] = []
-    begin = last = time.perf_counter()
-    while not took or (last - begin < seconds and len(took) < MOST):
-        await once()
-        now = time.perf_counter()
-        took.append(now - last)
-        last = now
-    return Measured(name, what, sorted(took), last - begin)
-
-
-async def _many(
-    name: str, what: str, ask: Callable[[], Awaitable[object]], seconds: float, in_flight: int
-) -> Measured:
     took: list[float] = []
     asked: deque[tuple[float, Awaitable[object]]] = deque()
     begin = now = time.perf_counter()
     while asked or not took:
         while len(asked) < in_flight and now - begin < seconds and len(took) < MOST:
-            asked.append((now, ask()))
+            asked.append((now, once()))
         at, reply = asked.popleft()
         await reply
         now = time.perf_counter()
@@ -190,16 +181,12 @@ async def _hand_over(client: Client, other: Client, path: str, seconds: float) -
                     await anyio.sleep(0.001)
                 released = 0.0 if stop else time.perf_counter()
 
-    locks = [Lock(client, path), Lock(other, path)]
+    one, another = Lock(client, path), Lock(other, path)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(take_turns, locks[0], locks[1])
-        tasks.start_soon(take_turns, locks[1], locks[0])
-    return Measured(
-        "hand-over",
-        "a lock, from one session to the next",
-        sorted(took),
-        time.perf_counter() - begin,
-    )
+        tasks.start_soon(take_turns, one, another)
+        tasks.start_soon(take_turns, another, one)
+    what = "a lock, from one session to the next"
+    return Measured("hand-over", what, sorted(took), time.perf_counter() - begin)
 
 
 def _sum_up(found: list[Measured], timeout: float, *, as_json: bool) -> None:

@@ -1,13 +1,10 @@
-"""Keeps the child of `aiolead run` and `aiolead lock`; a process of its own.
+"""The process that keeps the child of `aiolead run` and `aiolead lock`.
 
-`aiolead` starts this file as a script (so it uses the standard library alone) before its turn
-comes, and tells it over a socket when to start the child and until when the lease runs. From then
-on the child's end does not depend on anybody else: an event loop can be blocked, and `aiolead`
-itself can be stopped or killed, and still the child is asked to end (SIGTERM) when the lease runs
-out, and killed (SIGKILL, with its whole process group) before any server could let somebody else
-begin.
-
-The child ends with its keeper, too, where the platform can arrange it (Linux).
+`aiolead` starts this file as a script (so it uses the standard library alone) before it holds
+anything, and sends over a socket when to start the child and until when the lease runs. Even if
+`aiolead` is blocked, stopped or killed, the child gets SIGTERM when the lease runs out, and its
+process group SIGKILL before any server could hand the lock on. On Linux the child dies with its
+keeper, too.
 
 Messages are JSON, one per line. To here: `start`, `lease`, `signal`, `stop`; the end of the stream
 means that `aiolead` is gone. From here: `started`, `refused`, and last `failed` or `ended`.
@@ -33,13 +30,11 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 GONE_WITHIN = 1.0
-"""How long what is left of a killed process group is waited for, in seconds."""
+"""How long to wait for the rest of a killed process group, in seconds."""
 
 LONGEST_SLEEP = 0.25
-"""How long is slept at a time while a lease runs, in seconds.
-
-The clock that processes sleep by stops while the machine is suspended; the lease's does not.
-"""
+"""Longest sleep while a lease runs, in seconds: sleeping stops while the machine is suspended, the
+lease does not."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -52,8 +47,8 @@ def clock() -> float:
 class ProcessKeeper:
     """Args: the socket to `aiolead`, the file descriptor that signals wake, and the command."""
 
-    def __init__(self, link: socket.socket, wake: int, command: list[str]) -> None:
-        self._link = link
+    def __init__(self, connection: socket.socket, wake: int, command: list[str]) -> None:
+        self._connection = connection
         self._wake = wake
         self._command = command
         self._pid = os.getpid()
@@ -75,28 +70,28 @@ class ProcessKeeper:
             self._prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def run(self) -> None:
-        """Until the child is gone, or `aiolead` is and there is no child."""
+        """Run until the child is gone, or `aiolead` is and there is no child."""
         poller = select.poll()
-        poller.register(self._link, select.POLLIN)
+        poller.register(self._connection, select.POLLIN)
         poller.register(self._wake, select.POLLIN)
         while not self._over:
             for ready, _ in poller.poll(self._patience()):
                 if ready == self._wake:
                     os.read(ready, 4096)
                 elif not self._read():
-                    poller.unregister(self._link)
+                    poller.unregister(self._connection)
             self._look_after_child()
 
     def _patience(self) -> int | None:
         due = self._kill_at if self._stopping else self._until
         return None if due == inf else max(0, int(min(due - clock(), LONGEST_SLEEP) * 1000) + 1)
 
-    # --- aiolead -------------------------------------------------------------------------------
+    # --- messages ------------------------------------------------------------------------------
 
     def _read(self) -> bool:
-        """Takes in what came over the socket; False if that was the end."""
+        """Take in what came over the socket; False if that was the end."""
         try:
-            data = self._link.recv(65536)
+            data = self._connection.recv(65536)
         except ConnectionError:
             data = b""
         *lines, self._unread = (self._unread + data).split(b"\n")
@@ -109,9 +104,8 @@ class ProcessKeeper:
         return bool(data)
 
     def _tell(self, **message: Any) -> None:
-        # Nobody listens any more: then nobody needs to know.
         with contextlib.suppress(OSError):
-            self._link.sendall(json.dumps(message).encode() + b"\n")
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def _on_start(
         self, env: dict[str, str], until: float, kill_by: float, grace: float, terminal: bool
@@ -126,11 +120,9 @@ class ProcessKeeper:
                 process_group=0,
                 preexec_fn=self._before_exec,
             )
-        except OSError as error:
-            self._tell(failed=error.errno or 0, why=error.strerror or str(error))
-            self._over = True
-        except subprocess.SubprocessError as error:
-            self._tell(failed=0, why=str(error))
+        except (OSError, subprocess.SubprocessError) as error:
+            number, text = getattr(error, "errno", 0), getattr(error, "strerror", "")
+            self._tell(failed=number or 0, why=text or str(error))
             self._over = True
         else:
             self._tell(started=self._child.pid)
@@ -142,7 +134,7 @@ class ProcessKeeper:
             if os.getppid() != self._pid:
                 os._exit(1)  # the keeper was gone before this could take effect
         if self._terminal:
-            # Who is not in the foreground would be stopped by this, and by reading the terminal.
+            # A process in the background would be stopped by this.
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
             os.tcsetpgrp(0, os.getpid())
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
@@ -155,7 +147,7 @@ class ProcessKeeper:
         self._send(number)
 
     def _on_stop(self) -> None:
-        """Begins to stop the child: asks it to end, and says when it will be killed."""
+        """Begin to stop the child: send SIGTERM, and set when it will be killed."""
         if self._child is None:
             self._over = self._orphaned
         elif not self._stopping:
@@ -163,7 +155,7 @@ class ProcessKeeper:
             now = clock()
             self._kill_at = max(now, min(now + self._grace, self._kill_by))
             self._send(signal.SIGTERM)
-            self._send(signal.SIGCONT)  # one that is stopped could not obey
+            self._send(signal.SIGCONT)  # a stopped child could not obey
 
     # --- the child -----------------------------------------------------------------------------
 
@@ -176,7 +168,7 @@ class ProcessKeeper:
         if seen is not None and seen.si_code == os.CLD_STOPPED:
             os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOHANG)
             if self._terminal and seen.si_status == signal.SIGTSTP:
-                # Ctrl-Z. The shell waits for `aiolead`, and would never know.
+                # Ctrl-Z. The shell waits for `aiolead`, and would never notice.
                 self._send(signal.SIGCONT, group=True)
         elif seen is not None:
             self._bury(child)
@@ -189,7 +181,7 @@ class ProcessKeeper:
             self._send(signal.SIGKILL, group=True)
 
     def _reap_adopted(self, child: int) -> None:
-        """Reaps what the child has left behind, but not the child."""
+        """Reap orphans of the child, but not the child."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -198,8 +190,8 @@ class ProcessKeeper:
                 os.waitpid(seen.si_pid, 0)
 
     def _bury(self, child: subprocess.Popen[bytes]) -> None:
-        """The child has ended: nothing of its process group may go on without it."""
-        # Until it is reaped its process group's number is not given to anybody else.
+        """The child has ended: kill the rest of its process group, and report."""
+        # Before it is reaped, no other process group can have its number.
         self._send(signal.SIGKILL, group=True)
         code = child.wait()
         deadline = clock() + GONE_WITHIN
@@ -213,11 +205,10 @@ class ProcessKeeper:
         self._over = True
 
     def _kill_adopted(self) -> None:
-        """Kills what has left the process group: the child of an `aiolead` in our child, say.
+        """Kill what has left the process group, such as the child of an `aiolead` in our child.
 
-        A daemon that was started on purpose lives on if the child ends by itself. But when the
-        lease runs out, nothing of what it has started may. (Orphans have become ours; where the
-        system does not tell which those are, they are out of reach.)
+        A daemon lives on if the child ends by itself, but not when the lease runs out. Orphans have
+        become ours; where the system does not list them, they are out of reach.
         """
         try:
             with open(f"/proc/self/task/{self._pid}/children") as file:  # noqa: PTH123 - no pathlib
@@ -225,12 +216,12 @@ class ProcessKeeper:
         except OSError:
             return
         for pid in adopted:
-            # Not reaped yet, so that it is nobody else; it may have changed its user.
+            # Not reaped yet, so the number is its own; it may have changed its user.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
     def _send(self, number: int, *, group: bool = False) -> None:
-        """Sends a signal to the child, which is not reaped, or to its process group."""
+        """Send a signal to the child, which is not reaped, or to its process group."""
         if self._child is None:
             return
         try:
@@ -238,7 +229,7 @@ class ProcessKeeper:
         except ProcessLookupError:
             pass
         except PermissionError:
-            # It has changed its user, or (on macOS) a group has nothing but zombies.
+            # It has changed its user, or (on macOS) the group consists of zombies.
             self._tell(refused=number)
 
 
@@ -248,14 +239,14 @@ def main(descriptor: int, command: list[str]) -> None:
     for end in (wake, woken):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-    # Handled and ignored, rather than ignored: the child starts with the defaults. What was ignored
-    # before stays so.
+    # An empty handler rather than SIG_IGN: the child starts with the defaults. A signal that was
+    # ignored before stays so.
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda _number, _frame: None)
-    with socket.socket(fileno=descriptor) as link:
-        link.set_inheritable(False)
-        ProcessKeeper(link, wake, command).run()
+    with socket.socket(fileno=descriptor) as connection:
+        connection.set_inheritable(False)
+        ProcessKeeper(connection, wake, command).run()
 
 
 if __name__ == "__main__":

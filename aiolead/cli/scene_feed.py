@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import final
 
 import anyio
+from cyclopts import Parameter
 
 from .. import Client, TreeCache
 from ..errors import (
@@ -24,6 +26,7 @@ from ..paths import basename, sequence_of, validate
 from ..types import TreeEvent, TreeNode
 from .contender_queue import MOST_DATA
 from .first_of import first_of
+from .options import check_at_least
 from .scene import Scene
 from .server_inquiry import Inquirer, ServerAddress
 from .server_survey import connected_sessions
@@ -38,6 +41,45 @@ LONGEST_PATH = 4096
 """Znodes with longer paths, in characters, are left out, and what is below them."""
 RESERVED = "/zookeeper"
 """ZooKeeper's own: nobody contends there."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SceneOptions:
+    """Options of commands that show a scene."""
+
+    leaders: int = 1
+    """How many may lead at once, or hold a lock."""
+
+    max_znodes: int = MAX_NODES
+    """How many znodes there may be under each path."""
+
+    def check(self, paths: Iterable[str]) -> None:
+        """Raise `ConfigurationError` if they, or the paths, make no sense."""
+        for path in paths:
+            validate(path)
+        check_at_least(1, leaders=self.leaders, max_znodes=self.max_znodes)
+
+    def feed(
+        self,
+        client: Client,
+        paths: Sequence[str],
+        inquirer: Inquirer | None,
+        servers: Sequence[ServerAddress],
+        interval: float = 2.0,
+    ) -> Feed:
+        return Feed(
+            client,
+            paths or ("/",),
+            leaders=self.leaders,
+            max_nodes=self.max_znodes,
+            inquirer=inquirer,
+            servers=servers,
+            interval=interval,
+        )
+
+
+SCENE = SceneOptions()
 
 
 def steady_clock() -> Callable[[], float]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from .. import Client
 from ..errors import ConfigurationError
-from ..paths import validate
-from .options import COMMON, Common, Flag, Seconds, check_at_least
-from .scene_feed import MAX_NODES, Feed
+from .options import COMMON, Common, Flag, Seconds
+from .scene_feed import SCENE, SceneOptions
 from .server_survey import InquiryOptions, all_servers, listed_servers
 from .top_views import open_view
 
 
 def top(
     *path: str,
-    leaders: int = 1,
     once: Flag = False,
     interval: Seconds = 2.0,
-    max_znodes: int = MAX_NODES,
+    scene: SceneOptions = SCENE,
     common: Common = COMMON,
 ) -> int:
     """Show who leads what, who waits, and what happens, live, until q, SIGINT or SIGTERM.
@@ -30,15 +28,12 @@ def top(
 
     Args:
         path: Where to look. Default: everywhere.
-        leaders: How many may lead at once, or hold a lock.
         once: Show what there is, and end.
         interval: How often to ask all servers which sessions are connected, in seconds; 0 not to.
-        max_znodes: How many znodes there may be under each path.
+        scene: What to show.
         common: Where to connect.
     """
-    for each in path:
-        validate(each)
-    check_at_least(1, leaders=leaders, max_znodes=max_znodes)
+    scene.check(path)
     if not (interval == 0 or 0.1 <= interval <= 3600):
         raise ConfigurationError(f"--interval: must be 0, or 0.1 to 3600 seconds, not {interval:g}")
     asks = interval and not once
@@ -49,15 +44,7 @@ def top(
         servers = listed
         if inquirer is not None:
             servers = await all_servers(client, servers, secure=inquirer.is_encrypted)
-        feed = Feed(
-            client,
-            path or ("/",),
-            leaders=leaders,
-            max_nodes=max_znodes,
-            inquirer=inquirer,
-            servers=servers,
-            interval=interval,
-        )
+        feed = scene.feed(client, path, inquirer, servers, interval)
         view = open_view(feed, common.wanted_hosts, as_json=common.as_json, once=once)
         await feed.during(view.show)
 

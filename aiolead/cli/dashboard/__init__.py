@@ -16,11 +16,10 @@ from cyclopts import Parameter
 from ... import Client
 from ..._parsing import MalformedError, whole
 from ...errors import ConfigurationError
-from ...paths import validate
 from ..environment import variable
-from ..options import COMMON, Common, check_at_least
-from ..scene_feed import MAX_NODES
-from ..server_survey import INQUIRY, InquiryOptions, listed_servers
+from ..options import COMMON, Common
+from ..scene_feed import SCENE, SceneOptions
+from ..server_survey import INQUIRY, InquiryOptions, all_servers, listed_servers
 
 SHORTEST_TOKEN = 16
 """In characters: nobody guesses one that long in time."""
@@ -31,8 +30,7 @@ def dashboard(
     listen: str = "127.0.0.1:8764",
     token: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_DASHBOARD_TOKEN"))] = None,
     allow_host: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-    leaders: int = 1,
-    max_znodes: int = MAX_NODES,
+    scene: SceneOptions = SCENE,
     inquiry: InquiryOptions = INQUIRY,
     common: Common = COMMON,
 ) -> int:
@@ -52,8 +50,7 @@ def dashboard(
             command line: better use the environment variable.
         allow_host: A name besides that of --listen that browsers may ask for, as behind a proxy;
             several times for several of them.
-        leaders: How many may lead at once, or hold a lock.
-        max_znodes: How many znodes there may be under each path.
+        scene: What to show.
         inquiry: How to ask servers.
         common: Where to connect.
     """
@@ -61,21 +58,21 @@ def dashboard(
 
     if find_spec("h11") is None:
         raise ConfigurationError('the dashboard needs more: pip install "aiolead[dashboard]"')
-    for path in paths:
-        validate(path)
-    check_at_least(1, leaders=leaders, max_znodes=max_znodes)
+    scene.check(paths)
     host, port = _address(listen)
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise ConfigurationError(f"--token: must have {SHORTEST_TOKEN} characters or more")
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(24)
     inquirer = inquiry.inquirer(common)
-    servers = listed_servers(common)
+    listed = listed_servers(common)
 
     async def work(client: Client) -> None:
         from .serving import DashboardServer  # with an HTTP server: nothing for other commands
 
-        server = DashboardServer(client, paths or ("/",), leaders, max_znodes, inquirer, servers)
+        servers = await all_servers(client, listed, secure=inquirer.is_encrypted)
+        feed = scene.feed(client, paths, inquirer, servers)
+        server = DashboardServer(client, feed, inquirer, servers)
         await server.serve(host, port, allow_host, token, show=common.show)
 
     return common.with_client(work, endless=True)

@@ -20,7 +20,7 @@ from ..exits import CommandError
 from ..first_of import first_of
 from ..scene_feed import Feed
 from ..server_inquiry import Inquirer, ServerAddress
-from ..server_survey import all_servers, ask_all, quorum_of
+from ..server_survey import ask_all, quorum_of
 from .doors import Doors, is_everywhere
 from .site import Site
 from .state import EnsembleHealth, as_state
@@ -87,33 +87,23 @@ class StateStream:
 
 @final
 class DashboardServer:
-    """Serves the page, and keeps what it shows up to date.
-
-    Args:
-        client: the session.
-        paths: what to show.
-        leaders: how many may lead at once.
-        max_nodes: how many znodes there may be under each path.
-        inquirer: asks the servers.
-        servers: those of --hosts.
-    """
+    """Serves the page, and keeps what it shows up to date."""
 
     def __init__(
         self,
         client: Client,
-        paths: Sequence[str],
-        leaders: int,
-        max_nodes: int,
+        feed: Feed,
         inquirer: Inquirer,
         servers: Sequence[ServerAddress],
     ) -> None:
         self._client = client
-        self._paths = paths
-        self._leaders = leaders
-        self._max_nodes = max_nodes
+        self._feed = feed
         self._inquirer = inquirer
-        self._servers = list(servers)
+        self._servers = servers
         self._health: EnsembleHealth | None = None
+        self._stream = StateStream(
+            lambda: as_state(feed.scene, self._health, feed.clock()), feed.clock
+        )
 
     async def serve(
         self,
@@ -137,18 +127,7 @@ class DashboardServer:
             CommandError: it cannot listen there.
             AioleadError: as `Feed.run`.
         """
-        secure = self._inquirer.is_encrypted
-        self._servers = await all_servers(self._client, self._servers, secure=secure)
-        feed = Feed(
-            self._client,
-            self._paths,
-            leaders=self._leaders,
-            max_nodes=self._max_nodes,
-            inquirer=self._inquirer,
-            servers=self._servers,
-        )
-        clock = feed.clock
-        stream = StateStream(lambda: as_state(feed.scene, self._health, clock()), clock)
+        stream = self._stream
         try:
             listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
         except OSError as error:
@@ -168,14 +147,10 @@ class DashboardServer:
             if token is not None:
                 url += f"?token={quote(token, safe='')}"
             show({"url": url}, url)
-            await first_of(
-                feed.run,
-                partial(_pass_on, feed, stream),
-                partial(self._ask, feed, stream),
-                partial(listener.serve, web.serve),
-            )
+            serve = partial(listener.serve, web.serve)
+            await first_of(self._feed.run, self._pass_on, self._ask, serve)
 
-    async def _ask(self, feed: Feed, stream: StateStream) -> None:
+    async def _ask(self) -> None:
         """Ask the servers how they are, again and again."""
         while True:
             answers = await ask_all(self._inquirer, self._servers)
@@ -185,13 +160,13 @@ class DashboardServer:
                     config = await self._client.get_config()
                 except AioleadError:
                     config = None
-            self._health = EnsembleHealth(feed.clock(), answers, quorum_of(answers, config))
-            stream.changed()
+            quorum = quorum_of(answers, config)
+            self._health = EnsembleHealth(self._feed.clock(), answers, quorum)
+            self._stream.changed()
             await anyio.sleep(ASK_EVERY)
 
-
-async def _pass_on(feed: Feed, stream: StateStream) -> None:
-    revision = -1
-    while True:
-        revision = await feed.changed(revision)
-        stream.changed()
+    async def _pass_on(self) -> None:
+        revision = -1
+        while True:
+            revision = await self._feed.changed(revision)
+            self._stream.changed()
