@@ -14,17 +14,14 @@ from ...abc import CoordinationClient, WatchStream
 from ...errors import (
     AioleadError,
     ConfigurationError,
-    ConnectionLossError,
     InternalError,
-    NotReadOnlyError,
-    SessionExpiredError,
     UnsupportedError,
     UsageError,
 )
 from ...model import Missed, SessionState
 from ...paths import validate
 from .._core.arguments import checked_client, checked_count
-from .._core.error_policy import OVERLOADED, pause
+from .._core.error_policy import Step, before_next_try
 from .tree_copy import TreeCopy, TreeEvents, TreeNode
 from .tree_reader import TreeReader
 
@@ -229,10 +226,8 @@ class TreeCache:
             except UnsupportedError:
                 self._reader.watched = True
                 await self._keep_up()
-            except (ConnectionLossError, SessionExpiredError):
-                await self._client.ready()
-            except OVERLOADED:
-                await anyio.sleep(pause(self._client))
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.FOLLOW)
 
     async def _listen(self, stream: WatchStream) -> None:
         """Record the events of the stream, until it is closed: no event waits for a read."""
@@ -258,11 +253,8 @@ class TreeCache:
             self._todo = anyio.Event()
             try:
                 await self._reader.catch_up()
-            except (ConnectionLossError, SessionExpiredError, NotReadOnlyError):
-                await self._client.ready()
-                continue
-            except OVERLOADED:
-                await anyio.sleep(pause(self._client))
+            except AioleadError as error:
+                await before_next_try(self._client, error, Step.FOLLOW)
                 continue
             self._is_full.set()
             if self._reader.is_done:
