@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ._recipes._core.tenure import Held as Held
     from ._recipes._core.tenure import Term as Term
     from ._recipes.barriers.barrier import Barrier as Barrier
-    from ._recipes.barriers.double_barrier.double_barrier import DoubleBarrier as DoubleBarrier
+    from ._recipes.barriers.double_barrier import DoubleBarrier as DoubleBarrier
     from ._recipes.discovery.instance import ServiceInstance as ServiceInstance
     from ._recipes.discovery.service_registry import ServiceRegistry as ServiceRegistry
     from ._recipes.election.campaign import Phase as Phase
@@ -87,7 +87,7 @@ else:
             "_client.watchdog.settings": "Watchdog",
             "_recipes._core.tenure": "Held Term",
             "_recipes.barriers.barrier": "Barrier",
-            "_recipes.barriers.double_barrier.double_barrier": "DoubleBarrier",
+            "_recipes.barriers.double_barrier": "DoubleBarrier",
             "_recipes.discovery.instance": "ServiceInstance",
             "_recipes.discovery.service_registry": "ServiceRegistry",
             "_recipes.election.campaign": "Phase",

@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from ._client.watchdog.settings import OverdueHold as OverdueHold
     from ._client.watchdog.settings import Overrun as Overrun
     from ._recipes._core.contexts import TenureContext as TenureContext
-    from ._recipes._core.contexts import TryContext as TryContext
     from ._recipes._core.observe import View as View
     from ._recipes._core.tenure import Tenure as Tenure
     from ._recipes._core.tenure import TenureStatistics as TenureStatistics
-    from ._recipes.barriers.double_barrier.double_barrier import BarrierContext as BarrierContext
-    from ._recipes.barriers.double_barrier.double_barrier import BarrierMember as BarrierMember
+    from ._recipes.barriers.double_barrier import BarrierMember as BarrierMember
     from ._recipes.contention.layouts import Layout as Layout
     from ._recipes.contention.sequence_range import SequenceWarning as SequenceWarning
     from ._recipes.contention.unrecognized import Stranger as Stranger
@@ -49,18 +47,12 @@ if TYPE_CHECKING:
     from ._recipes.election.campaign import CampaignState as CampaignState
     from ._recipes.election.observer import ElectionObserver as ElectionObserver
     from ._recipes.election.observer import ElectionState as ElectionState
-    from ._recipes.locks.condition import ConditionContext as ConditionContext
     from ._recipes.locks.condition import ConditionHeld as ConditionHeld
-    from ._recipes.locks.condition import ConditionTryContext as ConditionTryContext
     from ._recipes.locks.multi import Holdable as Holdable
-    from ._recipes.locks.multi import MultiContext as MultiContext
     from ._recipes.locks.multi import MultiHeld as MultiHeld
-    from ._recipes.locks.multi import MultiTryContext as MultiTryContext
     from ._recipes.locks.read_write import ReadLock as ReadLock
     from ._recipes.locks.read_write import WriteHeld as WriteHeld
     from ._recipes.locks.read_write import WriteLock as WriteLock
-    from ._recipes.locks.reentrant import ReentrantContext as ReentrantContext
-    from ._recipes.locks.reentrant import ReentrantTryContext as ReentrantTryContext
     from ._recipes.locks.unique_names import HeldName as HeldName
     from ._recipes.membership.group import ChangeKind as ChangeKind
     from ._recipes.membership.group import Member as Member
@@ -106,10 +98,10 @@ else:
             "_client.client_reporting": "ClientStatistics",
             "_client.connect": "Connection",
             "_client.watchdog.settings": "OverdueHold Overrun",
-            "_recipes._core.contexts": "TenureContext TryContext",
+            "_recipes._core.contexts": "TenureContext",
             "_recipes._core.observe": "View",
             "_recipes._core.tenure": "Tenure TenureStatistics",
-            "_recipes.barriers.double_barrier.double_barrier": "BarrierContext BarrierMember",
+            "_recipes.barriers.double_barrier": "BarrierMember",
             "_recipes.contention.layouts": "Layout",
             "_recipes.contention.sequence_range": "SequenceWarning",
             "_recipes.contention.unrecognized": "Stranger strangers",
@@ -121,10 +113,9 @@ else:
             ),
             "_recipes.election.campaign": "Campaign CampaignState",
             "_recipes.election.observer": "ElectionObserver ElectionState",
-            "_recipes.locks.condition": "ConditionContext ConditionHeld ConditionTryContext",
-            "_recipes.locks.multi": "Holdable MultiContext MultiHeld MultiTryContext",
+            "_recipes.locks.condition": "ConditionHeld",
+            "_recipes.locks.multi": "Holdable MultiHeld",
             "_recipes.locks.read_write": "ReadLock WriteHeld WriteLock",
-            "_recipes.locks.reentrant": "ReentrantContext ReentrantTryContext",
             "_recipes.locks.unique_names": "HeldName",
             "_recipes.membership.group": "ChangeKind Member MemberChange MembersView Membership",
             "_recipes.membership.persistent_node": "NodeState",

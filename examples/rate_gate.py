@@ -9,26 +9,25 @@ AIOLEAD_HOSTS=127.0.0.1:2181 python examples/rate_gate.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import final
 
 import anyio
 
 import aiolead
-from aiolead._recipes._core.acquire_loop import AcquireLoop
+from aiolead._recipes._core.acquire import NodeAcquirable
 from aiolead._recipes._core.arguments import OnDisconnect, checked_number
-from aiolead._recipes._core.entered import HeldRecipe
+from aiolead._recipes._core.enterable import HeldRecipe
 from aiolead._recipes._core.ephemeral import NodeGone
 from aiolead._recipes._core.fixed import FixedNode
-from aiolead._recipes._core.pending_delete import Departure
-from aiolead._recipes._core.znode_registry import NodeRegistry, RegisteredNode
-from aiolead.abc import CoordinationClient, Hold, Watch
-from aiolead.errors import BadVersionError, Fenced, LossReason, NodeExistsError, NoNodeError
+from aiolead._recipes._core.znode_registry import NodeRegistry
+from aiolead.abc import CoordinationClient
+from aiolead.errors import BadVersionError, Fenced, NodeExistsError, NoNodeError
 from aiolead.model import ACL, Created
 
 
 @final
-class RateGate(HeldRecipe):
+class RateGate(HeldRecipe[aiolead.Held]):
     """Lets one process in per period.
 
         gate = RateGate(client, "/jobs/report", period=3600)
@@ -53,6 +52,8 @@ class RateGate(HeldRecipe):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
+    _tenure = aiolead.Held
+
     def __init__(
         self,
         client: CoordinationClient,
@@ -66,12 +67,12 @@ class RateGate(HeldRecipe):
         super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
         self._period = checked_number("period", period)
 
-    def _candidate(self) -> _Run:
+    def _acquirable(self) -> _Run:
         return _Run(self._client, self._path, self._data, self._acl, self._period)
 
 
-class _Run(AcquireLoop):
-    """One try to get in."""
+class _Run(NodeAcquirable):
+    """One attempt to get in."""
 
     def __init__(
         self,
@@ -86,7 +87,6 @@ class _Run(AcquireLoop):
         self._acl = acl
         self._period = period
         self._running = f"{path}/running"
-        self._watch: Watch | None = None
         self._own = FixedNode(
             client,
             client.backend.shared(self._running, NodeRegistry),
@@ -95,10 +95,6 @@ class _Run(AcquireLoop):
             acl=acl,
             on_gone=self._rouse,
         )
-
-    @property
-    def node(self) -> RegisteredNode:
-        return self._own.node
 
     def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)
@@ -162,9 +158,8 @@ class _Run(AcquireLoop):
     async def _is_ours_after_all(self) -> bool:
         """Watches the znode of the process that is inside, unless a lost create of ours made it."""
         self._leave_watches()
-        watch = self._watch = self._client.backend.make_watch(self._rouse)
         try:
-            data, stat = await self._client.get(self._running, watch=watch)
+            data, stat = await self._client.get(self._running, watch=self._watch())
         except NoNodeError:
             self._rouse()
             return False
@@ -172,21 +167,6 @@ class _Run(AcquireLoop):
             return False
         self._own.take(Created(self._running, stat))
         return True
-
-    def _start_again(self) -> None:
-        self._own.withdraw()
-
-    def _leave_watches(self) -> None:
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.close()
-
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
-        return self._own.hold(lost, urgent=urgent, resigns=resigns)
-
-    def discard(self) -> Departure | None:
-        self._leave_watches()
-        return self._own.discard()
 
 
 async def main() -> None:

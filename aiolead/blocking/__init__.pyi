@@ -16,9 +16,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from types import TracebackType
 from typing import Any, Generic, Literal, NoReturn, Self, TypeVar, final, overload
 
-__all__ = ['Barrier', 'BarrierMember', 'BoardView', 'Campaign', 'CampaignState', 'ChildrenView', 'Claimed', 'Client', 'Condition', 'ConditionHeld', 'Config', 'ConfigView', 'Connection', 'Consumption', 'Counter', 'DataView', 'DelayQueue', 'DoubleBarrier', 'Election', 'ElectionObserver', 'ExclusiveLock', 'Fence', 'FencedTransaction', 'Group', 'Held', 'HeldName', 'Lock', 'MembersView', 'Membership', 'MultiHeld', 'MultiLock', 'PersistentNode', 'Picker', 'PriorityQueue', 'Queue', 'QueueItem', 'ReadLock', 'ReadWriteLock', 'Reads', 'ReentrantLock', 'Registration', 'Semaphore', 'SequenceAllocator', 'ServiceRegistry', 'ServiceView', 'SessionStates', 'SharedValue', 'SharedValueView', 'Task', 'TaskBoard', 'Tenure', 'TenureContext', 'Term', 'Transaction', 'TreeCache', 'TreeEvents', 'TryContext', 'UniqueNames', 'View', 'WatchStream', 'WriteHeld', 'WriteLock', 'connect']
+__all__ = ['Barrier', 'BarrierMember', 'BoardView', 'Campaign', 'CampaignState', 'ChildrenView', 'Claimed', 'Client', 'Condition', 'ConditionHeld', 'Config', 'ConfigView', 'Connection', 'Consumption', 'Counter', 'DataView', 'DelayQueue', 'DoubleBarrier', 'Election', 'ElectionObserver', 'ExclusiveLock', 'Fence', 'FencedTransaction', 'Group', 'Held', 'HeldName', 'Lock', 'MembersView', 'Membership', 'MultiHeld', 'MultiLock', 'PersistentNode', 'Picker', 'PriorityQueue', 'Queue', 'QueueItem', 'ReadLock', 'ReadWriteLock', 'Reads', 'ReentrantLock', 'Registration', 'Semaphore', 'SequenceAllocator', 'ServiceRegistry', 'ServiceView', 'SessionStates', 'SharedValue', 'SharedValueView', 'Task', 'TaskBoard', 'Tenure', 'TenureContext', 'Term', 'Transaction', 'TreeCache', 'TreeEvents', 'UniqueNames', 'View', 'WatchStream', 'WriteHeld', 'WriteLock', 'connect']
 
 C = TypeVar("C")
+R_co = TypeVar("R_co")
 T = TypeVar("T")
 
 @final
@@ -49,12 +50,14 @@ class BoardView(View[Mapping[str, TaskState]]):
 
 @final
 class Campaign:
-    """The states of our contending, from the first on: `with election.campaign() as states`."""
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> CampaignState: ...
+    """The state of our contending: `with election.campaign() as view`."""
+    def __iter__(self) -> Iterator[CampaignState]: ...
     @property
-    def current(self) -> CampaignState | None:
-        """The latest value, whatever has been iterated over; None before the first."""
+    def value(self) -> CampaignState:
+        """The latest value."""
+    @property
+    def is_live(self) -> bool:
+        """Whether a change of the value would be reported now."""
     def __enter__(self) -> Self: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
@@ -62,25 +65,25 @@ class CampaignState:
     """A state of a campaign."""
     @property
     def is_next(self) -> bool:
-        """Whether we lead as soon as one that leads, or waits before us, goes."""
+        """Whether we lead as soon as one contender before us leaves."""
     @property
     def token(self) -> int | None:
-        """The fencing token of the term that this speaks of."""
+        """The fencing token of the term."""
     @property
     def phase(self) -> Phase:
         """where it stands."""
     @property
     def rank(self) -> int | None:
-        """0 while leading; while following, how many have to go before we lead, or None as long"""
+        """0 while leading; while following, how many contenders have to leave before we lead, or"""
     @property
     def reason(self) -> aiolead.errors.LossReason | None:
         """why a lost term was lost; else None."""
     @property
     def session_id(self) -> int:
-        """the session that this speaks of."""
+        """the session."""
     @property
     def term(self) -> aiolead.Term | None:
-        """the term that this speaks of; None while following."""
+        """the term; None while following."""
 
 @final
 class ChildrenView(View[list[str] | None]):
@@ -184,24 +187,24 @@ class Client:
 class Condition:
     """A lock whose holders can wait until another holder says that something is so."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
+    def __enter__(self) -> ConditionHeld: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path of the condition."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[ConditionHeld]:
-        """Holds the lock for the body of a `with`."""
-    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[ConditionHeld]:
-        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
-    def __enter__(self) -> ConditionHeld: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+        """Acquire it for the body of a `with`."""
+    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[ConditionHeld | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
         """Who holds the lock."""
     def contenders(self) -> list[Participant]:
         """Who holds the lock and who waits for it, in order."""
     def revoke(self) -> list[Participant]:
-        """Asks whoever holds the lock now to let go of it, from any process."""
+        """Ask the present holders to release the lock, from any process."""
     def waiters(self) -> list[Participant]:
         """Who waits to be notified, first come first, those already notified included."""
 
@@ -223,15 +226,15 @@ class Config(Generic[T]):
     def __init__(self, client: Client, path: str, *, parse: Callable[[dict[str, bytes]], T], keep: int = 10, identity: str | None = None, on_invalid: Callable[[InvalidDataError], object] | None = None, max_size: int = 262144, rng: random.Random | None = None, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path."""
+        """The path that was given."""
     def get(self) -> Published[T]:
         """The present configuration, as the connected server has it, maybe a moment behind."""
     def observe(self) -> ConfigView[T]:
         """A view of the current configuration: `with config.observe() as view`."""
     def publish(self, changes: Mapping[str, bytes | None], *, version: int | None = None) -> int:
-        """Changes some keys, all at once; returns the number of the new version."""
+        """Change some keys, all at once; return the number of the new version."""
     def rollback(self, version: int) -> int:
-        """Publishes an earlier version as a new one; returns the number of the new one."""
+        """Publish an earlier version as a new one; return the number of the new one."""
     def history(self) -> list[ConfigVersion]:
         """The versions in the history, the latest first."""
 
@@ -261,15 +264,15 @@ class Counter:
     def __init__(self, client: Client, path: str, *, codec: Codec[int] | None = None, lock: str | None = None, promote_after: int = 5, rng: random.Random | None = None, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The znode."""
+        """The path that was given."""
     def get(self) -> int:
         """The number, as the connected server has it, which may be a moment behind."""
     def add(self, n: int = 1) -> int:
-        """Adds to the number; returns the new one."""
+        """Add to the number; return the new one."""
     def compare_and_set(self, old: int, new: int) -> bool:
-        """Sets the number if it is `old`; returns whether it was."""
+        """Set the number if it is `old`; return whether it was."""
     def set(self, value: int) -> None:
-        """Sets the number, whatever it was; concurrent additions may be lost."""
+        """Set the number, whatever it was; concurrent additions may be lost."""
 
 @final
 class DataView(View[tuple[bytes, Stat] | None]):
@@ -284,12 +287,12 @@ class DelayQueue:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def consume(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> Consumption[QueueItem]:
         """Claim one after the other: `with ..."""
     def get(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem]:
         """Claim the next item for the body of a `with`."""
-    def try_get(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[QueueItem]:
+    def try_get(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem | None]:
         """As `get`, but yields None, at once, if there is no item to be had."""
     def size(self) -> int:
         """How many items there are, claimed ones included."""
@@ -302,16 +305,16 @@ class DelayQueue:
 class DoubleBarrier:
     """Lets `count` members in together, and out together."""
     def __init__(self, client: Client, path: str, count: int, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
+    def __enter__(self) -> BarrierMember: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
-    def __enter__(self) -> BarrierMember: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+        """What others see as the holder or contender."""
     def enter(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[BarrierMember]:
-        """Enters for the body of a `with`."""
+        """Enter for the body of a `with`."""
     def members(self) -> list[Participant]:
         """Who is there, first come first; `is_holder` are those who are inside."""
 
@@ -324,15 +327,15 @@ class Election:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def leadership(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Term]:
-        """Leads for the body of a `with`."""
+        """Lead for the body of a `with`."""
     def campaign(self) -> Campaign:
-        """Contends in the background, and tells what becomes of it, as an iterator."""
+        """Contend in the background, and observe what becomes of it."""
     def observe(self) -> ElectionObserver:
-        """Who leads, and each change of it, as an iterator, without contending."""
+        """Who leads, and each change of it, without contending."""
     def revoke(self) -> list[Participant]:
-        """Asks whoever leads now to resign, from any process."""
+        """Ask the present leaders to resign, from any process."""
     def leader(self) -> Participant | None:
         """Who leads, the first of them where several do; None if nobody does."""
     def contenders(self) -> list[Participant]:
@@ -341,32 +344,25 @@ class Election:
         """Contend forever, and call `worker(term)` in this thread once per term."""
 
 @final
-class ElectionObserver:
-    """Who leads, and each change of it: `with election.observe() as states`."""
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> ElectionState: ...
-    @property
-    def current(self) -> ElectionState | None:
-        """The latest value, whatever has been iterated over; None before the first."""
-    def __enter__(self) -> Self: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+class ElectionObserver(View[ElectionState]):
+    """Who leads, and each change of it: `with election.observe() as view`."""
 
 @final
 class ExclusiveLock:
     """A lock that is one ephemeral znode: whoever creates it has it."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+        """What others see as the holder or contender."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
-        """Holds it for the body of a `with`."""
-    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[Held]:
-        """As `acquire`, but gives None, at once, if it is not to be had."""
+        """Acquire it for the body of a `with`."""
+    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
         """Who holds the lock: one participant, or none."""
 
@@ -390,7 +386,7 @@ class Group:
     def __init__(self, client: Client, path: str, *, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path of the group."""
+        """The path that was given."""
     def join(self, data: bytes = b'', *, identity: str | None = None, timeout: float | None = None) -> Membership:
         """Be a member for the body of a `with`."""
     def observe(self) -> MembersView:
@@ -409,30 +405,30 @@ class HeldName(Held):
         """The name: its kind, a dash, and its number."""
     @property
     def number(self) -> int:
-        """The number: the lowest that was free when we came."""
+        """The number: the lowest that was free when it was claimed."""
 
 @final
 class Lock:
     """A lock that one task of one process holds at a time, first come first served."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
-        """Holds the lock for the body of a `with`."""
-    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[Held]:
-        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+        """Acquire it for the body of a `with`."""
+    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
         """Who holds the lock."""
     def contenders(self) -> list[Participant]:
         """Who holds the lock and who waits for it, in order."""
     def revoke(self) -> list[Participant]:
-        """Asks whoever holds the lock now to let go of it, from any process."""
+        """Ask the present holders to release the lock, from any process."""
 
 @final
 class MembersView(View[Mapping[str, Member]]):
@@ -455,7 +451,7 @@ class MultiHeld:
     def verify(self) -> None:
         """Returns if the quorum confirms that all are held: in one round trip for each."""
     def release(self) -> None:
-        """Gives all of them up before the body has ended; see `Tenure.release`."""
+        """Release all of them before the body has ended; see `Tenure.release`."""
     lost: threading.Event
     @property
     def is_held(self) -> bool:
@@ -472,12 +468,12 @@ class MultiLock:
     @property
     def recipes(self) -> tuple[Condition | ExclusiveLock | Lock | ReadLock | ReentrantLock | Semaphore | WriteLock, ...]:
         """What it is made of."""
-    def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld]:
-        """Holds all of them for the body of a `with`."""
-    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld | None]:
-        """As `acquire`, but gives None, at once, if not all can be had."""
     def __enter__(self) -> MultiHeld: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+    def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld]:
+        """Acquire all of them for the body of a `with`."""
+    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld | None]:
+        """As `acquire`, but does not wait: gives None if not all are free."""
 
 class PersistentNode:
     """A znode that exists for the duration of a block, whatever happens to it meanwhile."""
@@ -493,7 +489,7 @@ class PersistentNode:
     def state(self) -> NodeState:
         """The present state."""
     def set(self, data: bytes) -> None:
-        """Sets the data: when this returns, the servers have confirmed these, or later ones."""
+        """Set the data: when this returns, the servers have confirmed these, or later ones."""
     def __enter__(self) -> Self: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
@@ -517,12 +513,12 @@ class PriorityQueue:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def consume(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> Consumption[QueueItem]:
         """Claim one after the other: `with ..."""
     def get(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem]:
         """Claim the next item for the body of a `with`."""
-    def try_get(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[QueueItem]:
+    def try_get(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem | None]:
         """As `get`, but yields None, at once, if there is no item to be had."""
     def size(self) -> int:
         """How many items there are, claimed ones included."""
@@ -540,12 +536,12 @@ class Queue:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def consume(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> Consumption[QueueItem]:
         """Claim one after the other: `with ..."""
     def get(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem]:
         """Claim the next item for the body of a `with`."""
-    def try_get(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[QueueItem]:
+    def try_get(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem | None]:
         """As `get`, but yields None, at once, if there is no item to be had."""
     def size(self) -> int:
         """How many items there are, claimed ones included."""
@@ -568,24 +564,24 @@ class QueueItem(Claimed):
 @final
 class ReadLock:
     """A read/write lock, for reading: any number of readers hold it at once."""
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
-        """Holds the lock for the body of a `with`."""
-    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[Held]:
-        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+        """Acquire it for the body of a `with`."""
+    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
         """Who holds the lock."""
     def contenders(self) -> list[Participant]:
         """Who holds the lock and who waits for it, in order."""
     def revoke(self) -> list[Participant]:
-        """Asks whoever holds the lock now to let go of it, from any process."""
+        """Ask the present holders to release the lock, from any process."""
 
 @final
 class ReadWriteLock:
@@ -602,13 +598,13 @@ class ReadWriteLock:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def holders(self) -> list[Participant]:
         """Who holds the lock: readers, or one writer."""
     def contenders(self) -> list[Participant]:
         """Who holds the lock and who waits for it, in order."""
     def revoke(self) -> list[Participant]:
-        """Asks whoever holds the lock now, to read or to write, to let go."""
+        """Ask the present holders, readers or a writer, to release."""
 
 class Reads:
     """Collects reads, then sends them as one (ZooKeeper 3.6)."""
@@ -623,24 +619,24 @@ class Reads:
 class ReentrantLock:
     """A lock that the task that holds it may take again."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
-        """Holds the lock for the body of a `with`; at once, if this task holds it."""
-    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[Held]:
-        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+        """Acquire it for the body of a `with`."""
+    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
         """Who holds the lock."""
     def contenders(self) -> list[Participant]:
         """Who holds the lock and who waits for it, in order."""
     def revoke(self) -> list[Participant]:
-        """Asks whoever holds the lock now to let go of it, from any process."""
+        """Ask the present holders to release the lock, from any process."""
     @property
     def hold_count(self) -> int:
         """How often the current task has entered it, and not left."""
@@ -664,24 +660,24 @@ class Registration(PersistentNode):
 class Semaphore:
     """A number of permits that any number of tasks and processes share, first come first served."""
     def __init__(self, client: Client, path: str, limit: int, *, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
+    def __enter__(self) -> Held: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
-    def __enter__(self) -> Held: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+        """What others see as the holder or contender."""
     def acquire(self, *, permits: int = 1, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
-        """Holds permits for the body of a `with`: all of them, or none."""
-    def try_acquire(self, *, permits: int = 1, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[Held]:
+        """Acquire permits for the body of a `with`: all of them, or none."""
+    def try_acquire(self, *, permits: int = 1, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
         """As `acquire`, but gives None at once if they are not free or others wait for permits."""
     def set_limit(self, limit: int) -> None:
-        """Publishes how many permits there are, for everybody, from now on and for good."""
+        """Publish how many permits there are, for everybody, from now on and for good."""
     def limit(self) -> int:
         """How many permits there are: what was published, else the argument."""
     def available(self) -> int:
-        """How many permits are free now; 0 while somebody waits for them."""
+        """How many permits are free; 0 while somebody waits for them."""
     def holders(self) -> list[Participant]:
         """One participant for each permit that is held, in the order in which they were created."""
     def contenders(self) -> list[Participant]:
@@ -693,7 +689,7 @@ class SequenceAllocator:
     def __init__(self, client: Client, path: str, *, block: int = 1, last: int = 9223372036854775807, rng: random.Random | None = None, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The counter."""
+        """The path that was given."""
     @property
     def at_hand(self) -> int:
         """How many numbers can be handed out without a request."""
@@ -710,7 +706,7 @@ class ServiceRegistry:
     def __init__(self, client: Client, path: str, *, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path of all services."""
+        """The path that was given."""
     def register(self, instance: ServiceInstance, *, load_interval: float = 1.0, timeout: float | None = None) -> Registration:
         """Register an instance for the body of a `with`."""
     def observe(self, service: str) -> ServiceView:
@@ -746,15 +742,15 @@ class SharedValue(Generic[T]):
     def __init__(self, client: Client, path: str, default: T, *, codec: Codec[T], on_invalid: Callable[[InvalidDataError], object] | None = None, rng: random.Random | None = None, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The znode."""
+        """The path that was given."""
     def get(self) -> Versioned[T]:
         """The value, as the connected server has it, which may be a moment behind."""
     def set(self, value: T) -> Versioned[T]:
-        """Sets the value, whatever it was."""
+        """Set the value, whatever it was."""
     def compare_and_set(self, expected: Versioned[T], value: T) -> Versioned[T] | None:
-        """Sets the value if nobody has changed it since; returns None if somebody has."""
+        """Set the value if nobody has changed it since; return None if somebody has."""
     def update(self, change: Callable[[T], T]) -> Versioned[T]:
-        """Reads the value, changes it and sets it, until nobody else has written in between."""
+        """Read the value, change it and set it, until nobody else has written in between."""
     def observe(self) -> SharedValueView[T]:
         """A view of the latest value: `with value.observe() as view`."""
 
@@ -787,14 +783,14 @@ class TaskBoard:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def consume(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> Consumption[Task]:
         """Claim one after the other: `with ..."""
     def submit(self, data: bytes) -> str:
         """Add a task; return its name, for `result` and `observe`."""
     def claim(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Task]:
         """Claim the next task for the body of a `with`."""
-    def try_claim(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[Task]:
+    def try_claim(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Task | None]:
         """As `claim`, but yields None, at once, if there is no task to be had."""
     def result(self, task: str) -> TaskResult:
         """Wait for the result of a task."""
@@ -808,32 +804,32 @@ class Tenure:
         """Our znode."""
     @property
     def token(self) -> int:
-        """The fencing token."""
+        """The fencing token: rises with every tenure, and is never used twice."""
     @property
     def identity(self) -> str:
-        """What the holder calls itself."""
+        """What others see as the holder."""
     @property
     def session_id(self) -> int:
         """The session that owns our znode."""
+    @property
+    def is_released(self) -> bool:
+        """Whether it was released (`release`, `resign`) before its body had ended."""
+    @property
+    def loss(self) -> LossReason | None:
+        """Why it was lost; None while it is held, and if it was released."""
     def verify(self) -> None:
         """Returns if the quorum confirms, in one round trip, that it is held."""
     def fenced(self) -> Fence:
         """Writes that the ensemble itself refuses (`Fenced`) once our znode is gone."""
     def release(self) -> None:
-        """Gives it up before the body has ended."""
+        """Release it before the body has ended."""
     @property
     def is_revocation_requested(self) -> bool:
-        """Whether somebody asks for it (`revoke`): let go of it as soon as you can."""
+        """Whether others ask for a release (`revoke`)."""
     def revocation_requested(self) -> None:
-        """Waits until somebody asks for it; for ever, where nobody does."""
+        """Wait until others ask for a release; forever, where the recipe has no `revoke`."""
     def statistics(self) -> TenureStatistics:
-        """How it is doing."""
-    @property
-    def loss(self) -> LossReason | None:
-        """Why it was lost; None while it is held, and if it was given up."""
-    @property
-    def is_released(self) -> bool:
-        """Whether it was released before its body had ended."""
+        """The state of the tenure, as it is known here, without asking a server."""
     lost: threading.Event
     @property
     def is_held(self) -> bool:
@@ -843,15 +839,15 @@ class Tenure:
     def check(self) -> None:
         """Return if it is held now, by the clock."""
 
-class TenureContext(Generic[T]):
+class TenureContext(Generic[R_co]):
     """Acquires on entering and releases on leaving, for the body of a `with`."""
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
-    def __enter__(self) -> T: ...
+    def __enter__(self) -> R_co: ...
 
 class Term(Tenure):
     """One unbroken time of leadership."""
     def resign(self) -> None:
-        """Resign: the same as `release`, by its name for leadership."""
+        """Resign: `release`, by its name for leadership."""
 
 class Transaction:
     """Collects operations, then sends them as one."""
@@ -894,37 +890,32 @@ class TreeEvents:
     def __iter__(self) -> Self: ...
     def __next__(self) -> TreeEvent: ...
 
-class TryContext(Generic[T]):
-    """Acquires on entering and releases on leaving, for the body of a `with`."""
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
-    def __enter__(self) -> T | None: ...
-
 @final
 class UniqueNames:
     """Names that nobody else has at the same time: a small naming service."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """Where the names are."""
+        """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def claim(self, kind: str, *, most: int = 100000, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[HeldName]:
-        """Has the lowest name of a kind that is free, for the body of a `with`."""
-    def try_claim(self, kind: str, *, most: int = 100000, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[HeldName]:
-        """As `claim`, but gives None, at once, if no name is free."""
+        """Claim the lowest free name of a kind for the body of a `with`."""
+    def try_claim(self, kind: str, *, most: int = 100000, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[HeldName | None]:
+        """As `claim`, but does not wait: gives None if no name is free."""
     def holders(self) -> dict[str, Participant]:
         """Which names are taken, of all kinds, and by whom."""
 
 class View(Generic[T]):
-    """The latest value of something, and an iterator over what it becomes."""
+    """The latest value of something on the servers, and an iterator over what it becomes."""
     def __iter__(self) -> Iterator[T]: ...
     @property
     def value(self) -> T:
         """The latest value."""
     @property
     def is_live(self) -> bool:
-        """Whether a server watches now, and so would tell us if the value changed."""
+        """Whether a server watches now, and so would report a change of the value."""
     def __enter__(self) -> Self: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
@@ -948,29 +939,29 @@ class WriteHeld(Held):
     def is_downgraded(self) -> bool:
         """Whether it has become a hold for reading."""
     def downgrade(self) -> None:
-        """Goes on to hold the lock for reading: readers come in, and no writer in between."""
+        """Go on to hold the lock for reading: readers come in, and no writer in between."""
 
 @final
 class WriteLock:
     """A read/write lock, for writing: nobody else holds it meanwhile."""
+    def __enter__(self) -> WriteHeld: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The path that is contended for."""
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[WriteHeld]:
-        """Holds the lock for the body of a `with`."""
-    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TryContext[WriteHeld]:
-        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
-    def __enter__(self) -> WriteHeld: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+        """Acquire it for the body of a `with`."""
+    def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[WriteHeld | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
         """Who holds the lock."""
     def contenders(self) -> list[Participant]:
         """Who holds the lock and who waits for it, in order."""
     def revoke(self) -> list[Participant]:
-        """Asks whoever holds the lock now to let go of it, from any process."""
+        """Ask the present holders to release the lock, from any process."""
 
 @final
 class Connection:

@@ -96,7 +96,6 @@ GIVEN = frozenset(
         "Term",
         "Transaction",
         "TreeEvents",
-        "TryContext",
         "View",
         "WatchStream",
         "WriteHeld",
@@ -142,11 +141,11 @@ OF_TASK = frozenset({"hold_count"})
 NOT_HERE = {
     "Client": "backend pipelined",  # for recipes and adapters; of one event loop
     "Tenure": "add_lost_callback",  # `lost` and `on_lost` are for threads
+    "Election": "running",  # a thread that calls `run` is that
 }
 """What classes here do not have."""
 
 ATTRIBUTES = {
-    "Tenure": {"path": ("str", "Our znode."), "token": ("int", "The fencing token.")},
     "ReadWriteLock": {
         "read": ("ReadLock", "The lock for reading."),
         "write": ("WriteLock", "The lock for writing."),

@@ -155,5 +155,4 @@ EXTRAS.update(
     MultiHeld=HoldBase,
     Tenure=HoldBase,
     TenureContext=ContextBase,
-    TryContext=ContextBase,
 )

@@ -236,7 +236,7 @@ async def test_a_campaign_and_those_who_watch_it(told: RecordedEvents) -> None:
             election = Election(client, "/election", identity="anna")
             async with election.observe() as seen:
                 with anyio.fail_after(PATIENCE):
-                    await anext(seen)
+                    await anext(aiter(seen))
                     async with election.campaign() as states:
                         async for state in states:
                             if state.term is not None and state.phase is aiolead.Phase.LEADING:

@@ -151,7 +151,6 @@ async def following_a_board(client: Client, helper: Client, plant: Callable[[], 
 
 async def observing(client: Client, helper: Client, plant: Callable[[], None]) -> None:
     async with Election(client, "/a").observe() as states:
-        await anext(states)
         plant()
         async with Election(helper, "/a").leadership():
             await read_on(states)
@@ -222,7 +221,7 @@ OWNERS: list[tuple[Use, type, str, Any]] = [
     (following_a_group, MembersView, "_read", defective),
     (following_a_service, ServiceView, "_read", defective),
     (following_a_board, BoardView, "_read", defective),
-    (observing, observer.ElectionObserver, "_look", defective),
+    (observing, observer.ElectionObserver, "_read", defective),
     (campaigning, campaign.Campaign, "_follow", defective),
     (campaigning, campaign.Campaign, "_move", defect),
     (caching, TreeReader, "catch_up", defective),

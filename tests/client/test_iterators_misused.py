@@ -35,13 +35,13 @@ async def test_unopened_ones_say_so(make: Make, embedded: str, chroot: str) -> N
     async with aiolead.connect(embedded + chroot) as client:
         states = make(client)
         with anyio.fail_after(10), pytest.raises(aiolead.errors.UsageError, match="async with"):
-            await anext(states)
+            await anext(aiter(states))
 
 
 async def test_closed_ones_are_over(make: Make, embedded: str, chroot: str) -> None:
     async with aiolead.connect(embedded + chroot) as client:
         async with make(client) as states:
-            await anext(states)
+            await anext(aiter(states))
         with anyio.fail_after(10):
             async for _ in states:
                 pass

@@ -68,7 +68,7 @@ async def test_an_observer_sees_latches_come_and_go(connect: Connect, curator: N
     async with connect() as client, Election(client, PATH).observe() as states:
 
         def sees(identity: str | None) -> bool:
-            state = states.current
+            state = states.value
             leader = state.leader if state else None
             return (leader.identity if leader else None) == identity
 

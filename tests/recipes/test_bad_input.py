@@ -15,7 +15,7 @@ from support.recipes import PATIENCE, contenders_left, eventually, in_memory, no
 
 from aiolead import ACL, CreateMode, Election, Lock, ReadWriteLock, ReentrantLock, Semaphore
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
-from aiolead._recipes.contention.neighbours import in_line
+from aiolead._recipes.contention.neighbours import queue_order
 from aiolead.errors import (
     Blame,
     ConfigurationError,
@@ -141,7 +141,7 @@ async def test_a_neighbour_that_goes_at_once_is_none() -> None:
     """It was listed, and has gone by the time that its owner is asked for."""
     async with EmbeddedServer() as server, in_memory(server) as client:
         names = ["lock-0000000001", f"{HEX}__lock__0000000000"]
-        assert await in_line(client, PATH, names, Layout.CURATOR, Role.LOCK) == names[:1]
+        assert await queue_order(client, PATH, names, Layout.CURATOR, Role.LOCK) == names[:1]
 
 
 FORMLESS = [
@@ -204,7 +204,7 @@ async def test_kazoos_layout_contends_as_any_other(recipe: Any) -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
         first = Lock(a, PATH, layout=Layout.KAZOO)
         async with anyio.create_task_group() as tasks, first as held:
-            assert Layout.KAZOO.is_like_ours(Role.LOCK, held.path.rpartition("/")[2])
+            assert Layout.KAZOO._is_like_ours(Role.LOCK, held.path.rpartition("/")[2])
             for number, client in enumerate((b, a, b)):
                 subject = recipe(client, PATH, layout=Layout.KAZOO)
                 tasks.start_soon(use, subject, str(number))

@@ -138,7 +138,7 @@ async def campaign(subjects: Subjects) -> None:
 
 async def observe(subjects: Subjects) -> None:
     async with subjects.election.observe() as states:
-        await anext(states)
+        await anext(aiter(states))
 
 
 Verb = Callable[[Subjects], Coroutine[Any, Any, None]]

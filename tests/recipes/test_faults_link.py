@@ -406,7 +406,7 @@ async def create_that_is_applied_after_it_was_looked_for(arena: Arena, line: str
         # No server would take a create from an old connection. A server that was slow, or frozen,
         # with the create already read, would; what it leaves is made here by other means.
         session = (machine.session_id, machine._password)
-        first = Layout.CURATOR.prefix(Role.LOCK, machine.session_id, 1)
+        first = Layout.CURATOR._prefix(Role.LOCK, machine.session_id, 1)
         with RawClient(arena.hosts + arena.chroot, session=session) as raw:
             raw.create(f"{line}/{first}", b"c", flags=3)
             raw.drop()

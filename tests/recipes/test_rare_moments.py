@@ -349,15 +349,20 @@ def test_an_observer_outlives_a_look_that_fails(backend: Backend, why: str) -> N
                 else:
                     server.drop_request(OpCode.GET_CHILDREN)
                     link.room = 0
-                async with Election(a, PATH).observe() as states:
+
+                async def heal() -> None:
                     if why == "nobody is there":
                         await passes(SESSION + 1.0)  # requests are not kept for longer
                     else:
                         await settled()
                         server.expire_session(a.session_id)
                     link.restore()
-                    leader = (await anext(states)).leader
-                    assert leader is not None
-                    assert leader.identity == "b"
+
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(heal)
+                    async with Election(a, PATH).observe() as view:
+                        leader = view.value.leader
+                        assert leader is not None
+                        assert leader.identity == "b"
 
     on_virtual_time(backend, play)

@@ -35,9 +35,9 @@ EACH = {
     "ClientWatch": 2,
     "_AwaitedSlot": 2,
     "coroutine __aenter__": 1,
-    "coroutine _acquire": 1,
+    "coroutine _contend": 1,
     "coroutine _persist": 1,
-    "coroutine _wait_in_line": 1,
+    "coroutine _try": 1,
 }
 """All of the library's own objects. No request, no event of anyio's, no scope."""
 

@@ -21,12 +21,12 @@ from aiolead import ACL, ServiceInstance
 from aiolead._client.api import quotas
 from aiolead._client.net import host_discovery as discovery
 from aiolead._parsing import MalformedError
+from aiolead._recipes._core import participants
 from aiolead._recipes.contention import kernel as contention
 from aiolead._recipes.contention import recognized as kinds
-from aiolead._recipes.contention import revocation
 from aiolead._recipes.contention import unrecognized as strangers
 from aiolead._recipes.contention.layouts import LAYOUTS, Role
-from aiolead._recipes.locks.semaphore import arrangement, limit
+from aiolead._recipes.locks.semaphore import parts
 from aiolead._recipes.queues import item_codec, item_names
 from aiolead._recipes.tasks.task_records import Progress, decode_result
 from aiolead._recipes.values import codec
@@ -105,12 +105,12 @@ def _layouts(name: str) -> list[object]:
     """All that the layouts are asked about a name."""
     found: list[object] = []
     for layout in LAYOUTS:
-        found.append(layout.is_reader(name))
+        found.append(layout._is_reader(name))
         for role in layout._forms:
-            found += [layout.fits(role, name), layout.misfit(role, name)]
-            found += [layout.is_like_ours(role, name), layout.is_of(role, -1, name)]
+            found += [layout._fits(role, name), layout._misfit(role, name)]
+            found += [layout._is_like_ours(role, name), layout._is_of(role, -1, name)]
             if role is Role.WRITE:
-                found.append(layout.downgraded(name))
+                found.append(layout._downgraded(name))
     return found
 
 
@@ -128,7 +128,7 @@ def _misfits(name: str) -> list[str]:
     return [
         misfit
         for layout in LAYOUTS[:2]
-        for misfit in arrangement.arranged("/permits", layout).misfits([name])
+        for misfit in parts.parts_of("/permits", layout).misfits([name])
     ]
 
 
@@ -293,21 +293,21 @@ PARSERS: tuple[Parser, ...] = (
     Parser(
         "the limit of a semaphore",
         Reads.ZNODE,
-        partial(limit.decoded, "/limit"),
+        partial(parts.decoded, "/limit"),
         _INVALID,
-        ("_recipes.locks.semaphore.limit:decoded",),
+        ("_recipes.locks.semaphore.parts:decoded",),
     ),
     Parser(
         "the limit of kazoo's semaphore",
         Reads.ZNODE,
-        partial(limit.decoded_digits, default=1),
+        partial(parts.decoded_digits, default=1),
         (),
-        ("_recipes.locks.semaphore.limit:decoded_digits",),
+        ("_recipes.locks.semaphore.parts:decoded_digits",),
     ),
     Parser(
         "a participant",
         Reads.ZNODE,
-        lambda data: repr(revocation.participant("/p", data, STAT, is_holder=False)),
+        lambda data: repr(participants.participant("/p", data, STAT, is_holder=False)),
     ),
     Parser(
         "limits of a quota",
@@ -358,7 +358,13 @@ PARSERS: tuple[Parser, ...] = (
         _WIRE,
         ("_wire.requests:Create.checked",),
     ),
-    Parser("kind_of", Reads.NAME, kinds.kind_of, (), ("_recipes.contention.recognized:kind_of",)),
+    Parser(
+        "known_name",
+        Reads.NAME,
+        kinds.known_name,
+        (),
+        ("_recipes.contention.recognized:known_name",),
+    ),
     Parser(
         "layouts",
         Reads.NAME,
@@ -366,10 +372,10 @@ PARSERS: tuple[Parser, ...] = (
         (),
         (
             "_recipes.contention.layouts:Layout._is_own",
-            "_recipes.contention.layouts:Layout.downgraded",
-            "_recipes.contention.layouts:Layout.fits",
-            "_recipes.contention.layouts:Layout.is_of",
-            "_recipes.contention.layouts:Layout.ours",
+            "_recipes.contention.layouts:Layout._downgraded",
+            "_recipes.contention.layouts:Layout._fits",
+            "_recipes.contention.layouts:Layout._is_of",
+            "_recipes.contention.layouts:Layout._ours",
         ),
     ),
     Parser(
@@ -419,7 +425,7 @@ PARSERS: tuple[Parser, ...] = (
         Reads.NAME,
         _misfits,
         (),
-        ("_recipes.locks.semaphore.arrangement:Arrangement.misfits",),
+        ("_recipes.locks.semaphore.parts:SemaphoreParts.misfits",),
     ),
     Parser(
         "contenders in the command",
@@ -568,12 +574,11 @@ NO_PARSERS: dict[str, str] = {
     "_client.net.peer:Peer._take": "a constant",
     "_escaping:_escape": "what Python has escaped is ASCII",
     "_recipes._core.arguments:_checked_real": "an argument, whose error is ConfigurationError",
-    "_recipes._core.acquire_loop:AcquireLoop._await_lease": "a bool",
+    "_recipes._core.acquire:Acquirable._await_lease": "a bool",
     "_recipes.tasks.task_records:checked_progress": "an argument, within bounds by then",
     "_recipes.tasks.board_view:_working": "Progress.decode, which is in the table",
     "_recipes.values.codec:_to_json": "reads back what it has just written",
     "_recipes.values.config.config_snapshot:_encode_value": "of the caller: text, or base64",
-    "_recipes.contention.contender:Contender._await_lease": "a bool",
     "_recipes.contention.layouts:_parsed": "numbers that are constants",
     "_recipes.membership.split:score": "a digest of ours",
     "_recipes.locks.unique_names:HeldName.number": "the name of our own znode",

@@ -15,7 +15,7 @@ from ...abc import CoordinationClient
 from ...errors import ConfigurationError, InvalidDataError, UsageError
 from ...model import ACL
 from ...paths import validate
-from ..contention.revocation import is_request
+from .participants import is_request
 
 OnDisconnect = Literal["keep", "resign"]
 OnInvalid = Callable[[InvalidDataError], object]
@@ -57,7 +57,10 @@ def checked_identity(identity: str | None) -> str:
     except UnicodeEncodeError:
         raise ConfigurationError(f"identity: is not valid Unicode: {identity!r}") from None
     if is_request(data):
-        raise ConfigurationError(f"identity: begins as requests to let go do: {identity!r}")
+        raise ConfigurationError(
+            f"identity: must not begin with '__REVOKE__', which asks a holder to release: "
+            f"{identity!r}"
+        )
     if len(data) > MAX_IDENTITY:
         raise ConfigurationError(
             f"identity: has {len(data)} bytes of UTF-8, at most {MAX_IDENTITY} are allowed"

@@ -1,92 +1,65 @@
 """Acquiring on entering and releasing on leaving: the `async with` of every tenure.
 
-Only a cancel scope in the caller's task is held open over the body: no task group, which would wrap
-what the body raises.
+Only a cancel scope in the caller's task is open over the body: no task group, which would wrap what
+the body raises.
 """
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import anyio
 
 from ..._tasks import current_task_id
-from ...errors import AcquireTimeout, AioleadError, TenureLost, UsageError
+from ...errors import (
+    AcquireTimeout,
+    AioleadError,
+    Blame,
+    ConnectionLossError,
+    Outcome,
+    TenureLost,
+    UsageError,
+)
+from ...model import SessionState
 from .arguments import checked_wait
-from .entries_by_task import left_by_another
-from .holding_recipe import HoldingRecipe
-from .reached import Reached, try_at_once
 from .tenure import Tenure
 
+if TYPE_CHECKING:
+    from .acquire import Acquirable
+    from .holding_recipe import HoldingRecipe
+
 T = TypeVar("T", bound=Tenure)
+R_co = TypeVar("R_co", covariant=True)
 
 
-class _Context(Generic[T]):
-    __slots__ = ("_is_given_up", "_recipe", "_scope", "_task", "_tenure", "_timeout")
+def left_by_another(recipe: object) -> UsageError:
+    """The error where a task leaves what another one has entered."""
+    return UsageError(
+        f"{recipe!r} was not entered by this task but by another task, so it was released without "
+        "leaving its block: enter and leave in one task; close async generators where they are "
+        "iterated, with `async with contextlib.aclosing(...)`"
+    )
+
+
+class TenureScope(Generic[T]):
+    """A tenure, and the cancel scope around its body. Left by the task that has entered it."""
+
+    __slots__ = ("_is_given_up", "_recipe", "_scope", "_task", "_tenure")
 
     def __init__(self, recipe: HoldingRecipe[T]) -> None:
         self._recipe = recipe
         self._tenure: T | None = None
         self._scope: anyio.CancelScope | None = None
-        self._task: int | None = None  # which one is inside, or on its way
-        self._is_given_up = False  # by another task, while that one may still be inside
-        self._timeout: AcquireTimeout | None = None  # why the last wait was in vain
-
-    if not TYPE_CHECKING:  # or else type checkers would take it for something to await
-
-        def __await__(self) -> NoReturn:
-            raise UsageError(
-                f"{self._recipe!r}: is held for a block, write `async with` instead of `await`: "
-                f"`{self._recipe._to_hold}`"
-            )
-
-    async def _acquire(self, timeout: float | None) -> T | None:
-        """Gets in front within `timeout` seconds (0: without waiting), or leaves the line."""
-        recipe = self._recipe
-        task = recipe._enter(forever=timeout is None)
-        if self._task is not None:
-            recipe._tasks.leave(task, recipe)
-            raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
-        self._task = task
+        self._task: int | None = None
+        """The task that is inside, or on its way."""
         self._is_given_up = False
-        waiting = recipe._reporting.waits(recipe._client.session_id)
-        candidate = recipe._candidate()
-        tenure: T | None = None
-        scope: anyio.CancelScope | None = None
-        try:
-            in_front = False
-            if timeout is None:
-                in_front = await candidate.reach_front()
-            elif timeout == 0:
-                in_front = await try_at_once(recipe._client, candidate)
-            else:
-                with Reached(recipe._client) as reached:
-                    with anyio.move_on_after(timeout):
-                        in_front = await candidate.reach_front()
-                if not in_front:
-                    self._timeout = reached.timeout(recipe, timeout)
-            if in_front:
-                # No checkpoint between winning and the body.
-                scope = anyio.CancelScope()
-                tenure = recipe._begin(candidate, scope.cancel)
-        except BaseException as error:
-            if waiting is not None:
-                waiting.failed(error, recipe._client.session_id)
-            raise
-        finally:
-            if tenure is None:
-                candidate.discard()
-                self._task = None
-                recipe._tasks.leave(task, recipe)
-        if tenure is not None and scope is not None:
-            scope.__enter__()
-            self._tenure, self._scope = tenure, scope
-        if waiting is not None:
-            waiting.ended("not held" if tenure is None else "held", recipe._client.session_id)
-        if tenure is not None:
-            tenure._has_begun()
-        return tenure
+        """Whether another task has left, while that one may still be inside."""
+
+    def _on_lost(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
 
     async def __aexit__(
         self,
@@ -109,7 +82,7 @@ class _Context(Generic[T]):
             left = rest
         try:
             if tenure.is_released:
-                await tenure._confirmed()  # where another task has just resigned it
+                await tenure._confirmed()  # another task may have released it just now
             else:
                 await tenure._release()
         finally:
@@ -119,13 +92,13 @@ class _Context(Generic[T]):
             tenure._has_ended()
         tenure._report_refusal(left)
         if left is None:
-            # What has cancelled the body is raised in the place of that: nothing is swallowed.
-            why = self._why_ended(tenure)
+            # What has cancelled the body is raised in its place: nothing is swallowed.
+            why = tenure._why_ended()
             if why is not None:
                 raise why from None
             return
         if tenure.loss is not None and not isinstance(left, TenureLost):
-            # What the body raised tells more than that it was also cancelled.
+            # What the body raised says more than that it was also cancelled.
             left.add_note(str(tenure._error()))
         if left is exc:
             return
@@ -149,25 +122,24 @@ class _Context(Generic[T]):
             self._recipe._tasks.leave(task, self._recipe)
         wrong = left_by_another(self._recipe)
         try:
-            await tenure.release()
+            await tenure._release_elsewhere()
         except AioleadError as error:
             raise wrong from error
         raise wrong
 
-    def _why_ended(self, tenure: T) -> BaseException | None:
-        """What has cancelled the body, if anything has."""
-        return None if tenure.loss is None else tenure._error()
 
+class TenureContext(TenureScope[Any], Generic[R_co]):
+    """What `acquire`, `leadership` and their like return: `async with` acquires and releases.
 
-class TenureContext(_Context[T]):
-    """Waits for our turn.
+    `try_acquire` and its like return one that does not wait, and gives None if somebody else holds.
 
     Raises (on entering):
-        AcquireTimeout: it did not come within `timeout` seconds; says so if no server was reached.
-        ConnectionLossError: `timeout` is 0, and there is no connection: nothing is waited for then,
-            also by a client that has only begun to connect (`connect(connect_timeout=0)`).
+        AcquireTimeout: not acquired within `timeout` seconds; says so if no server was reached.
+        ConnectionLossError: it does not wait (`try_acquire`, or `timeout=0`), and there is no
+            connection, or it is lost meanwhile. A client that has only begun to connect
+            (`connect(connect_timeout=0)`) has none.
         AlreadyHeldError: this task already holds the same object, or waits for it; or it holds the
-            path by another object, and `timeout` sets no limit.
+            path by another object, and `timeout` is None.
 
     Raises (on leaving):
         TenureLost: it was lost (`LeadershipLost`, `LockLost`), and the body, which was cancelled
@@ -177,35 +149,116 @@ class TenureContext(_Context[T]):
         ReleaseError: the servers refuse to delete our znode, and the body ended normally. If it
             raised, or was cancelled, that goes on, and the refusal is in the log.
 
-    Cancellation, and the end of the time limit: leaves the line at once, without waiting for the
-    servers, so that others may see us there for a moment. Leaving the body waits for their
+    Cancellation, and the end of the timeout: leaves the queue at once, without waiting for the
+    servers, so others may see our znode for a moment. Leaving the body waits for the servers'
     confirmation, for a third of the session timeout at most, also when it is cancelled, and over a
-    lost link.
+    lost connection.
+
+    On connection loss: waiting goes on, also in the next session; what is held is held as long as
+    the lease lasts.
     """
 
-    __slots__ = ("_wait",)
+    __slots__ = ("_is_try", "_timeout", "_was_connected")
 
-    def __init__(self, recipe: HoldingRecipe[T], timeout: float | None) -> None:
+    def __init__(self, recipe: Any, timeout: float | None, *, is_try: bool = False) -> None:
         super().__init__(recipe)
-        self._wait = checked_wait(timeout)
+        self._timeout = checked_wait(timeout)
+        self._is_try = is_try
+        self._was_connected = True
 
-    async def __aenter__(self) -> T:
-        tenure = await self._acquire(self._wait)
-        if tenure is None:
-            timeout, self._timeout = self._timeout, None
-            raise timeout or AcquireTimeout(f"{self._recipe!r}: not our turn within 0 seconds")
-        return tenure
+    if not TYPE_CHECKING:  # or else type checkers would take it for something to await
 
+        def __await__(self) -> NoReturn:
+            raise UsageError(
+                f"{self._recipe!r}: is held for a block, write `async with` instead of `await`: "
+                f"`{self._recipe._to_hold}`"
+            )
 
-class TryContext(_Context[T]):
-    """Does not wait: gives None where somebody else holds. Otherwise as `TenureContext`.
+    async def __aenter__(self) -> R_co:
+        recipe = self._recipe
+        task = recipe._enter(forever=self._timeout is None)
+        if self._task is not None:
+            recipe._tasks.leave(task, recipe)
+            raise UsageError(f"{recipe!r}: another task uses this context manager; make one each")
+        self._task = task
+        self._is_given_up = False
+        tenure: Tenure | None = None
+        try:
+            tenure = await recipe._contend(self._wait, self._on_lost)
+        finally:
+            if tenure is None:
+                self._task = None
+                recipe._tasks.leave(task, recipe)
+        if tenure is not None:
+            self._tenure, self._scope = tenure, anyio.CancelScope()
+            self._scope.__enter__()
+            if tenure.loss is not None:
+                self._scope.cancel()
+        elif not self._is_try:
+            raise self._timed_out()
+        return cast(R_co, tenure)
 
-    Raises (on entering):
-        ConnectionLossError: there is no connection, or it is lost meanwhile. It is not waited for,
-            also by a client that has only begun to connect (`connect(connect_timeout=0)`).
-    """
+    def _wait(self, acquirable: Acquirable) -> Coroutine[Any, Any, bool]:
+        if self._timeout is None:
+            return acquirable.acquire()
+        return (
+            self._try_at_once(acquirable) if not self._timeout else self._wait_in_time(acquirable)
+        )
 
-    __slots__ = ()
+    async def _wait_in_time(self, acquirable: Acquirable) -> bool:
+        client, timeout = self._recipe._client, self._timeout
+        in_front = False
+        self._was_connected = client.state is SessionState.CONNECTED
+        # Mostly it is connected, and then thousands of waiters need no subscription.
+        unsubscribe = None if self._was_connected else client.backend.subscribe(self._on_state)
+        try:
+            with anyio.move_on_after(timeout):
+                in_front = await acquirable.acquire()
+        finally:
+            if unsubscribe is not None:
+                unsubscribe()
+        return in_front
 
-    async def __aenter__(self) -> T | None:
-        return await self._acquire(0.0)
+    def _on_state(self, state: SessionState, _session_id: int) -> None:
+        self._was_connected = self._was_connected or state is SessionState.CONNECTED
+
+    async def _try_at_once(self, acquirable: Acquirable) -> bool:
+        """Whether it may be held, without waiting for others, nor for a server.
+
+        Raises:
+            ConnectionLossError: there is no connection, or it was lost meanwhile.
+        """
+        client = self._recipe._client
+        client.backend.check_connected()
+        with anyio.CancelScope() as scope:
+
+            def on_state(state: SessionState, _session_id: int) -> None:
+                if state is not SessionState.CONNECTED:
+                    scope.cancel()
+
+            unsubscribe = client.backend.subscribe(on_state)
+            try:
+                return await acquirable.try_acquire()
+            finally:
+                unsubscribe()
+        client.backend.check_connected()
+        raise ConnectionLossError(
+            "the connection was lost before it was known whether it is our turn: try again",
+            outcome=Outcome.NOT_APPLIED,
+        )
+
+    def _timed_out(self) -> AcquireTimeout:
+        """What to raise when the time is up."""
+        recipe, timeout = self._recipe, self._timeout
+        late = f"{recipe!r}: not our turn within {timeout:g} seconds"
+        try:
+            recipe._client.backend.check_connected()
+        except AioleadError as error:
+            if self._was_connected:
+                late = f"{late}; now: {error}"
+            else:
+                late = f"{recipe!r}: no server was reached within {timeout:g} seconds: {error}"
+            timed_out = AcquireTimeout(late)
+            timed_out.blame = Blame.NETWORK
+            return timed_out
+        return AcquireTimeout(late)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from ..._misuse import MissingAttribute
@@ -11,6 +11,7 @@ from ..._tasks import current_task_id
 from ...abc import CoordinationClient
 from ...errors import AlreadyHeldError
 from ...model import ACL
+from .acquire import Acquirable
 from .arguments import (
     OnDisconnect,
     checked_acl,
@@ -19,7 +20,6 @@ from .arguments import (
     checked_on_disconnect,
     checked_path,
 )
-from .candidate import Candidate
 from .reporting import RecipeReporting
 from .tenure import Tenure
 
@@ -30,10 +30,10 @@ _ELSEWHERE = frozenset({"acquire", "release", "lock", "unlock", "locked"})
 
 
 class TaskGuard:
-    """Which tasks hold, or wait for, one path of a session: who waits for himself never ends."""
+    """Which tasks hold, or wait for, one path of a session: a task never waits for itself."""
 
     def __init__(self) -> None:
-        # By task, so that it costs the same however many wait. Mostly it is one thing.
+        # By task, so that it costs the same however many wait. Mostly it is one object.
         self._uses: dict[int, tuple[object, ...]] = {}
 
     def enter(self, user: object, *, forever: bool) -> int:
@@ -72,7 +72,7 @@ class TaskGuard:
 
 
 class HoldingRecipe(Generic[T]):
-    """A path of which something can be held: for the body of an `async with`, under the lease."""
+    """A path of which something is held for the body of an `async with`, under the lease."""
 
     _tenure: type[T]
     """What is held."""
@@ -80,17 +80,17 @@ class HoldingRecipe(Generic[T]):
     """Whether the lease is renewed as a tenure begins, rather than once it has lasted a moment."""
     _is_rare: ClassVar[bool] = False
     """Whether tenures are so few that each is worth a line in the log."""
-    _called: ClassVar[str | None] = None
-    """What events call the recipe, if that is not the name of the class."""
+    _to_hold: ClassVar[str] = "async with lock.acquire(timeout=5) as held:"
+    """The line that holds it, for messages."""
 
     def __init__(
         self,
         client: CoordinationClient,
         path: str,
         *,
-        identity: str | None,
-        on_disconnect: OnDisconnect,
-        acl: Sequence[ACL] | None,
+        identity: str | None = None,
+        on_disconnect: OnDisconnect = "keep",
+        acl: Sequence[ACL] | None = None,
     ) -> None:
         self._client = checked_client(client)
         self._path = checked_path(path)
@@ -101,7 +101,7 @@ class HoldingRecipe(Generic[T]):
         self._tasks = client.backend.shared(path, TaskGuard)
         self._reporting = RecipeReporting(
             self._client,
-            self._called or type(self).__name__,
+            type(self).__name__,
             self._path,
             self._identity,
             is_rare=self._is_rare,
@@ -109,9 +109,6 @@ class HoldingRecipe(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._path}>"
-
-    _to_hold: ClassVar[str] = "async with lock.acquire(timeout=5) as held:"
-    """The line that holds it, for those who look for it elsewhere."""
 
     if not TYPE_CHECKING:  # or else type checkers would believe that there is any attribute
 
@@ -137,7 +134,7 @@ class HoldingRecipe(Generic[T]):
 
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
         return self._identity
 
     def _enter(self, *, forever: bool) -> int:
@@ -145,24 +142,41 @@ class HoldingRecipe(Generic[T]):
         return self._tasks.enter(self, forever=forever)
 
     @abstractmethod
-    def _candidate(self) -> Candidate:
-        """A new one, with nothing done yet."""
+    def _acquirable(self) -> Acquirable:
+        """A new attempt, with nothing done yet."""
 
-    def _begin(
+    async def _contend(
         self,
-        candidate: Candidate,
+        wait: Callable[[Acquirable], Awaitable[bool]],
         on_lost: Callable[[], object],
-        on_resigned: Callable[[], object] | None = None,
-    ) -> T:
-        """The tenure of a candidate that is in front."""
-        return self._tenure(
-            self._client,
-            candidate,
-            self._path,
-            self._identity,
-            reporting=self._reporting,
-            urgent=self._urgent,
-            resigns=self._resigns,
-            on_lost=on_lost,
-            on_resigned=on_resigned,
-        )
+        on_released: Callable[[], object] | None = None,
+    ) -> T | None:
+        """Acquires; gives the tenure, which has begun, or None.
+
+        There is no checkpoint between the end of `wait` and the return. Cancellation and errors
+        leave nothing behind.
+
+        Args:
+            wait: how: whether it is acquired.
+            on_lost: called once, synchronously, when the tenure is lost.
+            on_released: called when it is released before its body has ended.
+        """
+        client = self._client
+        waiting = self._reporting.waits(client.session_id)
+        acquirable = self._acquirable()
+        tenure: T | None = None
+        try:
+            if await wait(acquirable):
+                tenure = self._tenure(self, acquirable, on_lost, on_released)
+        except BaseException as error:
+            if waiting is not None:
+                waiting.failed(error, client.session_id)
+            raise
+        finally:
+            if tenure is None:
+                acquirable.discard()
+        if waiting is not None:
+            waiting.ended("not held" if tenure is None else "held", client.session_id)
+        if tenure is not None:
+            tenure._has_begun()
+        return tenure

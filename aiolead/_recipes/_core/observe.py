@@ -2,12 +2,11 @@
 
     async with recipe.observe() as view:
         view.value                  # the latest
-        view.is_live                # whether a server would tell us of a change now
+        view.is_live                # whether a change would be reported now
         async for value in view:    # the present value, then what it becomes
 
-A subclass says how to read the value, with watches on whatever can change it. The rest is here:
-reading again when a watch fires, when the link was lost and when the session was over; telling
-every reader; ending with an error that repeats itself.
+`LatestValue` has the value, its readers, and the job that keeps it. `View` is the one that reads it
+from the servers: a subclass says how to read it, with watches on whatever can change it.
 """
 
 from __future__ import annotations
@@ -28,37 +27,23 @@ from .error_policy import Action, Step, action_for, before_next_try
 T = TypeVar("T")
 
 
-class View(AsyncIterable[T], Generic[T]):
-    """The latest value of something, and an async iterator over what it becomes.
+class LatestValue(AsyncIterable[T], Generic[T]):
+    """The latest value of something that a job of the client keeps.
 
     The latest value wins: a slow reader may skip values, never the last one. Each iteration has a
-    position of its own and begins with the present value. It does not end while the client lives;
-    then it raises `ClientClosedError`, or `AuthFailedError`. What a server refuses for good, such
-    as reading (`NoAuthError`), ends it, too.
+    position of its own and begins with the present value. It ends with the job: with the error, if
+    the job has failed.
 
-    A context manager, to be entered once. Entering waits for the first value, over as many
-    connections as it takes, and raises what a read would; leaving takes the watches back.
+    A context manager, to be entered once. Entering waits for the first value; leaving ends the job.
 
     Cancellation: of the wait for a value loses none.
-
-    On connection loss, and in the next session after an expiry: reads again, and tells what has
-    changed.
     """
-
-    _served_in: tuple[SessionState, ...] = (SessionState.CONNECTED,)
-    """The states in which a server can be asked."""
 
     def __init__(self, client: CoordinationClient) -> None:
         self._client = client
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
         self._entered = self._closed = False
-        self._watches: dict[str, Watch] = {}
-        self._asked: set[str] = set()
-        """Which watches the present reading has asked for."""
-        self._changed = anyio.Event()
-        """Set when what was read last may have changed."""
-        self._session_id = 0
         self._value: T
         self._count = 0
         """How many values there were; 0 before the first."""
@@ -80,13 +65,8 @@ class View(AsyncIterable[T], Generic[T]):
 
     @property
     def is_live(self) -> bool:
-        """Whether a server watches now, and so would tell us if the value changed."""
-        return (
-            self._count > 0
-            and not (self._closed or self._ended.is_set() or self._changed.is_set())
-            and self._client.state in self._served_in
-            and all(watch.is_armed for watch in self._watches.values())
-        )
+        """Whether a change of the value would be reported now."""
+        return self._count > 0 and not (self._closed or self._ended.is_set())
 
     def __aiter__(self) -> AsyncIterator[T]:
         self._check_open()
@@ -125,19 +105,96 @@ class View(AsyncIterable[T], Generic[T]):
         self._scope.cancel()
         self._wake()
 
+    @abstractmethod
+    async def _run(self) -> None:
+        """The job. Cancelled when the context manager is left, or the client closed."""
+
+    async def _job(self) -> None:
+        with self._scope:
+            await self._run()
+
+    def _end(self, error: AioleadError | None) -> None:
+        self._error = error
+        self._ended.set()
+        self._wake()
+
+    def _is_news(self, before: T, after: T) -> bool:
+        """Whether readers get the new value."""
+        return before != after
+
+    def _publish(self, value: T) -> None:
+        is_news = not self._count or self._is_news(self._value, value)
+        self._value = value
+        if is_news:
+            self._count += 1
+            self._wake()
+
+    def _wake(self) -> None:
+        news, self._news = self._news, anyio.Event()
+        news.set()
+
+    async def _next(self, seen: int) -> tuple[int, T]:
+        """The latest value that comes after the first `seen`, and how many there are with it."""
+        await anyio.lowlevel.checkpoint()
+        while not self._closed:
+            if self._count > seen:
+                return self._count, self._value
+            if self._error is not None:
+                raise self._error
+            if self._ended.is_set():
+                break
+            await self._news.wait()
+        raise StopAsyncIteration
+
+
+class View(LatestValue[T]):
+    """The latest value of something on the servers, and an async iterator over what it becomes.
+
+    The latest value wins: a slow reader may skip values, never the last one. Each iteration has a
+    position of its own and begins with the present value. It does not end while the client lives;
+    then it raises `ClientClosedError`, or `AuthFailedError`. What a server refuses for good, such
+    as reading (`NoAuthError`), ends it, too.
+
+    A context manager, to be entered once. Entering waits for the first value, over as many
+    connections as it takes, and raises what a read would; leaving takes the watches back.
+
+    Cancellation: of the wait for a value loses none.
+
+    On connection loss, and in the next session after an expiry: reads again, and reports what has
+    changed.
+    """
+
+    _served_in: tuple[SessionState, ...] = (SessionState.CONNECTED,)
+    """The states in which a server can be asked."""
+
+    def __init__(self, client: CoordinationClient) -> None:
+        super().__init__(client)
+        self._watches: dict[str, Watch] = {}
+        self._asked: set[str] = set()
+        """Which watches the present reading has asked for."""
+        self._changed = anyio.Event()
+        """Set when what was read last may have changed."""
+        self._session_id = 0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a server watches now, and so would report a change of the value."""
+        return (
+            super().is_live
+            and not self._changed.is_set()
+            and self._client.state in self._served_in
+            and all(watch.is_armed for watch in self._watches.values())
+        )
+
     # --- for subclasses ------------------------------------------------------------------------
 
     @abstractmethod
     async def _read(self) -> T:
         """Reads the value, with watches (`_watch`) on whatever can change it.
 
-        Called again from the start when the link or the session was lost meanwhile. It may raise
-        any other error, which ends it all.
+        Called again from the start when the connection or the session was lost meanwhile. Any other
+        error ends the view.
         """
-
-    def _is_news(self, before: T, after: T) -> bool:
-        """Whether readers are to hear of the new value."""
-        return before != after
 
     def _watch(self, name: str) -> Watch:
         """A watch, for a read of the present reading.
@@ -160,19 +217,13 @@ class View(AsyncIterable[T], Generic[T]):
 
     # --- following -----------------------------------------------------------------------------
 
-    async def _job(self) -> None:
+    async def _run(self) -> None:
         unsubscribe = self._client.backend.subscribe(self._on_state)
         try:
-            with self._scope:
-                await self._follow()
+            await self._follow()
         finally:
             unsubscribe()
             self._drop_watches(self._watches)
-
-    def _end(self, error: AioleadError | None) -> None:
-        self._error = error
-        self._ended.set()
-        self._wake()
 
     async def _follow(self) -> None:
         while True:
@@ -228,38 +279,14 @@ class View(AsyncIterable[T], Generic[T]):
         if state in self._served_in or state.is_final:
             self._changed.set()
 
-    # --- telling -------------------------------------------------------------------------------
-
-    def _publish(self, value: T) -> None:
-        is_news = not self._count or self._is_news(self._value, value)
-        self._value = value
-        if is_news:
-            self._count += 1
-            self._wake()
-
-    def _wake(self) -> None:
-        news, self._news = self._news, anyio.Event()
-        news.set()
-
-    async def _next(self, seen: int) -> tuple[int, T]:
-        """The latest value that comes after the first `seen`, and how many there are with it."""
-        await anyio.lowlevel.checkpoint()
-        while not self._closed:
-            if self._count > seen:
-                return self._count, self._value
-            if self._error is not None:
-                raise self._error
-            await self._news.wait()
-        raise StopAsyncIteration
-
 
 class _Iteration(AsyncIterator[T]):
     """One reader, with its position."""
 
-    def __init__(self, view: View[T]) -> None:
-        self._view = view
+    def __init__(self, latest: LatestValue[T]) -> None:
+        self._latest = latest
         self._seen = 0
 
     async def __anext__(self) -> T:
-        self._seen, value = await self._view._next(self._seen)
+        self._seen, value = await self._latest._next(self._seen)
         return value

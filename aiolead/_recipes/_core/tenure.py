@@ -1,21 +1,21 @@
-"""What is held: the term of an election, the hold of a lock.
+"""A tenure: the term of an election, the hold of a lock.
 
-A tenure lives in the task that asked for it: a cancel scope around the body, and nothing else, so
-that whatever the body raises leaves bare. The client's tasks tell it, synchronously, that it is
-lost. Clocks decide, not flags: a blocked event loop runs past any cancellation.
+A tenure lives in the task that acquired it, inside of a cancel scope around the body. The client's
+tasks report a loss to it synchronously. Whether it is held is decided by the clock, not by a flag:
+a blocked event loop runs past any cancellation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import anyio
 import anyio.lowlevel
 
 from ..._internal_errors import call_back
-from ...abc import CoordinationClient, FencedClient
+from ...abc import FencedClient
 from ...errors import (
     ClientClosedError,
     LeadershipLost,
@@ -26,16 +26,18 @@ from ...errors import (
     TenureLost,
     UsageError,
 )
-from .candidate import Candidate
 from .error_policy import log_refusal
 from .pending_delete import Departure, confirmed
-from .reporting import RecipeReporting
+
+if TYPE_CHECKING:
+    from .acquire import Acquirable
+    from .holding_recipe import HoldingRecipe
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class TenureStatistics:
-    """How a tenure is doing, at the moment of `Tenure.statistics()`; times are in seconds.
+    """The state of a tenure at the moment of `Tenure.statistics()`; times are in seconds.
 
     Attributes:
         path: our znode.
@@ -44,9 +46,9 @@ class TenureStatistics:
         is_held: whether it is held, by the clock.
         remaining: for how long it is surely held, unless the lease is renewed before.
         lasted: how long it has lasted; or had, when it was over.
-        loss: why it was lost; None while it is held, and if it was given up.
-        is_released: whether it was given up before its body had ended.
-        is_revocation_requested: whether somebody asks for it.
+        loss: why it was lost; None while it is held, and if it was released.
+        is_released: whether it was released before its body had ended.
+        is_revocation_requested: whether others ask for a release.
     """
 
     path: str
@@ -67,30 +69,23 @@ class Tenure:
 
     def __init__(
         self,
-        client: CoordinationClient,
-        candidate: Candidate,
-        what: str,
-        identity: str,
-        *,
-        reporting: RecipeReporting,
-        urgent: bool,
-        resigns: bool,
+        recipe: HoldingRecipe[Any],
+        acquirable: Acquirable,
         on_lost: Callable[[], object],
-        on_resigned: Callable[[], object] | None = None,
+        on_released: Callable[[], object] | None = None,
     ) -> None:
-        self._client = client
-        self._what = what
-        self._identity = identity
-        self._reporting = reporting
-        self._since = reporting.now()
+        self._recipe = recipe
+        self._client = recipe._client
+        self._what = recipe._path
+        self._since = recipe._reporting.now()
         self._lasted: float | None = None
         self._on_lost = on_lost
-        self._on_resigned = on_resigned
-        self._urgent = urgent
-        self._resigns = resigns
+        self._on_released = on_released
         self._loss: LossReason | None = None
-        self._resigned = False
         self._released = False
+        """Whether it was released before the body had ended."""
+        self._has_left = False
+        """Whether the body has ended."""
         self._gone: Departure | None = None
         self._refusal: ReleaseError | None = None
         """That the servers refused to delete our znode, until it is reported."""
@@ -99,37 +94,45 @@ class Tenure:
         self._revocation: anyio.Event | None = None
         """Made where somebody waits for that."""
         self._lost_callbacks: list[Callable[[], object]] = []
-        self._take(candidate)
+        self._take(acquirable)
 
-    def _take(self, candidate: Candidate) -> None:
-        """Begins to hold what a candidate has got to the front of."""
-        node = candidate.node
-        self._candidate = candidate
-        self.path: str = node.path
-        """Our znode."""
-        self.token: int = node.token
-        """The fencing token: rises with every tenure, and is never used twice.
-
-        It is the transaction id that created our znode. What stores data for the holder should
-        refuse a token smaller than the last one it has seen: a process that was stopped (by a
-        debugger, a suspended machine, a long garbage collection) cannot know that it has lost its
-        tenure until it runs again, so only the other side can refuse what it then writes.
-        """
+    def _take(self, acquirable: Acquirable) -> None:
+        """Begins to hold what was acquired."""
+        recipe, node = self._recipe, acquirable.node
+        self._acquirable = acquirable
+        self._path = node.path
+        self._token = node.token
         self._session_id = node.session_id
-        self._hold = candidate.hold(self._lose, urgent=self._urgent, resigns=self._resigns)
+        self._hold = acquirable.hold(self._lose, urgent=recipe._urgent, resigns=recipe._resigns)
         if self._loss is not None:
             # Only a client that is being closed does that. Nothing begins any more.
             self._hold.release()
             raise ClientClosedError("the client is being closed")
+        acquirable.when_asked_for(self._ask_for)
 
     def __repr__(self) -> str:
         held = "held" if self.is_held else "not held"
         return f"<{type(self).__name__} {self._what} token={self.token} {held}>"
 
     @property
+    def path(self) -> str:
+        """Our znode."""
+        return self._path
+
+    @property
+    def token(self) -> int:
+        """The fencing token: rises with every tenure, and is never used twice.
+
+        It is the transaction id that created our znode. A store that the holder writes to should
+        refuse a token smaller than the last one it has seen: a process that was suspended cannot
+        know that it has lost its tenure until it runs again.
+        """
+        return self._token
+
+    @property
     def identity(self) -> str:
-        """What the holder calls itself."""
-        return self._identity
+        """What others see as the holder."""
+        return self._recipe.identity
 
     @property
     def session_id(self) -> int:
@@ -141,28 +144,37 @@ class Tenure:
         """Whether it is held now: by the clock, at this very call."""
         return self.remaining() > 0.0
 
+    @property
+    def is_released(self) -> bool:
+        """Whether it was released (`release`, `resign`) before its body had ended."""
+        return self._released
+
+    @property
+    def loss(self) -> LossReason | None:
+        """Why it was lost; None while it is held, and if it was released."""
+        return self._loss
+
     def remaining(self) -> float:
         """Seconds until the holder must have begun to stop, unless the lease is renewed before.
 
-        0.0 once it is lost or was given up.
+        0.0 once it is lost or released.
         """
-        if self._loss is not None or self._resigned or self._released:
+        if self._loss is not None or self._released or self._has_left:
             return 0.0
         return self._client.backend.lease.remaining()
 
     def check(self) -> None:
-        """Returns if it is held now, by the clock. Cheap: call it before whatever must not happen
-        twice.
+        """Returns if it is held now, by the clock. Sends nothing.
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was given up: by `release`, or as its body ended.
+            UsageError: it was released: by `release`, or as its body ended.
         """
-        if self._resigned:
+        if self._released:
             raise UsageError(f"the {self._lost_error.noun} of {self._what} was resigned")
         if self._settle_by_clock() is not None:
             raise self._error()
-        if self._released:
+        if self._has_left:
             raise UsageError(
                 f"the {self._lost_error.noun} of {self._what} was released: its body has ended"
             )
@@ -172,14 +184,14 @@ class Tenure:
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was given up: by `release`, or as its body ended.
-            ConnectionLossError: the link was lost before the answer came; ask again.
+            UsageError: it was released: by `release`, or as its body ended.
+            ConnectionLossError: the connection was lost before the answer came; ask again.
         """
         self.check()
         try:
             await self._confirmation()
         except NoNodeError:
-            if not self._resigned:
+            if not self._released:
                 self._hold.lose(LossReason.DELETED)
         self.check()
 
@@ -197,24 +209,24 @@ class Tenure:
 
     def _is_gone(self) -> bool:
         """Whether our znode is known to be gone, or going: not so if only the lease ran out."""
-        given_up = self._resigned or self._released
+        given_up = self._released or self._has_left
         return given_up or not (self._loss is None or self._loss.znode_remains)
 
     async def release(self) -> None:
-        """Gives it up before the body has ended. The body goes on, but holds nothing any more.
+        """Release it before the body has ended. The body goes on, but holds nothing any more.
 
         Returns when the servers have confirmed it, or after a third of the session timeout; the
-        znode is then deleted by the client as soon as it can be.
+        client then deletes the znode as soon as it can.
 
         Raises:
             ReleaseError: the servers refuse to delete our znode.
 
-        Cancellation: it is given up all the same.
+        Cancellation: it is released all the same.
         """
-        if not self._resigned:
-            self._resigned = True
-            if self._on_resigned is not None:
-                self._on_resigned()
+        if not self._released:
+            self._released = True
+            if self._on_released is not None:
+                self._on_released()
             self._has_ended()
             await self._release()
             self._report_refusal(None)
@@ -223,14 +235,11 @@ class Tenure:
 
     @property
     def is_revocation_requested(self) -> bool:
-        """Whether somebody asks for it (`revoke`): let go of it as soon as you can.
-
-        Always False where the recipe has no `revoke`.
-        """
+        """Whether others ask for a release (`revoke`). False where the recipe has no `revoke`."""
         return self._is_asked_for
 
     async def revocation_requested(self) -> None:
-        """Waits until somebody asks for it; for ever, where nobody does."""
+        """Wait until others ask for a release; forever, where the recipe has no `revoke`."""
         if self._revocation is None:
             self._revocation = anyio.Event()
             if self._is_asked_for:
@@ -238,11 +247,11 @@ class Tenure:
         await self._revocation.wait()
 
     def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Has the callback called, synchronously, as soon as the loss is known; at once if it is.
+        """Registers a callback for the loss, called synchronously; at once if it is lost already.
 
-        A body needs none: it is cancelled. This is for what passes the news on to where no
-        cancellation reaches, such as another thread. The callback runs in the client's task: it
-        must be quick. What it raises is logged. It is not called if what is held is given up.
+        A body needs none: it is cancelled. This is for what no cancellation reaches, such as
+        another thread. The callback runs in the client's task: it must be quick. What it raises is
+        logged. It is not called for a release.
         """
         if self._loss is not None:
             callback()
@@ -250,7 +259,7 @@ class Tenure:
             self._lost_callbacks.append(callback)
 
     def statistics(self) -> TenureStatistics:
-        """How it is doing. A look at what is known here, without asking a server."""
+        """The state of the tenure, as it is known here, without asking a server."""
         remaining, lasted = self.remaining(), self._lasted
         return TenureStatistics(
             path=self.path,
@@ -258,24 +267,24 @@ class Tenure:
             session_id=self._session_id,
             is_held=remaining > 0.0,
             remaining=remaining,
-            lasted=self._reporting.now() - self._since if lasted is None else lasted,
+            lasted=self._recipe._reporting.now() - self._since if lasted is None else lasted,
             loss=self._loss,
-            is_released=self._resigned,
+            is_released=self._released,
             is_revocation_requested=self.is_revocation_requested,
         )
 
     # --- for the recipes -----------------------------------------------------------------------
 
     def _has_begun(self) -> None:
-        """Tells that it has; from then on `_has_ended` is to be called at its end."""
-        self._reporting.begun(self.token, self._session_id)
+        """Reports that it has begun; from then on `_has_ended` is to be called at its end."""
+        self._recipe._reporting.begun(self.token, self._session_id)
 
     def _has_ended(self) -> None:
-        """Tells that it is over, and why, unless that was told before."""
+        """Reports that it is over, and why, unless that was reported before."""
         if self._lasted is None:
-            self._lasted = self._reporting.now() - self._since
-            loss = self._loss
-            self._reporting.ended(
+            reporting, loss = self._recipe._reporting, self._loss
+            self._lasted = reporting.now() - self._since
+            reporting.ended(
                 self.token,
                 self._session_id,
                 self._given_up_as if loss is None else loss.name.lower(),
@@ -286,25 +295,15 @@ class Tenure:
     @property
     def _given_up_as(self) -> str:
         """How it has ended, where it was not lost."""
-        return "resigned" if self._resigned else "released"
+        return "resigned" if self._released else "released"
 
     def _ask_for(self) -> None:
         self._is_asked_for = True
         if self._revocation is not None:
             self._revocation.set()
 
-    @property
-    def loss(self) -> LossReason | None:
-        """Why it was lost; None while it is held, and if it was given up."""
-        return self._loss
-
-    @property
-    def is_released(self) -> bool:
-        """Whether it was released before its body had ended."""
-        return self._resigned
-
     def _lose(self, reason: LossReason) -> None:
-        if self._loss is None and not self._resigned:
+        if self._loss is None and not self._released:
             self._loss = reason
             self._on_lost()
             for callback in self._lost_callbacks:
@@ -312,7 +311,7 @@ class Tenure:
             self._has_ended()
 
     def _settle_by_clock(self) -> LossReason | None:
-        given_up = self._resigned or self._released
+        given_up = self._released or self._has_left
         if not given_up and self._loss is None and self._client.backend.lease.remaining() <= 0.0:
             self._hold.lose(LossReason.UNCONFIRMED)
         return self._loss
@@ -321,6 +320,10 @@ class Tenure:
         """What to raise once it is lost."""
         return self._lost_error(self._what, self._loss or LossReason.UNCONFIRMED, self.token)
 
+    def _why_ended(self) -> Exception | None:
+        """What has cancelled the body, if anything has."""
+        return None if self._loss is None else self._error()
+
     async def _release(self) -> None:
         """Ends it, in good order or after a loss; the part before the first await is enough.
 
@@ -328,13 +331,17 @@ class Tenure:
         timeout at most. If their answer is that our znode was gone before, it had been lost.
         """
         lost = self._settle_by_clock() is not None
-        self._released = True
+        self._has_left = True
         # From here on it is the client's work, whatever happens to this task.
-        gone = self._candidate.discard()
+        gone = self._acquirable.discard()
         self._hold.release()
         if not lost:
             self._gone = gone
             await self._confirmed()
+
+    async def _release_elsewhere(self) -> None:
+        """Releases it in another task than the one that has entered."""
+        await self.release()
 
     async def _confirmed(self) -> None:
         """Waits until the servers have confirmed what `_release` has begun; see there."""
@@ -351,8 +358,7 @@ class Tenure:
         """Raises that the servers refused to delete our znode, if that was not reported before.
 
         Args:
-            left: what the body raised: that is told by its own propagation, and the refusal by a
-                line in the log.
+            left: what the body raised. Then the refusal is logged.
 
         Raises:
             ReleaseError: they did, and the body has ended normally.
@@ -372,7 +378,7 @@ class Term(Tenure):
     _lost_error = LeadershipLost
 
     async def resign(self) -> None:
-        """Resign: the same as `release`, by its name for leadership."""
+        """Resign: `release`, by its name for leadership."""
         await self.release()
 
 

@@ -12,6 +12,7 @@ from ...model import ACL, CreateMode, EventType
 from ...paths import parent
 from .._core.arguments import checked_acl, checked_client, checked_path
 from .._core.error_policy import Step, before_next_try
+from .._core.parents import with_parent
 
 
 @final
@@ -58,17 +59,14 @@ class Barrier:
 
         Cancellation: it may be set all the same.
         """
-        while True:
-            try:
-                await self._client.create(self._path, acl=self._acl)
-            except NodeExistsError:
-                pass
-            except NoNodeError:
-                await self._client.ensure_path(
-                    parent(self._path), mode=CreateMode.CONTAINER, acl=self._acl
-                )
-                continue
-            return
+        with suppress(NodeExistsError):
+            await with_parent(
+                self._client,
+                parent(self._path),
+                lambda: self._client.create(self._path, acl=self._acl),
+                mode=CreateMode.CONTAINER,
+                acl=self._acl,
+            )
 
     async def remove(self) -> None:
         """Remove the barrier: every waiter goes on. No effect if it is not set.

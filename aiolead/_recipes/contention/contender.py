@@ -9,36 +9,34 @@ Its znode, and how that comes and goes, is that of a `QueueNode`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import anyio
 
 from ..._tasks import Wakeup
 from ...abc import CoordinationClient, Reply, Watch
-from ...errors import AioleadError, ConnectionLossError, NoNodeError, Outcome
+from ...errors import NoNodeError
 from ...model import ACL, ANYONE, Created, EventType, Permission, Stat, WatchEvent
 from ...paths import join
+from .._core.acquire import Acquirable
 from .._core.ephemeral import NodeGone
-from .._core.error_policy import Action, Step, action_for, before_next_try, in_background
+from .._core.error_policy import in_background
+from .._core.parents import TRIES
 from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
 from .kernel import QueuePosition, sharing, standing
 from .layouts import Layout, Role
-from .neighbours import in_line
+from .neighbours import queue_order
 from .queue_node import QueueNode
 
 _NEVER = -1
 _NOBODY: frozenset[str] = frozenset()
 """One for all: an empty set takes as much memory as one with a name in it."""
 
-PARENT_TRIES = 10
-"""How often the path is created anew for one join: servers reap empty containers (CURATOR-724)."""
 
-
-class Contender(QueueNode):
+class Contender(QueueNode, Acquirable):
     """One place in a line.
 
     Args:
@@ -101,160 +99,33 @@ class Contender(QueueNode):
 
     # --- getting to the front ------------------------------------------------------------------
 
-    def reach_front(self) -> Coroutine[Any, Any, bool]:
-        """Waits until we are among the first, with a lease that lasts for a while; gives True.
-
-        There is no checkpoint between the decision that we are and the return.
-
-        Raises:
-            MixedLayoutError: a neighbour and we would not exclude each other.
-            SequenceExhaustedError: the path has no more numbers.
-            ServerError: what the server says to the create, such as `NoAuthError`.
-            SessionError: the client was closed, or its credentials were refused.
-
-        Cancellation: leaves the contender as it is; `discard` it.
-
-        On connection loss: goes on with the same znode; after an expired session, with a new one
-        at the end of the line.
-        """
-        return self._persist(waits=True)
-
-    async def try_front(self) -> bool:
-        """Joins, and says whether we are among the first, without waiting for it.
-
-        Raises, cancellation: as for `reach_front`.
-
-        On connection loss: goes on for the session timeout; then raises `ConnectionLossError`.
-        """
-        with anyio.move_on_after(self._client.session_timeout):
-            return await self._persist(waits=False)
-        raise ConnectionLossError(
-            f"no server was reached for {self._client.session_timeout:g} seconds",
-            outcome=Outcome.NOT_APPLIED,
-        )
-
-    async def _persist(self, *, waits: bool) -> bool:
-        """Joins, and waits or looks, until neither the link nor the znode is lost meanwhile."""
+    def _follow_session(self) -> Callable[[], object]:
         self._new_since = _NEVER
-        self._line.follow(self._client)
-        try:
-            while True:
-                self._standing = None
-                try:
-                    in_front = await self._join()
-                    if not in_front:
-                        in_front = await (self._wait_in_line() if waits else self._is_in_front())
-                    if in_front:
-                        self._note_front()
-                        await self._await_lease()
-                        self._leave_watches()
-                except NodeGone:
-                    self.forget()
-                except AioleadError as error:
-                    if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
-                        self.forget()
-                    else:
-                        self._leave_watches()
-                        self.unwatch()
-                        await before_next_try(self._client, error, Step.ACQUIRE)
-                else:
-                    return in_front
-        finally:
-            self._line.unfollow()
+        self._local.follow(self._client)
+        return self._local.unfollow
+
+    def _znodes(self) -> Sequence[QueueNode]:
+        return (self,)
+
+    def _start_again(self) -> None:
+        self.forget()
 
     @property
     def _is_new(self) -> bool:
         """Whether we have not waited since the answer to our create, nor changed connections."""
-        return self._new_since == self._line.changes
+        return self._new_since == self._local.changes
 
-    async def _is_in_front(self) -> bool:
-        return not (self._take_standing() or await self._list_queue()).watch
-
-    # --- joining -------------------------------------------------------------------------------
-
-    async def _join(self) -> bool:
-        """Makes sure that we have a znode; returns whether it is known to be in front already."""
-        if self._node is not None and self._node.session_id != self._client.session_id:
-            self.forget()
-        if self._node is not None:
-            return False
-        for _ in range(PARENT_TRIES):
-            try:
-                return await self._create()
-            except NoNodeError:
-                await self._make_path()
-        return await self._create()
-
-    async def _make_path(self) -> None:
-        await self._client.ensure_path(self._path, mode=self._layout.parents, acl=self._acl)
-
-    async def _create(self) -> bool:
-        """One round trip: the create, and a look at the line, which shows the new znode, too."""
-        await self.look_before()
-        if not await self._ready_to_create():
-            return False
-        self._line.are_readable = self._line.are_readable and self._is_readable
-        # Where others of ours are in the line already, the one before us is mostly one of them.
-        is_first_of_ours = self._line.is_empty
-        if is_first_of_ours:
-            with self._client.pipelined():
-                create, listing = self.create(), self._client.get_children(self._path)
-        else:
-            create, listing = self.create(), None
-        await self._await_created(create)
-        self._new_since = self._line.changes
-        if listing is None:
-            return False
-        try:
-            self._standing = await self._place_among(await listing)
-        except NoNodeError:
-            raise NodeGone from None
-        self._line.was_contended = bool(self._standing.watch)
-        return not self._standing.watch
-
-    async def look_before(self) -> None:
-        """Has neighbours that do not fit refused before anything is written.
-
-        What is not ours to join must not be disturbed even for a moment: a name that a library does
-        not understand can make its `lock()` fail (see `kinds`). It takes a round trip, once in a
-        client for each kind of contender on a path. Who comes later is refused as it is seen.
-
-        Raises:
-            MixedLayoutError: there is one.
-        """
-        line, kind = self._line, (self._layout, self._role)
-        if kind in line.fits:
-            return
-        look = line.look
-        if look is None or look.is_done:
-            look = line.look = self._client.get_children(self._path)  # for all who ask meanwhile
-        try:
-            names = await look
-        except NoNodeError:
-            await self._make_path()
-        else:
-            await in_line(self._client, self._path, names, self._layout, self._role)
-        finally:
-            # What it raised in each of them would keep all of their frames.
-            if line.look is look and look.is_done:
-                line.look = None
-        if kind not in line.fits:
-            line.fits.append(kind)
-
-    def _take_standing(self) -> QueuePosition | None:
-        seen, self._standing = self._standing, None
-        return seen
-
-    # --- waiting -------------------------------------------------------------------------------
-
-    async def _wait_in_line(self) -> bool:
-        """Watches those before us until we are in front, and says so.
-
-        Raises:
-            NodeGone: our znode is not there any more.
-        """
-        place = self._take_standing() or self._behind_ours() or await self._list_queue()
+    async def _try(self, *, waits: bool) -> bool:
+        """Joins the queue, and watches those before us until we are in front."""
+        self._standing = None
+        if await self._join():
+            self._note_front()
+            return True
+        place = self._take_standing() or (self._behind_ours() if waits else None)
+        place = place or await self._list_queue()
         while place.watch:
+            if not waits:
+                return False
             self._wake = Wakeup()
             self._stale = False
             if not await self._arm(place.watch):
@@ -275,14 +146,92 @@ class Contender(QueueNode):
                 break
             if self._ahead_gone or self._stale:
                 place = await self._list_queue()
+        self._note_front()
         return True
+
+    # --- joining -------------------------------------------------------------------------------
+
+    async def _join(self) -> bool:
+        """Makes sure that we have a znode; returns whether it is known to be in front already."""
+        if self._node is not None and self._node.session_id != self._client.session_id:
+            self.forget()
+        if self._node is not None:
+            return False
+        for _ in range(TRIES):
+            try:
+                return await self._create()
+            except NoNodeError:
+                await self._make_path()
+        return await self._create()
+
+    async def _make_path(self) -> None:
+        await self._client.ensure_path(self._path, mode=self._layout._parents, acl=self._acl)
+
+    async def _create(self) -> bool:
+        """One round trip: the create, and a look at the line, which shows the new znode, too."""
+        await self.look_before()
+        if not await self._ready_to_create():
+            return False
+        self._local.are_readable = self._local.are_readable and self._is_readable
+        # Where others of ours are in the line already, the one before us is mostly one of them.
+        is_first_of_ours = self._local.is_empty
+        if is_first_of_ours:
+            with self._client.pipelined():
+                create, listing = self.create(), self._client.get_children(self._path)
+        else:
+            create, listing = self.create(), None
+        await self._await_created(create)
+        self._new_since = self._local.changes
+        if listing is None:
+            return False
+        try:
+            self._standing = await self._place_among(await listing)
+        except NoNodeError:
+            raise NodeGone from None
+        self._local.was_contended = bool(self._standing.watch)
+        return not self._standing.watch
+
+    async def look_before(self) -> None:
+        """Has neighbours that do not fit refused before anything is written.
+
+        What is not ours to join must not be disturbed even for a moment: a name that a library does
+        not understand can make its `lock()` fail (see `kinds`). It takes a round trip, once in a
+        client for each kind of contender on a path. Who comes later is refused as it is seen.
+
+        Raises:
+            MixedLayoutError: there is one.
+        """
+        line, kind = self._local, (self._layout, self._role)
+        if kind in line.fits:
+            return
+        look = line.look
+        if look is None or look.is_done:
+            look = line.look = self._client.get_children(self._path)  # for all who ask meanwhile
+        try:
+            names = await look
+        except NoNodeError:
+            await self._make_path()
+        else:
+            await queue_order(self._client, self._path, names, self._layout, self._role)
+        finally:
+            # What it raised in each of them would keep all of their frames.
+            if line.look is look and look.is_done:
+                line.look = None
+        if kind not in line.fits:
+            line.fits.append(kind)
+
+    def _take_standing(self) -> QueuePosition | None:
+        seen, self._standing = self._standing, None
+        return seen
+
+    # --- waiting -------------------------------------------------------------------------------
 
     def _behind_ours(self) -> QueuePosition | None:
         """Where others of ours have the numbers just before us: those, without a listing.
 
         A client with thousands of contenders in a line would list it thousands of times.
         """
-        nearest = self._line.ours_at(self.node.sequence - 1)
+        nearest = self._local.ours_at(self.node.sequence - 1)
         if nearest is None or not self._is_one_at_a_time or self._on_rank is not None:
             return None  # or the rank is wanted
         return QueuePosition(1, (nearest,), is_next=False, is_exact=False)
@@ -293,7 +242,7 @@ class Contender(QueueNode):
 
     def _note_front(self) -> None:
         if self._is_one_at_a_time:
-            self._line.front = self.node.name
+            self._local.front = self.node.name
 
     def _was_first(self, name: str) -> bool:
         """Whether the one just before us, who has gone, is known to have been the first.
@@ -305,7 +254,7 @@ class Contender(QueueNode):
         Not if it has gone before we have seen both: then it may be that the line was deleted and
         made anew, and that its number was one of the old line.
         """
-        return self._line.front == name and name in self._outlived and self._is_one_at_a_time
+        return self._local.front == name and name in self._outlived and self._is_one_at_a_time
 
     async def _list_queue(self) -> QueuePosition:
         """Lists the line and finds our place in it.
@@ -320,7 +269,7 @@ class Contender(QueueNode):
         return await self._place_among(names)
 
     async def _place_among(self, names: Sequence[str]) -> QueuePosition:
-        line = await in_line(self._client, self._path, names, self._layout, self._role)
+        line = await queue_order(self._client, self._path, names, self._layout, self._role)
         own = self.node.name
         if self._role.shares:
             place = sharing(line, own, self._layout, self._role)
@@ -330,7 +279,7 @@ class Contender(QueueNode):
             raise NodeGone
         if self._is_one_at_a_time and self._on_rank is None and len(place.watch) > 1:
             nearest = place.watch[0]
-            if self._line.is_claimed(nearest):
+            if self._local.is_claimed(nearest):
                 return replace(place, watch=(nearest,))
         return place
 
@@ -388,7 +337,7 @@ class Contender(QueueNode):
 
     def _unread(self, names: Sequence[str]) -> Sequence[str]:
         """Those of whom it is not known whether we may read them."""
-        line, known = self._line, self._seen_to_be | self._ahead_gone
+        line, known = self._local, self._seen_to_be | self._ahead_gone
         return tuple(
             name
             for name in names
@@ -426,7 +375,7 @@ class Contender(QueueNode):
         Others may have znodes in our session (see `docs/aiozk.md`), with names of the same form:
         but none that begins with our session and a number that its client gives once.
         """
-        return not self._line.is_wanted(name) and self._layout.is_of(
+        return not self._local.is_wanted(name) and self._layout._is_of(
             self._role, self._client.session_id, name
         )
 
@@ -457,44 +406,6 @@ class Contender(QueueNode):
         else:
             self._stale = True
         self._wake.set()
-
-    # --- holding -------------------------------------------------------------------------------
-
-    async def _await_lease(self) -> None:
-        """Waits until enough is left of the lease to begin with.
-
-        On a session that is young, or has written something lately, it has: then there is no round
-        trip, and no checkpoint. Else it takes two writes, one after the other. Who has joined only
-        now has done the first one. Who has waited asks twice: that its server has told it of its
-        turn proves nothing about the session (see docs/safety.md).
-
-        A renewal's second request is a `sync`, since its first one shows that the session lives.
-        Here nothing is proven any more, and a leader that has just begun to end the session might
-        answer a `sync` in the instant before that has an effect. A write it refuses.
-
-        Whoever has not watched its own znode all the time looks at it besides: others may have
-        deleted it.
-
-        Raises:
-            NodeGone: our znode is not there any more.
-        """
-        client = self._client
-        writes = int(self._is_new)
-        while True:
-            if not self._is_new and self._watch is None:
-                self._send_look()
-            await self.looked_at()
-            if client.backend.lease.is_enough():
-                break
-            if writes >= 2:
-                await anyio.sleep(client.session_timeout / 32)
-            self.check()
-            try:
-                await client.check(self.node.path)
-            except NoNodeError:
-                raise NodeGone from None
-            writes += 1
-        self.check()
 
     # --- leaving -------------------------------------------------------------------------------
 

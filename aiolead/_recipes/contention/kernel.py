@@ -57,14 +57,14 @@ def in_order(path: str, names: Iterable[str], layout: Layout, role: Role) -> lis
         MixedLayoutError: one of them and we would not exclude each other.
     """
     line: list[tuple[int, str]] = []
-    ours = layout.ours(role)
+    ours = layout._ours(role)
     for name in names:
         if match := ours(name):
             line.append((int(match[2]), name))  # as nearly all are, in a line of thousands
             continue
         sequence = sequence_of(name)
         if sequence is not None:
-            if why := layout.misfit(role, name):
+            if why := layout._misfit(role, name):
                 raise MixedLayoutError(join(path, name), why)
             line.append((sequence, name))
     line.sort()
@@ -110,12 +110,12 @@ def sharing(line: list[str], own: str, layout: Layout, role: Role) -> QueuePosit
     except ValueError:
         return None
     if role is Role.READ:
-        before = [name for name in before if not layout.is_reader(name)]
+        before = [name for name in before if not layout._is_reader(name)]
     if not before:
         return QueuePosition(0, (), is_next=False)
     nearest = before[-1]
     # Numbers rise, so that nobody else comes before us. But the writer may have become a reader.
-    settles_it = role is Role.READ or layout.is_reader(nearest)
+    settles_it = role is Role.READ or layout._is_reader(nearest)
     return QueuePosition(len(before), (nearest,), is_next=len(before) == 1 and settles_it)
 
 
@@ -123,5 +123,5 @@ def holding(line: list[str], places: int, layout: Layout, role: Role) -> int:
     """How many of a line hold, according to it: the first so many."""
     if not role.shares:
         return min(places, len(line))
-    readers = next((n for n, name in enumerate(line) if not layout.is_reader(name)), len(line))
+    readers = next((n for n, name in enumerate(line) if not layout._is_reader(name)), len(line))
     return max(readers, 1) if line else 0

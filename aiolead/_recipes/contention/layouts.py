@@ -20,7 +20,7 @@ from typing import ClassVar, final
 from ...errors import ConfigurationError
 from ...model import CreateMode
 from ...paths import sequence_of, validate
-from .recognized import Kind, kind_of, matcher
+from .recognized import KnownName, known_name, matcher
 from .recognized import Role as Role
 
 _PLACE = "{id}"
@@ -136,7 +136,9 @@ class Layout:
     read: str | None = None
     write: str | None = None
     _forms: Mapping[Role, _Form] = field(init=False, compare=False)
-    _kinds: Mapping[Role, frozenset[Kind]] = field(init=False, default_factory=dict, hash=False)
+    _kinds: Mapping[Role, frozenset[KnownName]] = field(
+        init=False, default_factory=dict, hash=False
+    )
     _name: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -165,7 +167,7 @@ class Layout:
         name: str,
         identity: _Identity,
         forms: Mapping[Role, str],
-        kinds: Mapping[Role, frozenset[Kind]],
+        kinds: Mapping[Role, frozenset[KnownName]],
     ) -> Layout:
         """The layout of a library: it knows whose names fit by their kind."""
         layout = cls(
@@ -194,7 +196,7 @@ class Layout:
 
     # --- what is written -----------------------------------------------------------------------
 
-    def require(self, recipe: str, *roles: Role) -> None:
+    def _require(self, recipe: str, *roles: Role) -> None:
         """Returns if a recipe can be laid out so.
 
         Raises:
@@ -211,7 +213,7 @@ class Layout:
         return all(role in self._forms for role in roles)
 
     @property
-    def parents(self) -> CreateMode:
+    def _parents(self) -> CreateMode:
         """How the path is created where it is missing: as a container, if all can bear that.
 
         Servers delete a container that is empty. kazoo looks for a path once, and never again; who
@@ -220,7 +222,7 @@ class Layout:
         careful = self == Layout.KAZOO or not self._name
         return CreateMode.PERSISTENT if careful else CreateMode.CONTAINER
 
-    def prefix(self, role: Role, session_id: int, count: int) -> str:
+    def _prefix(self, role: Role, session_id: int, count: int) -> str:
         """What the server appends the number to.
 
         No two znodes ever have the same name: numbers begin anew when a path was deleted and made
@@ -235,21 +237,21 @@ class Layout:
         """
         return self._forms[role].prefix(session_id, count)
 
-    def ours(self, role: Role) -> Callable[[str], re.Match[str] | None]:
+    def _ours(self, role: Role) -> Callable[[str], re.Match[str] | None]:
         """What matches a name that we could have given; its second group is the number."""
         return self._forms[role].ours.fullmatch
 
-    def is_like_ours(self, role: Role, name: str) -> bool:
+    def _is_like_ours(self, role: Role, name: str) -> bool:
         """Whether a name could be one that we have given."""
-        return self.ours(role)(name) is not None
+        return self._ours(role)(name) is not None
 
-    def is_of(self, role: Role, session_id: int, name: str) -> bool:
+    def _is_of(self, role: Role, session_id: int, name: str) -> bool:
         """Whether a name could be one that we have given in a session."""
         form = self._forms[role]
         match = form.ours.fullmatch(name)
         return match is not None and match[1].startswith(form.identity.session(session_id))
 
-    def downgraded(self, name: str) -> str:
+    def _downgraded(self, name: str) -> str:
         """The name of the reader that a writer of ours becomes: in the same place of the line.
 
         That of one that has become a reader already is its own.
@@ -262,22 +264,22 @@ class Layout:
 
     # --- what is read --------------------------------------------------------------------------
 
-    def is_reader(self, name: str) -> bool:
+    def _is_reader(self, name: str) -> bool:
         """Whether a name is that of somebody who shares with other readers."""
         if self._name:
-            return kind_of(name) in _READERS
+            return known_name(name) in _READERS
         return Role.READ in self._forms and self._is_own(Role.READ, name)
 
     def _is_own(self, role: Role, name: str) -> bool:
         return self._forms[role].theirs.fullmatch(name) is not None
 
-    def fits(self, role: Role, name: str) -> bool:
+    def _fits(self, role: Role, name: str) -> bool:
         """Whether contenders of that name and of this layout wait for each other."""
         if not self._has(role):
             return False
         if self._forms[role].ours.fullmatch(name):
             return True
-        kind = kind_of(name)
+        kind = known_name(name)
         if self._name:
             return kind is None or kind in self._kinds.get(role, ())
         if role.shares:
@@ -288,16 +290,16 @@ class Layout:
             return True
         return kind is None and not any(self._is_own(other, name) for other in self._forms)
 
-    def misfit(self, role: Role, name: str) -> str | None:
+    def _misfit(self, role: Role, name: str) -> str | None:
         """Why a contender of that name and we would not exclude each other; None if we would."""
-        if self.fits(role, name):
+        if self._fits(role, name):
             return None
-        kind = kind_of(name)
+        kind = known_name(name)
         if kind is None:
             return (
                 "contends for something else on the same path: give each recipe a path of its own"
             )
-        fitting = [layout for layout in LAYOUTS if layout.fits(role, name)]
+        fitting = [layout for layout in LAYOUTS if layout._fits(role, name)]
         if not fitting:
             return (
                 f"contends for {kind.what} on the same path ({kind.library}): give each recipe a "
@@ -366,13 +368,13 @@ def _listed(layouts: Sequence[Layout]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-_READERS = frozenset({Kind.CURATOR_READER, Kind.KAZOO_READER, Kind.AIOZK_READER})
+_READERS = frozenset({KnownName.CURATOR_READER, KnownName.KAZOO_READER, KnownName.AIOZK_READER})
 
-_CURATORS_SHARED = frozenset({Kind.CURATOR_READER, Kind.CURATOR_WRITER})
-_KAZOOS_SHARED = frozenset({Kind.KAZOO_READER, Kind.KAZOO})
-_AIOZKS_SHARED = frozenset({Kind.AIOZK_READER, Kind.AIOZK_WRITER})
+_CURATORS_SHARED = frozenset({KnownName.CURATOR_READER, KnownName.CURATOR_WRITER})
+_KAZOOS_SHARED = frozenset({KnownName.KAZOO_READER, KnownName.KAZOO})
+_AIOZKS_SHARED = frozenset({KnownName.AIOZK_READER, KnownName.AIOZK_WRITER})
 # Each goes by the number at the end, whatever is before it that the other one writes.
-_BY_NUMBER = frozenset({Kind.AIOZK_LOCK, Kind.WRITE_LOCK})
+_BY_NUMBER = frozenset({KnownName.AIOZK_LOCK, KnownName.WRITE_LOCK})
 
 Layout.CURATOR = Layout._of_library(
     "CURATOR",
@@ -385,8 +387,8 @@ Layout.CURATOR = Layout._of_library(
         Role.WAIT: "{id}-wait-",
     },
     {
-        Role.LOCK: frozenset({Kind.MUTEX}),
-        Role.ELECTION: frozenset({Kind.LATCH}),
+        Role.LOCK: frozenset({KnownName.MUTEX}),
+        Role.ELECTION: frozenset({KnownName.LATCH}),
         Role.READ: _CURATORS_SHARED,
         Role.WRITE: _CURATORS_SHARED,
     },
@@ -401,8 +403,8 @@ Layout.KAZOO = Layout._of_library(
         Role.WRITE: "{id}__lock__",
     },
     {
-        Role.LOCK: frozenset({Kind.KAZOO}),
-        Role.ELECTION: frozenset({Kind.KAZOO}),
+        Role.LOCK: frozenset({KnownName.KAZOO}),
+        Role.ELECTION: frozenset({KnownName.KAZOO}),
         Role.READ: _KAZOOS_SHARED,
         Role.WRITE: _KAZOOS_SHARED,
     },
@@ -411,7 +413,7 @@ Layout.GO = Layout._of_library(
     "GO",
     _Identity.HEX,
     {Role.LOCK: "_c_{id}-lock-"},
-    {Role.LOCK: frozenset({Kind.MUTEX})},
+    {Role.LOCK: frozenset({KnownName.MUTEX})},
 )
 Layout.AIOZK = Layout._of_library(
     "AIOZK",
@@ -424,7 +426,7 @@ Layout.AIOZK = Layout._of_library(
     },
     {
         Role.LOCK: _BY_NUMBER,
-        Role.ELECTION: frozenset({Kind.AIOZK_CANDIDATE}),
+        Role.ELECTION: frozenset({KnownName.AIOZK_CANDIDATE}),
         Role.READ: _AIOZKS_SHARED,
         Role.WRITE: _AIOZKS_SHARED,
     },

@@ -11,7 +11,7 @@ from .kernel import in_order
 from .layouts import Layout, Role
 
 
-async def in_line(
+async def queue_order(
     client: CoordinationClient, path: str, names: Iterable[str], layout: Layout, role: Role
 ) -> list[str]:
     """The contenders in order, as `in_order`; no checkpoint where all fit.

@@ -8,11 +8,11 @@ from ..._tasks import Wakeup
 from ...abc import CoordinationClient, Reply
 from ...errors import NodeExistsError, SequenceExhaustedError
 from ...model import ACL, Created, SessionState
+from .._core.participants import is_request
 from .._core.pending_delete import Departure
 from .._core.serial import SerialNode
 from .layouts import Layout, Role
 from .local_contenders import LocalContenders
-from .revocation import is_request
 from .sequence_range import LAST_SEQUENCE, warn_of_the_end
 
 
@@ -33,7 +33,7 @@ class QueueNode(SerialNode):
     __slots__ = (
         "_is_asked_for",
         "_layout",
-        "_line",
+        "_local",
         "_on_asked_for",
         "_role",
         "_stale",
@@ -50,8 +50,8 @@ class QueueNode(SerialNode):
         *,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._line = client.backend.shared(path, LocalContenders)
-        super().__init__(client, self._line, path, data, acl=acl)
+        self._local = client.backend.shared(path, LocalContenders)
+        super().__init__(client, self._local, path, data, acl=acl)
         self._layout = layout
         self._role = role
         # What watches have told since it was last looked at.
@@ -61,7 +61,7 @@ class QueueNode(SerialNode):
         self._on_asked_for: Callable[[], object] | None = None
 
     def _prefix(self, session_id: int, serial: int) -> str:
-        return self._layout.prefix(self._role, session_id, serial)
+        return self._layout._prefix(self._role, session_id, serial)
 
     # --- creating ------------------------------------------------------------------------------
 

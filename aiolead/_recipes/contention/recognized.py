@@ -46,7 +46,7 @@ GUID = "[0-9a-f]{32}"
 
 
 @final
-class Kind(enum.Enum):
+class KnownName(enum.Enum):
     """Of which recipe of which library a name is. The first one that fits a name is it.
 
     Attributes:
@@ -81,11 +81,11 @@ def matcher(*patterns: str) -> re.Pattern[str]:
 
 
 @functools.cache
-def _matchers() -> tuple[tuple[Kind, re.Pattern[str]], ...]:
+def _matchers() -> tuple[tuple[KnownName, re.Pattern[str]], ...]:
     # Compiled for the first name that is not one of ours: few programs ever see one.
-    return tuple((kind, matcher(kind.pattern)) for kind in Kind)
+    return tuple((kind, matcher(kind.pattern)) for kind in KnownName)
 
 
-def kind_of(name: str) -> Kind | None:
+def known_name(name: str) -> KnownName | None:
     """Whose name it is; None if it is nobody's that is known here."""
     return next((kind for kind, names in _matchers() if names.fullmatch(name)), None)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...paths import sequence_of
-from .recognized import kind_of
+from .recognized import known_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ def strangers(names: Iterable[str]) -> tuple[Stranger, ...]:
         names: all children of the path, as `get_children` gives them, contenders and others.
     """
     names = list(names)
-    unknown = sorted(name for name in names if kind_of(name) is None)
-    numbers = [sequence_of(name) or 0 for name in names if kind_of(name) is not None]
+    unknown = sorted(name for name in names if known_name(name) is None)
+    numbers = [sequence_of(name) or 0 for name in names if known_name(name) is not None]
     # Whoever comes next has a greater number than all that are there.
     behind = max(numbers, default=0) + 1
     return tuple(

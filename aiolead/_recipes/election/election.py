@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn, final
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, NoReturn, cast, final
 
 import anyio
 
@@ -17,6 +18,8 @@ from ..contention.layouts import Layout, Role
 from ..contention.queue_recipe import QueuedRecipe
 from .campaign import Campaign
 from .observer import ElectionObserver
+
+_Worker = Callable[[Term], Awaitable[object]]
 
 _PAUSED_AFTER = (None, LossReason.REFUSED, LossReason.INTERNAL)
 """Ends of a term of which the next one may come at once: `None`, if the worker has returned."""
@@ -36,13 +39,12 @@ class Election(QueuedRecipe[Term]):
     Args:
         client: the session that contends.
         path: the path; created, as a container, when it is missing. Nothing else should use it.
-        identity: what others see; host name and process id by default.
-        leaders: how many may lead at once: the first in line. All contenders must agree on it.
+        identity: what others see; defaults to host name and process id.
+        leaders: how many may lead at once. All contenders must agree on it.
         layout: whom to contend with; see `Layout`.
-        on_disconnect: what becomes of leadership when the link is lost: `"keep"` keeps it while
-            the lease lasts, `"resign"` gives it up at once.
-        acl: of our znode, and of the path where it has to be created; everybody everything by
-            default.
+        on_disconnect: when the connection is lost, `"keep"` leads on while the lease lasts,
+            `"resign"` resigns at once.
+        acl: of our znode, and of the path where it has to be created; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -76,50 +78,42 @@ class Election(QueuedRecipe[Term]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
+        self._places = checked_count("leaders", leaders, most=1000)
         super().__init__(
-            client,
-            path,
-            identity=identity,
-            places=checked_count("leaders", leaders, most=1000),
-            layout=layout,
-            on_disconnect=on_disconnect,
-            acl=acl,
+            client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
 
     def leadership(self, *, timeout: float | None = None) -> TenureContext[Term]:
-        """Leads for the body of an `async with`.
+        """Lead for the body of an `async with`.
 
         Args:
-            timeout: how long to wait for our turn, in seconds; for ever by default. 0 tries once.
+            timeout: how long to wait for our turn, in seconds. None waits forever, 0 tries once.
 
         Raises (on entering):
             AcquireTimeout: our turn did not come within that time.
 
-        For cancellation and loss see `TenureContext`.
+        For other errors, cancellation and connection loss see `TenureContext`.
         """
         return TenureContext(self, timeout)
 
-    async def run(
-        self, worker: Callable[[Term], Awaitable[object]], *, pause: float = 1.0
-    ) -> NoReturn:
-        """Contends for ever, and calls `worker(term)` once per term.
+    async def run(self, worker: _Worker, *, pause: float = 1.0) -> NoReturn:
+        """Contend forever, and call `worker(term)` once per term.
 
-        A worker that returns resigns. After a pause, in which nothing is held and others may lead,
-        we go to the end of the line. A term that is lost cancels its worker, and we contend again
-        at once; after a pause, if the servers refuse to confirm our znode (`LossReason.REFUSED`),
-        since they will again, or something in aiolead fails (`LossReason.INTERNAL`). What the
-        worker raises otherwise ends this, bare.
+        A worker that returns resigns; it contends again after the pause. A term that is lost
+        cancels the worker, and it contends again: at once, or after the pause if the servers refuse
+        to confirm our znode (`LossReason.REFUSED`), or aiolead fails (`LossReason.INTERNAL`). Any
+        other exception of the worker propagates unchanged.
 
         Args:
             worker: a coroutine function, called with each term.
-            pause: how long to pause after a worker has returned, in seconds, so that one that
-                returns at once does not keep the servers busy. 0 contends again at once.
+            pause: seconds in which nothing is held after a worker has returned, so that one that
+                returns at once does not hammer the servers. 0 contends again at once.
 
         Raises:
             ConfigurationError: an argument is malformed; nothing was sent.
             UsageError: `worker` is a coroutine (`run(worker())`) instead of a function.
 
-        Cancellation: cancels the worker, awaits it, and resigns; or ends the pause.
+        Cancellation: cancels the worker, awaits it, and resigns.
         """
         checked_worker(worker)
         pause = checked_pause(pause)
@@ -135,20 +129,72 @@ class Election(QueuedRecipe[Term]):
             if term is not None and term.loss in _PAUSED_AFTER:
                 await anyio.sleep(pause)
 
-    def campaign(self) -> Campaign:
-        """Contends in the background, and tells what becomes of it, as an async iterator.
+    def running(
+        self, worker: _Worker, *, pause: float = 1.0
+    ) -> AbstractAsyncContextManager[None, None]:
+        """Run `worker(term)` in the background once per term, for the body of an `async with`.
 
-        For those who react to leadership rather than live inside of it: nothing is cancelled here
-        when it is lost, so whoever acts as the leader has to look at `term.check()`.
+            async with election.running(worker):
+                yield   # the lifespan of a web application
+
+        As `run`, in a task of its own. Leaving the body cancels the worker, awaits it, and resigns.
+        An exception that ends `run` cancels the body, and is raised on leaving, unchanged.
+
+        Args: as for `run`. Cancellation: as leaving. On connection loss: goes on, as `run`.
+        """
+        checked_worker(worker)
+        # It swallows nothing, which type checkers cannot know.
+        running = self._running(worker, checked_pause(pause))
+        return cast("AbstractAsyncContextManager[None, None]", running)
+
+    @asynccontextmanager
+    async def _running(self, worker: _Worker, pause: float) -> AsyncIterator[None]:
+        failure: Exception | None = None
+
+        async def contend() -> None:
+            nonlocal failure
+            try:
+                await self.run(worker, pause=pause)
+            except anyio.get_cancelled_exc_class():
+                pass  # by leaving the body, or by what cancels the body as well
+            except Exception as error:
+                failure = error
+                tasks.cancel_scope.cancel()
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(contend)
+                yield
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            if failure is not None:
+                raise failure from None
+            if len(group.exceptions) > 1:
+                raise
+            # What the body has raised, unchanged: the group is not its context either.
+            (left,) = group.exceptions
+            context = left.__context__
+            try:
+                raise left
+            finally:
+                left.__context__ = context
+        if failure is not None:
+            raise failure
+
+    def campaign(self) -> Campaign:
+        """Contend in the background, and observe what becomes of it.
+
+        For code that reacts to leadership rather than lives inside of it: nothing is cancelled when
+        leadership is lost, so what acts as the leader has to call `term.check()`.
         """
         return Campaign(self._client, self)
 
     def observe(self) -> ElectionObserver:
-        """Who leads, and each change of it, as an async iterator, without contending."""
+        """Who leads, and each change of it, without contending."""
         return ElectionObserver(self._client, self._path, self._layout, self._role, self._places)
 
     async def revoke(self) -> list[Participant]:
-        """Asks whoever leads now to resign, from any process. Nobody is forced.
+        """Ask the present leaders to resign, from any process. Nobody is forced.
 
         A leader sees `term.is_revocation_requested`, or waits for `term.revocation_requested()`.
 
@@ -156,7 +202,7 @@ class Election(QueuedRecipe[Term]):
             Whom it has asked: leaders that were not asked before.
 
         Raises:
-            ConnectionLossError: the link was lost before all answers came; ask again.
+            ConnectionLossError: the connection was lost before all answers came; ask again.
             ServerError: what the server says to the write, such as `NoAuthError`.
         """
         return await self._revoke(())
@@ -164,15 +210,15 @@ class Election(QueuedRecipe[Term]):
     async def leader(self) -> Participant | None:
         """Who leads, the first of them where several do; None if nobody does.
 
-        A read of the connected server, which may be a moment behind; `client.sync()` before it
-        where that matters.
+        Reads from the connected server, which may lag; call `client.sync()` first where that
+        matters.
         """
-        line = await self._line()
-        return line[0] if line else None
+        queue = await self._contenders()
+        return queue[0] if queue else None
 
     async def contenders(self) -> list[Participant]:
         """Who leads and who waits to, in order. A read, as `leader`."""
-        return await self._line()
+        return await self._contenders()
 
 
 def _is_loss_of(token: int, error: BaseException) -> bool:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-import anyio
-
-from ...abc import CoordinationClient, Watch
-from ...errors import AioleadError, NoNodeError
+from ...abc import CoordinationClient
+from ...errors import NoNodeError
 from ...events import EventName
-from ...model import Participant, SessionState, WatchEvent
+from ...model import Participant, SessionState
 from ...paths import join
-from .._core.background import Background
-from .._core.error_policy import Step, before_next_try
+from .._core.observe import View
+from .._core.participants import participant
 from .._core.reporting import hook_of
 from ..contention.layouts import Layout, Role
-from ..contention.neighbours import in_line
-from ..contention.revocation import participant
+from ..contention.neighbours import queue_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +23,9 @@ class ElectionState:
     """Who leads.
 
     Attributes:
-        leaders: those who lead, first come first; empty if nobody does.
+        leaders: the leaders, first come first; empty if there are none.
         session_id: the session that this was seen over.
-        is_current: False while the link is lost, so that it may have changed since.
+        is_current: False while the connection is lost, so that it may have changed since.
     """
 
     leaders: tuple[Participant, ...]
@@ -38,17 +34,15 @@ class ElectionState:
 
     @property
     def leader(self) -> Participant | None:
-        """Who leads, the first of them where several do."""
+        """The leader, the first of them where there are several."""
         return self.leaders[0] if self.leaders else None
 
 
 @final
-class ElectionObserver(Background[ElectionState]):
-    """Who leads, and each change of it: `async with election.observe() as states`.
+class ElectionObserver(View[ElectionState]):
+    """Who leads, and each change of it: `async with election.observe() as view`. See `View`.
 
-    The latest state wins: who is slow may miss leaders, but never the last one.
-
-    Only the leaders' znodes are watched, and the line itself only while it has fewer contenders
+    Only the leaders' znodes are watched, and the queue itself only while it has fewer contenders
     than may lead: any number of observers and contenders do not disturb each other.
     """
 
@@ -60,41 +54,21 @@ class ElectionObserver(Background[ElectionState]):
         self._layout = layout
         self._role = role
         self._leaders = leaders
-        self._changed = anyio.Event()
-        self._watches: list[Watch] = []
         self._hook = hook_of(client)
         self._tokens: tuple[int, ...] | None = None
 
-    async def _run(self) -> None:
-        unsubscribe = self._client.backend.subscribe(self._on_state)
-        try:
-            while True:
-                self._changed = anyio.Event()
-                try:
-                    leaders = await self._look()
-                except AioleadError as error:
-                    await before_next_try(self._client, error, Step.FOLLOW)
-                    continue
-                if leaders is not None:
-                    state = ElectionState(tuple(leaders), self._client.session_id)
-                    # What a read-only server says may be old, and may be undone.
-                    is_current = self._client.state is SessionState.CONNECTED
-                    self._publish(replace(state, is_current=is_current))
-                    self._tell(state)
-                    await self._changed.wait()
-        finally:
-            unsubscribe()
-            self._close_watches()
+    def _publish(self, value: ElectionState) -> None:
+        # What a read-only server says may be old, and may be undone.
+        super()._publish(replace(value, is_current=self._client.state is SessionState.CONNECTED))
+        self._report(value)
 
-    def _on_state(self, state: SessionState, _session_id: int) -> None:
-        if state is SessionState.CONNECTED:
-            # A fresh look: what changed meanwhile, and whether the last state still stands.
-            self._changed.set()
-        elif self.current is not None:
-            self._publish(replace(self.current, is_current=False))
+    def _on_state(self, state: SessionState, session_id: int) -> None:
+        super()._on_state(state, session_id)
+        if self._count and state is not SessionState.CONNECTED:
+            super()._publish(replace(self._value, is_current=False))
 
-    def _tell(self, state: ElectionState) -> None:
-        """Tells of others that lead than before; not of those that were found at first."""
+    def _report(self, state: ElectionState) -> None:
+        """Reports other leaders than before; not those that were found at first."""
         tokens = tuple(who.token for who in state.leaders)
         before, self._tokens = self._tokens, tokens
         if before is None or before == tokens:
@@ -112,40 +86,38 @@ class ElectionObserver(Background[ElectionState]):
             },
         )
 
-    def _on_event(self, _event: WatchEvent) -> None:
-        self._changed.set()
+    async def _read(self) -> ElectionState:
+        leaders = None
+        while leaders is None:
+            leaders = await self._read_leaders()
+        return ElectionState(tuple(leaders), self._client.session_id)
 
-    def _watch(self) -> Watch:
-        watch = self._client.backend.make_watch(self._on_event)
-        self._watches.append(watch)
-        return watch
-
-    def _close_watches(self) -> None:
-        for watch in self._watches:
-            watch.close()
-        self._watches.clear()
-
-    async def _look(self) -> list[Participant] | None:
-        """Who leads, with watches on what can change it; None if it changed meanwhile."""
+    async def _read_leaders(self) -> list[Participant] | None:
+        """The leaders, with watches on what can change them; None if they changed meanwhile."""
         client, path = self._client, self._path
-        self._close_watches()
+        self._asked.clear()
         try:
-            names = await client.get_children(path)
-            if len(await self._in_order(names)) < self._leaders:
-                names = await client.get_children(path, watch=self._watch())
+            queue = await self._queue(await client.get_children(path))
+            if len(queue) < self._leaders:
+                names = await client.get_children(path, watch=self._watch("the queue"))
+                queue = await self._queue(names)
         except NoNodeError:
-            return [] if await client.exists(path, watch=self._watch()) is None else None
-        line = await self._in_order(names)
-        first = [join(path, name) for name in line[: self._leaders]]
-        looks = [(node, client.get(node, watch=self._watch())) for node in first]
+            self._drop_watches(["the queue"] if "the queue" in self._watches else [])
+            there = await client.exists(path, watch=self._watch("the path"))
+            return [] if there is None else None
+        looks = [
+            (name, client.get(join(path, name), watch=self._watch(name)))
+            for name in queue[: self._leaders]
+        ]
         leaders: list[Participant] = []
-        for node, look in looks:
+        for name, look in looks:
             try:
                 data, stat = await look
             except NoNodeError:
+                self._unwatch(name)
                 return None
-            leaders.append(participant(node, data, stat, is_holder=True))
+            leaders.append(participant(join(path, name), data, stat, is_holder=True))
         return leaders
 
-    async def _in_order(self, names: Sequence[str]) -> list[str]:
-        return await in_line(self._client, self._path, names, self._layout, self._role)
+    async def _queue(self, names: list[str]) -> list[str]:
+        return await queue_order(self._client, self._path, names, self._layout, self._role)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn, final
+from typing import Any, final
 
 import anyio
 
@@ -22,16 +22,16 @@ from ...errors import (
 )
 from ...model import ACL, Participant
 from ...paths import join
+from .._core.acquire import Acquirable
 from .._core.arguments import OnDisconnect, checked_count, checked_path, checked_wait
-from .._core.candidate import Candidate
 from .._core.catching_up import catch_up
-from .._core.contexts import TenureContext, TryContext, _Context
+from .._core.holding_recipe import HoldingRecipe
+from .._core.participants import read_participants
 from .._core.pending_delete import Departure
 from .._core.tenure import Held
 from ..contention.layouts import Layout, Role
-from ..contention.revocation import participant
 from .condition_waiter import Waiter, Waiters, ensure, look
-from .lock_base import Locking
+from .queued_lock import QueuedLock
 
 _AT_ONCE = 200
 """How many waiters one transaction notifies."""
@@ -40,10 +40,20 @@ _AT_ONCE = 200
 class ConditionHeld(Held):
     """The lock of a condition, held by the body of an `async with`, but for while it waits."""
 
-    _condition: Condition
-    _task: int
     _waits = False
     _is_abandoned = False
+
+    def __init__(
+        self,
+        recipe: HoldingRecipe[Any],
+        acquirable: Acquirable,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+    ) -> None:
+        assert isinstance(recipe, Condition)
+        self._condition = recipe
+        self._task = current_task_id()
+        super().__init__(recipe, acquirable, on_lost, on_released)
 
     # --- waiting -------------------------------------------------------------------------------
 
@@ -111,8 +121,8 @@ class ConditionHeld(Held):
         Args:
             refused: cancelled if the servers refuse that.
         """
-        self._waits = self._released = True
-        release = self._candidate.discard()
+        self._waits = self._has_left = True
+        release = self._acquirable.discard()
         self._hold.release()
         if release is not None:
             release.await_report(True)
@@ -130,21 +140,20 @@ class ConditionHeld(Held):
             self._on_lost()
 
     async def _take_again(self) -> None:
-        candidate = self._condition._candidate()
+        acquirable = self._condition._acquirable()
         try:
-            await candidate.reach_front()
+            await acquirable.acquire()
             # No checkpoint until it is held.
-            if self._loss is None and not self._resigned:
-                self._waits = self._released = False
+            if self._loss is None and not self._released:
+                self._waits = self._has_left = False
                 self._is_asked_for, self._revocation = False, None
-                self._take(candidate)
-                candidate.when_asked_for(self._ask_for)
+                self._take(acquirable)
                 return
         except BaseException:
-            candidate.discard()
+            acquirable.discard()
             raise
-        candidate.discard()
-        if self._resigned:
+        acquirable.discard()
+        if self._released:
             # By another task, meanwhile: the block goes on, and holds nothing any more.
             self._waits = False
             self.check()
@@ -159,11 +168,25 @@ class ConditionHeld(Held):
         if not self._waits:
             await super()._release()
 
+    async def _release_elsewhere(self) -> None:
+        if self._waits:
+            self._released = True  # it holds nothing now, and must not take the lock again
+        await self.release()
+
     async def release(self) -> None:
-        """Gives the lock up before the body has ended; see `Tenure.release`. Not while it waits."""
+        """Release the lock before the body has ended; see `Tenure.release`. Not while it waits."""
         if self._waits:
             self.check()
         await super().release()
+
+    def _why_ended(self) -> Exception | None:
+        why = super()._why_ended()
+        if why is None and self._is_abandoned:
+            return UsageError(
+                f"{self._condition!r}: a wait was cancelled inside of the block, which therefore "
+                "had lost the lock; to limit a wait, use held.wait(timeout=)"
+            )
+        return why
 
     def check(self) -> None:
         if self._waits and self._loss is None:
@@ -257,32 +280,8 @@ class ConditionHeld(Held):
         return True
 
 
-class _ConditionExit(_Context[ConditionHeld]):
-    def _why_ended(self, tenure: ConditionHeld) -> BaseException | None:
-        why = super()._why_ended(tenure)
-        if why is None and tenure._is_abandoned:
-            return UsageError(
-                f"{self._recipe!r}: a wait was cancelled inside of the block, which therefore had "
-                "lost the lock; to limit a wait, use held.wait(timeout=)"
-            )
-        return why
-
-    async def _give_up(self, tenure: ConditionHeld, task: int) -> NoReturn:
-        if tenure._waits:
-            tenure._resigned = True  # it holds nothing now, and must not take the lock again
-        await super()._give_up(tenure, task)
-
-
-class ConditionContext(_ConditionExit, TenureContext[ConditionHeld]):
-    """Holds the lock of a condition; see `TenureContext`."""
-
-
-class ConditionTryContext(_ConditionExit, TryContext[ConditionHeld]):
-    """Holds the lock of a condition if it is free; see `TryContext`."""
-
-
 @final
-class Condition(Locking[ConditionHeld]):
+class Condition(QueuedLock[ConditionHeld]):
     """A lock whose holders can wait until another holder says that something is so.
 
         async with condition as held:
@@ -303,7 +302,7 @@ class Condition(Locking[ConditionHeld]):
     Args:
         client: the session that holds it.
         path: the path; created, as a container, when it is missing. Nothing else should use it.
-        identity: what others see; host name and process id by default.
+        identity: what others see; defaults to host name and process id.
         on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
             the lease lasts, `"resign"` gives it up at once.
         acl: of what it creates; everybody everything by default.
@@ -342,51 +341,16 @@ class Condition(Locking[ConditionHeld]):
         """The path of the condition. Its lock is at `lock` below it."""
         return self._base
 
-    def acquire(self, *, timeout: float | None = None) -> ConditionContext:
-        """Holds the lock for the body of an `async with`.
-
-        Args:
-            timeout: how long to wait for it, in seconds; for ever by default. 0 tries once.
-
-        Raises (on entering):
-            AcquireTimeout: it was not ours within that time.
-
-        For cancellation and loss see `TenureContext`.
-        """
-        return ConditionContext(self, timeout)
-
-    def try_acquire(self) -> ConditionTryContext:
-        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
-        return ConditionTryContext(self)
-
     async def waiters(self) -> list[Participant]:
         """Who waits to be notified, first come first, those already notified included.
 
         A read of the connected server, as `holders`.
         """
         seen = await look(self._client, self._base)
-        looks = [(name, self._client.get(self._znode(name))) for name in seen.waiting]
-        found: list[Participant] = []
-        for name, reply in looks:
-            try:
-                data, stat = await reply
-            except NoNodeError:
-                continue
-            found.append(participant(self._znode(name), data, stat, is_holder=False))
-        return found
+        path = join(self._base, "waiters")
+        return await read_participants(self._client, path, seen.waiting, is_holder=False)
 
     # --- for its holders -----------------------------------------------------------------------
-
-    def _begin(
-        self,
-        candidate: Candidate,
-        on_lost: Callable[[], object],
-        on_resigned: Callable[[], object] | None = None,
-    ) -> ConditionHeld:
-        held = super()._begin(candidate, on_lost, on_resigned)
-        held._condition = self
-        held._task = current_task_id()
-        return held
 
     def _waiter(self) -> Waiter:
         return Waiter(self._client, self._base, self._data, self._acl)

@@ -36,13 +36,12 @@ from .._core.error_policy import (
     in_background,
     until_done,
 )
+from .._core.parents import TRIES
 from .._core.pending_delete import Departure
 from .._core.znode_registry import RegisteredNode
 from ..contention.kernel import in_order
 from ..contention.layouts import Layout, Role
 from ..contention.queue_node import QueueNode
-
-PARENT_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ class Waiter(QueueNode):
 
     async def join(self) -> None:
         """Creates the znode. From then on no signal is missed."""
-        tries = PARENT_TRIES
+        tries = TRIES
         while True:
             try:
                 if await self._ready_to_create():
@@ -268,7 +267,7 @@ class Waiter(QueueNode):
             watch.close()
         error = change.error()
         if error is None:
-            self._line.forget(node.name)
+            self._local.forget(node.name)
         elif not isinstance(error, SessionError):
             job = partial(self._take_away_later, node)
             self._client.backend.spawn(partial(in_background, node.path, job))
@@ -298,4 +297,4 @@ class Waiter(QueueNode):
         try:
             await until_done(client, node.session_id, take_away)
         finally:
-            self._line.forget(node.name)
+            self._local.forget(node.name)

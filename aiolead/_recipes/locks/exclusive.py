@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import final
 
 import anyio
 
-from ...abc import CoordinationClient, Hold, Watch
-from ...errors import LossReason, NodeExistsError, NoNodeError
+from ...abc import CoordinationClient
+from ...errors import NodeExistsError, NoNodeError
 from ...model import ACL, Created, CreateMode, Participant
-from ...paths import parent
-from .._core.acquire_loop import AcquireLoop
-from .._core.arguments import OnDisconnect
-from .._core.entered import HeldRecipe
+from ...paths import basename, parent
+from .._core.acquire import NodeAcquirable
+from .._core.enterable import HeldRecipe
 from .._core.fixed import FixedNode
-from .._core.pending_delete import Departure
-from .._core.znode_registry import NodeRegistry, RegisteredNode
-
-PARENT_TRIES = 10
-"""How often the parent is made anew for one try: servers reap empty containers."""
+from .._core.parents import with_parent
+from .._core.participants import read_participants
+from .._core.tenure import Held
+from .._core.znode_registry import NodeRegistry
 
 
 @final
-class ExclusiveLock(HeldRecipe):
+class ExclusiveLock(HeldRecipe[Held]):
     """A lock that is one ephemeral znode: whoever creates it has it. Simple, and not fair.
 
         async with ExclusiveLock(client, "/jobs/nightly") as held: ...
@@ -31,64 +29,43 @@ class ExclusiveLock(HeldRecipe):
         async with lock.try_acquire() as held:
             if held is not None: ...
 
-    For what is mostly tried, and hardly ever waited for: trying takes one request, and leaves
-    nothing behind if somebody else has it. All who wait are woken when it is released, and one of
-    them gets it, whoever is quickest: n waiters cost n creates at each hand-over. Where more than a
-    few wait, use `Lock`.
+    For locks that are mostly tried, and hardly ever waited for: trying takes one request, and
+    leaves nothing behind if the lock is held. A release wakes all waiters, and the quickest gets
+    the lock: n waiters cost n creates at each hand-over. Where more than a few wait, use `Lock`.
 
-    Held, and lost, as a `Lock` is. An operator who deletes the znode ends the hold; whoever creates
-    it then has a znode at the same path, so `held.fenced()` goes by nothing more than that path in
-    the moment until we are told: what must be exact goes by `held.token`.
+    Held, and lost, as a `Lock` is. An operator who deletes the znode ends the hold. Another client
+    may then create a znode at the same path before we are notified; until then `held.fenced()`
+    checks nothing more than the path, so guard exact writes by `held.token`.
 
     Args:
         client: the session that holds it.
-        path: the znode; what is missing above it is created, as containers.
-        identity: what others see as the holder; host name and process id by default.
-        on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
-            the lease lasts, `"resign"` gives it up at once.
-        acl: of the znode, and of what has to be created above it; everybody everything by default.
+        path: the znode; missing parents are created as containers.
+        identity: what others see as the holder; defaults to host name and process id.
+        on_disconnect: what becomes of a held lock when the connection is lost: `"keep"` keeps it
+            while the lease lasts, `"resign"` releases it at once.
+        acl: of the znode, and of the parents that have to be created; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    def __init__(
-        self,
-        client: CoordinationClient,
-        path: str,
-        *,
-        identity: str | None = None,
-        on_disconnect: OnDisconnect = "keep",
-        acl: Sequence[ACL] | None = None,
-    ) -> None:
-        super().__init__(client, path, identity=identity, on_disconnect=on_disconnect, acl=acl)
+    _tenure = Held
 
-    def _candidate(self) -> _OneZnode:
+    def _acquirable(self) -> _OneZnode:
         return _OneZnode(self._client, self._path, self._data, self._acl)
 
     async def holders(self) -> list[Participant]:
         """Who holds the lock: one participant, or none.
 
-        A read of the connected server, which may be a moment behind; `client.sync()` before it
-        where that matters.
+        Reads from the connected server, which may lag; call `client.sync()` first where that
+        matters.
         """
-        try:
-            data, stat = await self._client.get(self._path)
-        except NoNodeError:
-            return []
-        return [
-            Participant(
-                identity=data.decode(errors="replace"),
-                path=self._path,
-                token=stat.czxid,
-                session_id=stat.ephemeral_owner,
-                is_holder=True,
-            )
-        ]
+        path = self._path
+        return await read_participants(self._client, parent(path), [basename(path)], is_holder=True)
 
 
-class _OneZnode(AcquireLoop):
-    """One try at creating the znode."""
+class _OneZnode(NodeAcquirable):
+    """One attempt to create the znode."""
 
     def __init__(
         self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
@@ -96,19 +73,8 @@ class _OneZnode(AcquireLoop):
         super().__init__(client)
         self._path = path
         self._acl = acl
-        self._watch: Watch | None = None
-        self._own = FixedNode(
-            client,
-            client.backend.shared(path, NodeRegistry),
-            path,
-            data,
-            acl=acl,
-            on_gone=self._rouse,
-        )
-
-    @property
-    def node(self) -> RegisteredNode:
-        return self._own.node
+        registry = client.backend.shared(path, NodeRegistry)
+        self._own = FixedNode(client, registry, path, data, acl=acl, on_gone=self._rouse)
 
     def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)
@@ -125,29 +91,26 @@ class _OneZnode(AcquireLoop):
         return True
 
     async def _create(self) -> bool:
-        """One request: ours, or somebody else has it."""
-        for _ in range(PARENT_TRIES):
-            try:
-                await self._own.create()
-            except NodeExistsError:
-                return False
-            except NoNodeError:
-                await self._client.ensure_path(
-                    parent(self._path), mode=CreateMode.CONTAINER, acl=self._acl
-                )
-            else:
-                self._is_new = True
-                return True
-        await self._own.create()
+        """One request: whether it is ours; False if others have it."""
+        try:
+            await with_parent(
+                self._client,
+                parent(self._path),
+                self._own.create,
+                mode=CreateMode.CONTAINER,
+                acl=self._acl,
+            )
+        except NodeExistsError:
+            return False
+        self._is_new = True
         return True
 
     async def _is_ours_after_all(self) -> bool:
-        """Watches whoever has it; unless that is the ghost of a create whose answer was lost."""
+        """Watches the holder's znode, unless it is of a create of ours whose answer was lost."""
         self._wake = anyio.Event()
         self._leave_watches()
-        watch = self._watch = self._client.backend.make_watch(self._rouse)
         try:
-            data, stat = await self._client.get(self._path, watch=watch)
+            data, stat = await self._client.get(self._path, watch=self._watch())
         except NoNodeError:
             self._wake.set()
             return False
@@ -155,18 +118,3 @@ class _OneZnode(AcquireLoop):
             return False
         self._own.take(Created(self._path, stat))
         return True
-
-    def _start_again(self) -> None:
-        self._own.withdraw()
-
-    def _leave_watches(self) -> None:
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.close()
-
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
-        return self._own.hold(lost, urgent=urgent, resigns=resigns)
-
-    def discard(self) -> Departure | None:
-        self._leave_watches()
-        return self._own.discard()

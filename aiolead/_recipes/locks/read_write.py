@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 
 import anyio.lowlevel
 
 from ...abc import CoordinationClient
 from ...errors import AioleadError, AlreadyHeldError, UpgradeError
 from ...model import ACL, Participant
+from ...paths import basename
+from .._core.acquire import Acquirable
 from .._core.arguments import OnDisconnect
-from .._core.candidate import Candidate
 from .._core.error_policy import Step, before_next_try
+from .._core.holding_recipe import HoldingRecipe
 from .._core.tenure import Held
 from .._core.znode_registry import RegisteredNode
 from ..contention.layouts import Layout, Role
-from .downgrading import Mode, Writer
-from .lock_base import Locking
+from .queued_lock import QueuedLock
+from .write_contender import Downgrade, WriteContender
 
 
 class WriteHeld(Held):
     """One unbroken time of holding a lock for writing, or, after `downgrade`, for reading."""
 
-    _is_downgraded = False
+    def __init__(
+        self,
+        recipe: HoldingRecipe[Any],
+        acquirable: Acquirable,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+    ) -> None:
+        assert isinstance(acquirable, WriteContender)
+        self._is_downgraded = False
+        self._writer = acquirable
+        super().__init__(recipe, acquirable, on_lost, on_released)
+        acquirable.when_reader(self._on_reader)
 
     @property
     def is_downgraded(self) -> bool:
@@ -31,7 +44,7 @@ class WriteHeld(Held):
         return self._is_downgraded
 
     async def downgrade(self) -> None:
-        """Goes on to hold the lock for reading: readers come in, and no writer in between.
+        """Go on to hold the lock for reading: readers come in, and no writer in between.
 
         It stays the same tenure, with the same token, but its znode is another one: what `fenced`
         gave before refuses to write from now on.
@@ -43,15 +56,14 @@ class WriteHeld(Held):
 
         Raises:
             LockLost: it is lost.
-            UsageError: it was given up: by `release`, or as its body ended.
+            UsageError: it was released: by `release`, or as its body ended.
             ServerError: it was refused, by an ACL for instance; we still write.
         """
         self.check()
-        writer = self._candidate
-        assert isinstance(writer, Writer)
-        if writer.mode is Mode.READER:
+        writer = self._writer
+        if writer.downgrade is Downgrade.DONE:
             await anyio.lowlevel.checkpoint()
-        while writer.mode is not Mode.READER:
+        while writer.downgrade is not Downgrade.DONE:
             try:
                 await writer.become_reader()
             except AioleadError as error:
@@ -62,11 +74,11 @@ class WriteHeld(Held):
 
     def _on_reader(self, node: RegisteredNode) -> None:
         self._is_downgraded = True
-        self.path: str = node.path
+        self._path = node.path
 
 
 @final
-class ReadLock(Locking[Held]):
+class ReadLock(QueuedLock[Held]):
     """A read/write lock, for reading: any number of readers hold it at once. See `ReadWriteLock`.
 
     Has all that a `Lock` has. `holders` and `contenders` are those for reading; `revoke` asks them.
@@ -83,15 +95,13 @@ class ReadLock(Locking[Held]):
             )
         return super()._enter(forever=forever)
 
-    async def _line(self) -> list[Participant]:
-        return [who for who in await super()._line() if self._is_reader(who)]
-
-    def _is_reader(self, who: Participant) -> bool:
-        return self._layout.is_reader(who.path.rpartition("/")[2])
+    async def _contenders(self) -> list[Participant]:
+        is_reader = self._layout._is_reader
+        return [who for who in await super()._contenders() if is_reader(basename(who.path))]
 
 
 @final
-class WriteLock(Locking[WriteHeld]):
+class WriteLock(QueuedLock[WriteHeld]):
     """A read/write lock, for writing: nobody else holds it meanwhile. See `ReadWriteLock`.
 
     Has all that a `Lock` has. `holders` and `contenders` are those for writing; `revoke` asks them.
@@ -108,23 +118,14 @@ class WriteLock(Locking[WriteHeld]):
             )
         return super()._enter(forever=forever)
 
-    def _candidate(self) -> Writer:
-        return Writer(self._client, self._path, self._layout, self._role, self._data, acl=self._acl)
+    def _acquirable(self) -> WriteContender:
+        return WriteContender(
+            self._client, self._path, self._layout, self._role, self._data, acl=self._acl
+        )
 
-    def _begin(
-        self,
-        candidate: Candidate,
-        on_lost: Callable[[], object],
-        on_resigned: Callable[[], object] | None = None,
-    ) -> WriteHeld:
-        held = super()._begin(candidate, on_lost, on_resigned)
-        assert isinstance(candidate, Writer)
-        candidate.when_reader(held._on_reader)
-        return held
-
-    async def _line(self) -> list[Participant]:
-        is_reader = self._layout.is_reader
-        return [who for who in await super()._line() if not is_reader(who.path.rpartition("/")[2])]
+    async def _contenders(self) -> list[Participant]:
+        is_reader = self._layout._is_reader
+        return [who for who in await super()._contenders() if not is_reader(basename(who.path))]
 
 
 @final
@@ -147,13 +148,12 @@ class ReadWriteLock:
     Args:
         client: the session that holds it.
         path: the path; created, as a container, when it is missing. Nothing else should use it.
-        identity: what others see as the holder; host name and process id by default.
+        identity: what others see as the holder; defaults to host name and process id.
         layout: whom to contend with: Curator's `InterProcessReadWriteLock`, kazoo's `ReadLock`
             and `WriteLock`, or aiozk's `SharedLock`; see `Layout`.
-        on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
-            the lease lasts, `"resign"` gives it up at once.
-        acl: of our znode, and of the path where it has to be created; everybody everything by
-            default.
+        on_disconnect: what becomes of a held lock when the connection is lost: `"keep"` keeps it
+            while the lease lasts, `"resign"` releases it at once.
+        acl: of our znode, and of the path where it has to be created; open to everybody by default.
 
     Attributes:
         read: the lock for reading.
@@ -174,7 +174,7 @@ class ReadWriteLock:
         acl: Sequence[ACL] | None = None,
     ) -> None:
         if isinstance(layout, Layout):
-            layout.require(type(self).__name__, Role.READ, Role.WRITE)
+            layout._require(type(self).__name__, Role.READ, Role.WRITE)
         self.read: ReadLock = ReadLock(
             client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
@@ -192,7 +192,7 @@ class ReadWriteLock:
 
     @property
     def identity(self) -> str:
-        """What we call ourselves; others see it."""
+        """What others see as the holder or contender."""
         return self.read.identity
 
     async def holders(self) -> list[Participant]:
@@ -201,8 +201,8 @@ class ReadWriteLock:
 
     async def contenders(self) -> list[Participant]:
         """Who holds the lock and who waits for it, in order. A read, as `Lock.holders`."""
-        return [who for who, _, _ in await self.write._line_with_data()]
+        return [who for who, _, _ in await self.write._contenders_with_data()]
 
     async def revoke(self) -> list[Participant]:
-        """Asks whoever holds the lock now, to read or to write, to let go. See `Lock.revoke`."""
+        """Ask the present holders, readers or a writer, to release. See `Lock.revoke`."""
         return await self.write._revoke((Role.READ, Role.WRITE))

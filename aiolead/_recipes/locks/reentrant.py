@@ -2,53 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
-from typing import final
+from typing import Any, Generic, TypeVar, cast, final
 
 import anyio.lowlevel
 
 from ..._tasks import current_task_id
-from ...abc import CoordinationClient
 from ...errors import UsageError
-from ...model import ACL
-from .._core.arguments import OnDisconnect
-from .._core.contexts import TenureContext, TryContext, _Context
-from .._core.entries_by_task import left_by_another
+from .._core.contexts import TenureContext, left_by_another
 from .._core.tenure import Held
-from ..contention.layouts import Layout, Role
-from .lock_base import Locking
+from ..contention.layouts import Role
+from .queued_lock import QueuedLock
+
+R_co = TypeVar("R_co", covariant=True)
 
 
 @dataclass(slots=True)
-class _ReentrantEntry:
+class _TaskHold:
     """What a task holds, and how often it has entered."""
 
     held: Held
     count: int = 1
 
 
-class _Reentry(_Context[Held]):
+class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
     """The outermost of a task acquires and releases; those within count."""
 
     _within: int | None = None
     """The task, where it held the lock already."""
-    _outer: _ReentrantEntry | None = None
+    _outer: _TaskHold | None = None
     """What it held then."""
 
     @property
-    def _entries(self) -> dict[int, _ReentrantEntry]:
+    def _holds(self) -> dict[int, _TaskHold]:
         assert isinstance(self._recipe, ReentrantLock)
-        return self._recipe._entries
+        return self._recipe._holds
 
-    async def _acquire(self, timeout: float | None) -> Held | None:
+    async def __aenter__(self) -> R_co:
         task = current_task_id()
-        entry = self._entries.get(task)
+        entry = self._holds.get(task)
         if entry is None:
-            held = await super()._acquire(timeout)
-            if held is not None:
-                self._entries[task] = _ReentrantEntry(held)
+            held = await super().__aenter__()
+            if isinstance(held, Held):
+                self._holds[task] = _TaskHold(held)
             return held
         await anyio.lowlevel.checkpoint()
         if self._within is not None or self._task is not None:
@@ -56,7 +54,7 @@ class _Reentry(_Context[Held]):
         entry.held.check()
         entry.count += 1
         self._within, self._outer = task, entry
-        return entry.held
+        return cast(R_co, entry.held)
 
     async def __aexit__(
         self,
@@ -67,8 +65,8 @@ class _Reentry(_Context[Held]):
         outer, self._outer = self._outer, None
         if outer is None:
             # Also if another task leaves: then nothing is held any more.
-            if self._task is not None and self._holds(self._task):
-                del self._entries[self._task]
+            if self._task is not None and self._is_outermost(self._task):
+                del self._holds[self._task]
             await super().__aexit__(exc_type, exc, traceback)
             return
         within, self._within = self._within, None
@@ -78,33 +76,25 @@ class _Reentry(_Context[Held]):
         if exc is None:
             await anyio.lowlevel.checkpoint()
 
-    def _holds(self, task: int) -> bool:
-        entry = self._entries.get(task)
+    def _is_outermost(self, task: int) -> bool:
+        entry = self._holds.get(task)
         return entry is not None and entry.held is self._tenure
 
 
-class ReentrantContext(_Reentry, TenureContext[Held]):
-    """Waits for our turn, unless this task has it already. Otherwise as `TenureContext`."""
-
-
-class ReentrantTryContext(_Reentry, TryContext[Held]):
-    """Does not wait: gives None where somebody else holds. Otherwise as `ReentrantContext`."""
-
-
 @final
-class ReentrantLock(Locking[Held]):
+class ReentrantLock(QueuedLock[Held]):
     """A lock that the task that holds it may take again. Otherwise as `Lock`, and beside it.
 
         async with lock as held:
             async with lock as again:  # the same tenure, at once
                 assert again is held
 
-    It is the task that holds it, not the process: any other task, a child of the holder's too,
-    waits for its turn. Only leaving the outermost block releases it. If it is lost, all blocks are
-    cancelled, and `LockLost` is raised on leaving the outermost.
+    The task holds it, not the process: any other task waits, also a child of the holder's. Only
+    leaving the outermost block releases it. If it is lost, all blocks are cancelled, and `LockLost`
+    is raised on leaving the outermost.
 
     Entering again takes no request; it raises `LockLost` if the lock has been lost by the clock,
-    and `UsageError` if it was resigned.
+    and `UsageError` if it was released.
 
     Args: as for `Lock`. A `Lock` of the same path, and Curator's `InterProcessMutex`, contend with
     it; but a task that holds one of these must not wait for the other.
@@ -113,40 +103,16 @@ class ReentrantLock(Locking[Held]):
     _role = Role.LOCK
     _tenure = Held
 
-    def __init__(
-        self,
-        client: CoordinationClient,
-        path: str,
-        *,
-        identity: str | None = None,
-        layout: Layout = Layout.CURATOR,
-        on_disconnect: OnDisconnect = "keep",
-        acl: Sequence[ACL] | None = None,
-    ) -> None:
-        super().__init__(
-            client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
-        )
-        self._entries: dict[int, _ReentrantEntry] = {}
+    @cached_property
+    def _holds(self) -> dict[int, _TaskHold]:
+        """By task."""
+        return {}
 
-    def acquire(self, *, timeout: float | None = None) -> ReentrantContext:
-        """Holds the lock for the body of an `async with`; at once, if this task holds it.
-
-        Args:
-            timeout: how long to wait for it, in seconds; for ever by default. 0 tries once.
-
-        Raises (on entering):
-            AcquireTimeout: it was not ours within that time.
-
-        For cancellation and loss see `TenureContext`.
-        """
-        return ReentrantContext(self, timeout)
-
-    def try_acquire(self) -> ReentrantTryContext:
-        """As `acquire`, but gives None, at once, if somebody else holds the lock."""
-        return ReentrantTryContext(self)
+    def _context(self, timeout: float | None = None, *, is_try: bool = False) -> TenureContext[Any]:
+        return _ReentrantContext(self, timeout, is_try=is_try)
 
     @property
     def hold_count(self) -> int:
         """How often the current task has entered it, and not left."""
-        entry = self._entries.get(current_task_id())
+        entry = self._holds.get(current_task_id())
         return 0 if entry is None else entry.count

@@ -17,7 +17,7 @@ from ...abc import CoordinationClient, Hold, Reply
 from ...errors import LossReason, NodeExistsError, NoNodeError, TransactionError
 from ...model import Created, CreateMode, Stat
 from ...paths import join
-from .._core.acquire_loop import AcquireLoop
+from .._core.acquire import NodeAcquirable
 from .._core.ephemeral import EphemeralNode, NodeGone
 from .._core.fixed import FixedNode
 from .._core.parents import with_parent
@@ -103,8 +103,8 @@ class _ClaimNode(FixedNode):
         return departure
 
 
-class ItemClaim(AcquireLoop):
-    """One try at claiming an item: the first one that is free. A `Candidate`."""
+class ItemClaim(NodeAcquirable):
+    """One try at claiming an item: the first one that is free."""
 
     def __init__(
         self, client: CoordinationClient, available: AvailableItems, data: bytes, decode: Decode

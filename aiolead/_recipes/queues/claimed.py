@@ -49,7 +49,7 @@ class Claimed(Tenure):
 
     @property
     def _claim(self) -> ItemClaim:
-        return cast(ItemClaim, self._candidate)
+        return cast(ItemClaim, self._acquirable)
 
     def check(self) -> None:
         if self._is_done:
@@ -154,7 +154,7 @@ class Claimed(Tenure):
 
     def _done(self) -> None:
         if not self._is_done:
-            self._is_done = self._resigned = True
+            self._is_done = self._released = True
             self._claim.done()
             self._hold.release()
             self._claim.discard()

@@ -10,14 +10,14 @@ import anyio.lowlevel
 
 from ..._tasks import current_task_id
 from ...errors import UsageError
-from .._core.contexts import _Context
-from .._core.entries_by_task import left_by_another
+from .._core.acquire import Acquirable
+from .._core.contexts import TenureScope, left_by_another
 from .claimed import Claimed
 
 C = TypeVar("C", bound=Claimed)
 
 
-class Consumption(_Context[C]):
+class Consumption(TenureScope[C]):
     """Items, claimed one after the other: `async with queue.consume() as items`.
 
     An item is held until the next one is asked for, or the `async with` is left: then it is
@@ -55,21 +55,13 @@ class Consumption(_Context[C]):
         if scope is None or current_task_id() != self._task:
             raise UsageError(f"{recipe!r}: use `async with ... as items`, and iterate in its task")
         await self._release_last()
-        waiting = recipe._reporting.waits(recipe._client.session_id)
-        candidate = recipe._candidate()
         try:
-            await candidate.reach_front()
-            tenure = self._tenure = recipe._begin(candidate, scope.cancel)
-        except BaseException as error:
-            if isinstance(error, Exception):
-                self._failure = error
-            candidate.discard()
-            if waiting is not None:
-                waiting.failed(error, recipe._client.session_id)
+            tenure = await recipe._contend(Acquirable.acquire, scope.cancel)
+        except Exception as error:
+            self._failure = error
             raise
-        if waiting is not None:
-            waiting.ended("held", tenure.session_id)
-        tenure._has_begun()
+        assert tenure is not None
+        self._tenure = tenure
         return tenure
 
     async def _release_last(self) -> None:

@@ -10,7 +10,7 @@ from ...abc import CoordinationClient
 from ...errors import ConfigurationError
 from ...model import ACL
 from .._core.arguments import OnDisconnect, OnInvalid, checked_count, checked_path
-from .._core.contexts import TenureContext, TryContext
+from .._core.contexts import TenureContext
 from .claimed import QueueItem
 from .item_codec import decode, encode
 from .item_names import DelayNames, ItemNames, PriorityNames
@@ -87,13 +87,13 @@ class _Queue(WorkQueue[QueueItem]):
         """
         return TenureContext(self, timeout)
 
-    def try_get(self) -> TryContext[QueueItem]:
+    def try_get(self) -> TenureContext[QueueItem | None]:
         """As `get`, but yields None, at once, if there is no item to be had.
 
         Reads from the connected server, which may lag; call `client.sync()` first where that
         matters.
         """
-        return TryContext(self)
+        return TenureContext(self, 0, is_try=True)
 
     async def size(self) -> int:
         """How many items there are, claimed ones included. A read, as `try_get`."""

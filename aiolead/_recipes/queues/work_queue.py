@@ -59,7 +59,7 @@ class WorkQueue(HoldingRecipe[C]):
         )
         self._producer = ItemProducer(self._client, items, most, acl)
 
-    def _candidate(self) -> ItemClaim:
+    def _acquirable(self) -> ItemClaim:
         return ItemClaim(self._client, self._available, self._data, self._decode)
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import final
 
 from ...abc import CoordinationClient
@@ -11,8 +11,7 @@ from ...errors import ConfigurationError
 from ...model import ACL
 from ...paths import join, validate
 from .._core.arguments import OnDisconnect, checked_count, checked_number, checked_path
-from .._core.candidate import Candidate
-from .._core.contexts import TenureContext, TryContext
+from .._core.contexts import TenureContext
 from ..queues.item_names import ItemNames
 from ..queues.producer import MOST_ITEMS, checked_bytes
 from ..queues.work_queue import WorkQueue
@@ -104,16 +103,6 @@ class TaskBoard(WorkQueue[Task]):
     def _decode(body: bytes) -> tuple[bytes, ...]:
         return (body,)
 
-    def _begin(
-        self,
-        candidate: Candidate,
-        on_lost: Callable[[], object],
-        on_resigned: Callable[[], object] | None = None,
-    ) -> Task:
-        task = super()._begin(candidate, on_lost, on_resigned)
-        task._attach(self._results, self._report_every)
-        return task
-
     async def submit(self, data: bytes) -> str:
         """Add a task; return its name, for `result` and `observe`.
 
@@ -151,9 +140,9 @@ class TaskBoard(WorkQueue[Task]):
         """
         return TenureContext(self, timeout)
 
-    def try_claim(self) -> TryContext[Task]:
+    def try_claim(self) -> TenureContext[Task | None]:
         """As `claim`, but yields None, at once, if there is no task to be had."""
-        return TryContext(self)
+        return TenureContext(self, 0, is_try=True)
 
     async def result(self, task: str) -> TaskResult:
         """Wait for the result of a task.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast, final
 
 import anyio
 import anyio.lowlevel
@@ -18,6 +19,9 @@ from .task_records import Progress, checked_note, checked_progress, encode_resul
 from .task_states import TaskResult
 
 if TYPE_CHECKING:
+    from .._core.acquire import Acquirable
+    from .._core.holding_recipe import HoldingRecipe
+    from .board import TaskBoard
     from .results import Results
 
 
@@ -29,16 +33,21 @@ class Task(Claimed):
     `Tenure` for `token`, `check()`, `fenced()` and so on.
     """
 
-    _results: Results
-    _report_every: float
     _progress: Progress | None = None  # that is not reported yet
     _is_reporting = False
     _fence: FencedClient
 
-    def _attach(self, results: Results, report_every: float) -> None:
-        """To be called before anything else."""
-        self._results = results
-        self._report_every = report_every
+    def __init__(
+        self,
+        recipe: HoldingRecipe[Any],
+        acquirable: Acquirable,
+        on_lost: Callable[[], object],
+        on_released: Callable[[], object] | None = None,
+    ) -> None:
+        board = cast("TaskBoard", recipe)
+        self._results: Results = board._results
+        self._report_every: float = board._report_every
+        super().__init__(recipe, acquirable, on_lost, on_released)
         self._fence = self.fenced()
         self._over = anyio.Event()
 

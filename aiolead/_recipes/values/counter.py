@@ -158,7 +158,7 @@ class Counter(Recipe):
             # The lock only keeps others out of the way, and nothing depends on it: its loss goes
             # unnoticed, and nobody waits for a slow holder for long.
             with anyio.move_on_after(self._client.session_timeout):
-                await contender.reach_front()
+                await contender.acquire()
             return await update_in(None)
         finally:
             contender.discard()

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from ..._recipes._core.contexts import TenureContext, TryContext
+from ..._recipes._core.contexts import TenureContext
 from ..._recipes._core.tenure import Tenure
 from ...errors import AcquireTimeout
 from ..history import History
@@ -40,7 +40,7 @@ class Turn(Generic[T]):
         history: History,
         line: str,
         contender: str,
-        context: TenureContext[T] | TryContext[T],
+        context: TenureContext[T] | TenureContext[T | None],
         *,
         timeout: float | None = None,
         chroot: str = "",

@@ -90,8 +90,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/contender.py",
-                "return not self._line.is_wanted(name) and self._layout.is_of(",
-                "return self._layout.is_of(",
+                "return not self._local.is_wanted(name) and self._layout._is_of(",
+                "return self._layout._is_of(",
             ),
         ),
         tests=("tests/recipes/locks/test_lock.py", *ASYNCIO),
@@ -178,21 +178,24 @@ MUTANTS = (
         wrong="Which session creates the znode is noted before waiting for a connection.",
         changes=(
             Change(
-                "_recipes/contention/queue_node.py",
+                "_recipes/_core/acquire.py",
                 """
-                if self._client.state is not SessionState.CONNECTED:
-                    await self._client.ready()
+                if client.state is not SessionState.CONNECTED:
+                    await client.ready()
                 """,
                 """
-                self._line._noted = self._client.session_id
-                if self._client.state is not SessionState.CONNECTED:
-                    await self._client.ready()
+                getattr(self, "_local", self)._noted = client.session_id
+                if client.state is not SessionState.CONNECTED:
+                    await client.ready()
                 """,
             ),
             Change(
                 "_recipes/_core/ephemeral.py",
-                "session_id = self._create_session = client.session_id",
-                "session_id = self._create_session = self._registry._noted",
+                "session_id = self._create_session = client.session_id if mode.is_ephemeral else 0",
+                """
+                noted = getattr(self._registry, "_noted", client.session_id)
+                session_id = self._create_session = noted
+                """,
             ),
         ),
         tests=RARE,
@@ -366,7 +369,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/locks/downgrading.py",
+                "_recipes/locks/write_contender.py",
                 """
                 with suppress(NoNodeError):
                     await client.delete(writer.path)
@@ -392,7 +395,7 @@ MUTANTS = (
             Change(
                 "_recipes/contention/contender.py",
                 "if ours and self._is_unclaimed(name):",
-                "if ours and not self._line.is_claimed(name):",
+                "if ours and not self._local.is_claimed(name):",
             ),
         ),
         tests=(SHARED, "-k", "asked_to_let_go"),

@@ -468,7 +468,7 @@ MUTANTS = (
         wrong="A term starts however little is left of the lease.",
         changes=(
             Change(
-                "_recipes/contention/contender.py",
+                "_recipes/_core/acquire.py",
                 "if client.backend.lease.is_enough():",
                 "if client.backend.lease.is_enough() is not None:",
             ),

@@ -127,29 +127,23 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_recipes/contention/contender.py",
+                "_recipes/_core/acquire.py",
+                "await before_next_try(client, error, Step.ACQUIRE)",
                 """
-                self._leave_watches()
-                self.unwatch()
-                await before_next_try(self._client, error, Step.ACQUIRE)
-                """,
-                """
-                self._leave_watches()
-                self.unwatch()
                 with anyio.CancelScope(shield=True):
-                    await before_next_try(self._client, error, Step.ACQUIRE)
+                    await before_next_try(client, error, Step.ACQUIRE)
                 """,
             ),
             Change(
-                "_recipes/contention/queue_node.py",
+                "_recipes/_core/acquire.py",
                 """
-                if self._client.state is not SessionState.CONNECTED:
-                    await self._client.ready()
+                if client.state is not SessionState.CONNECTED:
+                    await client.ready()
                 """,
                 """
-                if self._client.state is not SessionState.CONNECTED:
-                    with __import__("anyio").CancelScope(shield=True):
-                        await self._client.ready()
+                if client.state is not SessionState.CONNECTED:
+                    with anyio.CancelScope(shield=True):
+                        await client.ready()
                 """,
             ),
         ),
@@ -166,20 +160,20 @@ MUTANTS = (
                 "_recipes/_core/contexts.py",
                 """
                 with anyio.move_on_after(timeout):
-                    in_front = await candidate.reach_front()
+                    in_front = await acquirable.acquire()
                 """,
                 """
                 with anyio.move_on_after(timeout) as limit:
 
-                    class Prolonging(type(candidate)):
+                    class Prolonging(type(acquirable)):
                         __slots__ = ()
 
                         def _on_ahead(self, name: str, event: object) -> None:
                             limit.deadline = anyio.current_time() + timeout
                             super()._on_ahead(name, event)
 
-                    candidate.__class__ = Prolonging
-                    in_front = await candidate.reach_front()
+                    acquirable.__class__ = Prolonging
+                    in_front = await acquirable.acquire()
                 """,
             ),
         ),

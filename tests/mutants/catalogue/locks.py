@@ -23,8 +23,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/kernel.py",
-                "before = [name for name in before if not layout.is_reader(name)]",
-                "before = [name for name in before[:1] if not layout.is_reader(name)]",
+                "before = [name for name in before if not layout._is_reader(name)]",
+                "before = [name for name in before[:1] if not layout._is_reader(name)]",
             ),
         ),
         tests=SHARING,
@@ -38,7 +38,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/kernel.py",
-                "settles_it = role is Role.READ or layout.is_reader(nearest)",
+                "settles_it = role is Role.READ or layout._is_reader(nearest)",
                 "settles_it = True",
             ),
         ),
@@ -52,7 +52,7 @@ MUTANTS = (
         seen_in="CURATOR-276",
         changes=(
             Change(
-                "_recipes/locks/downgrading.py",
+                "_recipes/locks/write_contender.py",
                 """
                 .create(path, self._data, mode=CreateMode.EPHEMERAL, acl=self._acl)
                 .delete(writer.path)
@@ -71,7 +71,7 @@ MUTANTS = (
         wrong="After a downgrade the lease goes on to confirm the writer's znode.",
         changes=(
             Change(
-                "_recipes/locks/downgrading.py",
+                "_recipes/locks/write_contender.py",
                 """
                 if error is None:
                     self._move_hold()
@@ -91,9 +91,9 @@ MUTANTS = (
         wrong="If the answer to a downgrade is lost, and it was done, the hold counts as lost.",
         changes=(
             Change(
-                "_recipes/locks/downgrading.py",
-                "and self.mode is Mode.UNKNOWN",
-                "and self.mode is Mode.READER",
+                "_recipes/locks/write_contender.py",
+                "and self.downgrade is Downgrade.UNKNOWN",
+                "and self.downgrade is Downgrade.DONE",
             ),
         ),
         tests=(READ_WRITE, "-k", "lost_in_the_middle and trio and reply"),
@@ -134,8 +134,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/locks/reentrant.py",
-                "if self._task is not None and self._holds(self._task):",
-                "if self._task is not None and self._holds(self._task) and exc is None:",
+                "if self._task is not None and self._is_outermost(self._task):",
+                "if self._task is not None and self._is_outermost(self._task) and exc is None:",
             ),
         ),
         tests=(REACHED, "-k", "reentrant and trio"),
@@ -154,7 +154,9 @@ MUTANTS = (
         name="left-elsewhere-is-kept",
         wrong="What another task leaves than the one that entered is refused, and held on.",
         seen_in="aiolead",
-        changes=(Change("_recipes/_core/contexts.py", "await tenure.release()", "pass"),),
+        changes=(
+            Change("_recipes/_core/contexts.py", "await tenure._release_elsewhere()", "pass"),
+        ),
         tests=(ELSEWHERE, "-k", "abandoned_generator and trio-embedded-Lock"),
         simulated=False,
     ),

@@ -16,12 +16,12 @@ MUTANTS = (
                 "_recipes/_core/contexts.py",
                 """
                 with anyio.move_on_after(timeout):
-                    in_front = await candidate.reach_front()
+                    in_front = await acquirable.acquire()
                 """,
                 """
                 with anyio.move_on_after(timeout):
-                    in_front = await candidate.reach_front()
-                in_front = candidate._node is not None
+                    in_front = await acquirable.acquire()
+                in_front = acquirable._node is not None
                 """,
             ),
         ),
@@ -145,8 +145,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/contender.py",
-                "return self._line.front == name and name in self._outlived and",
-                "return self._line.is_claimed(name) and",
+                "return self._local.front == name and name in self._outlived and",
+                "return self._local.is_claimed(name) and",
             ),
         ),
         tests=("tests/simulation/test_crowd.py",),
@@ -161,8 +161,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/contention/contender.py",
-                "return self._line.front == name and name in self._outlived and",
-                "return self._line.front == name and",
+                "return self._local.front == name and name in self._outlived and",
+                "return self._local.front == name and",
             ),
         ),
         tests=("tests/simulation/test_found.py", "-k", "old"),
@@ -217,8 +217,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/_core/tenure.py",
-                "self.token: int = node.token",
-                "self.token: int = node.sequence",
+                "self._token = node.token",
+                "self._token = node.sequence",
             ),
         ),
     ),
@@ -343,7 +343,7 @@ MUTANTS = (
                 """,
                 """
                     self._loss = reason
-                    self._candidate.discard()
+                    self._acquirable.discard()
                     self._on_lost()
                 """,
             ),
@@ -395,11 +395,11 @@ MUTANTS = (
             Change(
                 "_recipes/_core/contexts.py",
                 """
-                    why = self._why_ended(tenure)
+                    why = tenure._why_ended()
                     if why is not None:
                 """,
                 """
-                    why = self._why_ended(tenure)
+                    why = tenure._why_ended()
                     if why is not None and tenure.loss is not None:
                         return True  # type: ignore[return-value]
                     if why is not None:

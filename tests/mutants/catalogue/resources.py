@@ -13,16 +13,14 @@ MUTANTS = (
         seen_in="aiozk",
         changes=(
             Change(
-                "_recipes/_core/contexts.py",
+                "_recipes/_core/holding_recipe.py",
                 """
                 if tenure is None:
-                    candidate.discard()
-                    self._task = None
+                    acquirable.discard()
                 """,
                 """
                 if tenure is None:
-                    candidate._leave_watches()
-                    self._task = None
+                    acquirable._leave_watches()
                 """,
             ),
         ),
@@ -96,11 +94,11 @@ MUTANTS = (
                 "_recipes/_core/tenure.py",
                 """
                 # From here on it is the client's work, whatever happens to this task.
-                gone = self._candidate.discard()
+                gone = self._acquirable.discard()
                 """,
                 """
                 await anyio.lowlevel.checkpoint()
-                gone = self._candidate.discard()
+                gone = self._acquirable.discard()
                 """,
             ),
         ),
@@ -341,8 +339,8 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/_core/tenure.py",
-                "if self._loss is None and not self._resigned:",
-                "if not self._resigned:",
+                "if self._loss is None and not self._released:",
+                "if not self._released:",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),

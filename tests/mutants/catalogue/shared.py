@@ -33,12 +33,12 @@ MUTANTS = (
             Change(
                 "_recipes/locks/semaphore/permits.py",
                 """
-                if await contender.try_front():
+                if await contender.try_acquire():
                     return question or self._ask(watches=False)
                 self._withdraw()
                 """,
                 """
-                if await contender.try_front():
+                if await contender.try_acquire():
                     return question or self._ask(watches=False)
                 """,
             ),
@@ -88,8 +88,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/locks/semaphore/permits.py",
-                'limit = ask(client, where, self._watch(f"{where.limit} limit", watches))',
-                "limit = ask(client, where)",
+                'limit = LimitReply(client, where, self._arm(f"{where.limit} limit", watches))',
+                "limit = LimitReply(client, where)",
             ),
         ),
         tests=(SEMAPHORE, "-k", "limit_is_changed and trio and embedded"),
@@ -102,7 +102,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/locks/semaphore/misfits.py",
+                "_recipes/locks/semaphore/parts.py",
                 "for name in where.misfits(names):",
                 "for name in where.misfits(()):",
             ),
@@ -152,7 +152,7 @@ MUTANTS = (
         seen_in="aiolead, before its first release",
         changes=(
             Change(
-                "_recipes/_core/acquire_loop.py",
+                "_recipes/_core/acquire.py",
                 "znodes[-1].seen_gone()",
                 "znodes[-1].check()",
             ),
@@ -167,7 +167,7 @@ MUTANTS = (
         seen_in="Curator",
         changes=(
             Change(
-                "_recipes/barriers/double_barrier/barrier_membership.py",
+                "_recipes/barriers/barrier_membership.py",
                 "if stat is not None and stat.czxid > self._own.node.token:",
                 "if stat is not None:",
             ),
@@ -181,7 +181,7 @@ MUTANTS = (
         wrong="Who has seen one of the others leave a double barrier believes that all have.",
         changes=(
             Change(
-                "_recipes/barriers/double_barrier/barrier_membership.py",
+                "_recipes/barriers/barrier_membership.py",
                 """
                 await self._wake.wait()
                 """,
@@ -201,7 +201,7 @@ MUTANTS = (
         seen_in="aiolead",
         changes=(
             Change(
-                "_recipes/barriers/double_barrier/barrier_membership.py",
+                "_recipes/barriers/barrier_membership.py",
                 """
                 await self._own_left()
                 while True:
@@ -211,7 +211,7 @@ MUTANTS = (
                 """,
             ),
             Change(
-                "_recipes/barriers/double_barrier/barrier_membership.py",
+                "_recipes/barriers/barrier_membership.py",
                 "left = sorted(set(await listing) - {READY})",
                 "left = sorted(set(await listing) - {READY, name})",
             ),

@@ -180,7 +180,10 @@ MUTANTS = (
             ),
             Change(
                 "_recipes/contention/contender.py",
-                "place = self._take_standing() or self._behind_ours() or await self._list_queue()",
+                """
+                place = self._take_standing() or (self._behind_ours() if waits else None)
+                place = place or await self._list_queue()
+                """,
                 "place = await self._list_queue()",
             ),
         ),
@@ -260,10 +263,10 @@ MUTANTS = (
         seen_in="aiozk's election",
         changes=(
             Change(
-                "_recipes/election/observer.py",
+                "_recipes/_core/observe.py",
                 """
                 except AioleadError as error:
-                    await before_next_try(self._client, error, Step.FOLLOW)
+                    await self._before_next_try(error)
                     continue
                 """,
                 """
@@ -283,16 +286,9 @@ MUTANTS = (
         wrong="An observer does not look again when the session is connected again.",
         changes=(
             Change(
-                "_recipes/election/observer.py",
-                """
-                if state is SessionState.CONNECTED:
-                    # A fresh look: what changed meanwhile, and whether the last state still stands.
-                    self._changed.set()
-                """,
-                """
-                if state is SessionState.CONNECTED:
-                    pass
-                """,
+                "_recipes/_core/observe.py",
+                "if state in self._served_in or state.is_final:",
+                "if state.is_final:",
             ),
         ),
         tests=("tests/recipes/election/test_observe.py", *ASYNCIO),

@@ -436,7 +436,7 @@ def test_an_answer_is_lost(backend: Backend, op: OpCode, applied: bool, number: 
 @backends
 def test_the_ready_of_another_round_is_left_alone(backend: Backend) -> None:
     async def play(server: EmbeddedServer) -> None:
-        from aiolead._recipes.barriers.double_barrier.ready import remove_ready
+        from aiolead._recipes.barriers.ready import remove_ready
 
         async with connect_virtually(server) as a:
             await a.ensure_path(PATH, mode=CreateMode.CONTAINER)

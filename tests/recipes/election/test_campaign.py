@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable
 from contextlib import AsyncExitStack
 
 import anyio
@@ -32,7 +33,7 @@ on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
 """For what the client decides, whatever the server."""
 
 
-async def until(states: Campaign, phase: Phase) -> list[CampaignState]:
+async def until(states: AsyncIterable[CampaignState], phase: Phase) -> list[CampaignState]:
     """The states up to and including one of a phase."""
     seen = []
     with anyio.fail_after(PATIENCE):
@@ -52,7 +53,7 @@ class Recorder:
 
     def __init__(self, campaign: Campaign) -> None:
         self.states: list[CampaignState] = []
-        publish = campaign.publish
+        publish = campaign._publish
 
         def record(state: CampaignState) -> None:
             if self.states:
@@ -60,7 +61,7 @@ class Recorder:
             self.states.append(state)
             publish(state)
 
-        campaign.publish = record  # type: ignore[method-assign]
+        campaign._publish = record  # type: ignore[method-assign]
 
     @property
     def phases(self) -> list[Phase]:
@@ -81,15 +82,17 @@ def test_the_table_knows_every_phase_and_only_one_end() -> None:
 
 async def test_from_following_to_leading_to_the_end(server: ServerUnderTest) -> None:
     async with connect(server) as a, connect(server) as b:
-        async with Election(a, PATH).campaign() as first:
+        async with Election(a, PATH).campaign() as campaign:
+            first = aiter(campaign)
             (following, leading) = await until(first, L)
             assert (following.phase, following.term, following.reason) == (F, None, None)
             assert following.session_id == leading.session_id == a.session_id
             assert leading.term is not None
             leading.term.check()
             await leading.term.verify()
-            assert first.current == leading
-            async with Election(b, PATH).campaign() as second:
+            assert campaign.value == leading
+            async with Election(b, PATH).campaign() as other:
+                second = aiter(other)
                 assert phases(await until(second, F)) == [F]
                 await joined(a, PATH, 2)
                 await leading.term.resign()
@@ -97,9 +100,8 @@ async def test_from_following_to_leading_to_the_end(server: ServerUnderTest) -> 
                 with pytest.raises(StopAsyncIteration):
                     await anext(first)
                 assert phases(await until(second, L))[-1] is L
-                assert second.current is not None
-                assert second.current.term is not None
-                assert second.current.term.token > leading.term.token
+                assert other.value.term is not None
+                assert other.value.term.token > leading.term.token
         assert await names(a, PATH) == []
 
 
@@ -111,7 +113,7 @@ async def test_leaving_resigns(server: ServerUnderTest) -> None:
         assert not leading.term.is_held
         assert await names(a, PATH) == []
         with pytest.raises(StopAsyncIteration):
-            await anext(states)
+            await anext(aiter(states))
 
 
 @on_embedded
@@ -128,7 +130,8 @@ async def test_a_lost_term_is_followed_by_another(server: ServerUnderTest) -> No
     async with connect(server) as a, connect(server) as b:
         campaign = Election(a, PATH).campaign()
         recorder = Recorder(campaign)
-        async with campaign as states:
+        async with campaign:
+            states = aiter(campaign)
             (*_, first) = await until(states, L)
             assert first.term is not None
             await b.delete(first.term.path)
@@ -203,7 +206,8 @@ async def test_a_campaign_ends_with_its_client(leads: bool) -> None:
         client = await connection.__aenter__()
         campaign = Election(client, PATH).campaign()
         recorder = Recorder(campaign)
-        async with campaign as states:
+        async with campaign:
+            states = aiter(campaign)
             await until(states, L if leads else F)
             if not leads:
                 await eventually(lambda: recorder.phases == [F, F], "it knows its rank")
@@ -234,7 +238,7 @@ async def test_a_standby_knows_when_it_is_next(
             return campaign
 
         def ranks() -> list[int | None]:
-            return [None if each.current is None else each.current.rank for each in line]
+            return [each.value.rank for each in line]
 
         line = [await join(number) for number in range(leaders + 3)]
         # One that leads, or is among the first in waiting, knows exactly; the others not yet.
@@ -242,8 +246,7 @@ async def test_a_standby_knows_when_it_is_next(
         expected = [0] * leaders + [1, 2, 3][: exact - 1]
         await eventually(lambda: ranks()[: len(expected)] == expected, "the first know")
         for _ in range(2):
-            state = line.pop(0).current
-            assert state is not None
+            state = line.pop(0).value
             assert state.term is not None
             assert (state.rank, state.is_next) == (0, False)
             await state.term.resign()
@@ -251,9 +254,7 @@ async def test_a_standby_knows_when_it_is_next(
                 lambda: [*ranks(), None][: leaders + 1] == [0] * leaders + [1],
                 "the next one leads, and the one after it knows that it is next",
             )
-            standby = line[leaders].current
-            assert standby is not None
-            assert standby.is_next
+            assert line[leaders].value.is_next
 
 
 @on_embedded
@@ -281,7 +282,7 @@ async def test_a_campaign_is_entered_once(server: ServerUnderTest) -> None:
 
 
 async def test_many_may_iterate_over_one_campaign() -> None:
-    """Each state goes to one of them; nobody is stranded at the end."""
+    """Each has a position of its own; nobody is stranded at the end."""
     ended = []
 
     async def follow(states: Campaign) -> None:
@@ -315,5 +316,5 @@ async def test_campaigns_of_one_election_object_contend_with_each_other() -> Non
         await nothing_left(server, PATH)
 
 
-def _phase(campaign: Campaign) -> Phase | None:
-    return campaign.current and campaign.current.phase
+def _phase(campaign: Campaign) -> Phase:
+    return campaign.value.phase

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable
+
 import anyio
 import pytest
 from conftest import ServerUnderTest
@@ -18,7 +20,7 @@ from support.recipes import (
 from aiolead import Election, Term
 from aiolead.errors import ClientClosedError, MixedLayoutError, UsageError
 from aiolead.testing import EmbeddedServer
-from aiolead.types import Campaign, ElectionObserver, ElectionState
+from aiolead.types import Campaign, ElectionState
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -28,7 +30,7 @@ on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
 """For what the client decides, whatever the server."""
 
 
-async def until(states: ElectionObserver, identity: str | None) -> ElectionState:
+async def until(states: AsyncIterable[ElectionState], identity: str | None) -> ElectionState:
     """The next state in which that one leads; None for nobody."""
     with anyio.fail_after(PATIENCE):
         async for state in states:
@@ -86,9 +88,9 @@ async def test_a_leader_that_is_there_already(server: ServerUnderTest) -> None:
         async with Election(a, PATH, identity="a").leadership() as term:
             await b.sync(PATH)
             async with Election(b, PATH).observe() as states:
-                state = await anext(states)
+                state = await anext(aiter(states))
                 assert [each.token for each in state.leaders] == [term.token]
-                assert states.current == state
+                assert states.value == state
 
 
 @on_embedded
@@ -132,7 +134,8 @@ async def test_observers_are_not_disturbed_by_who_joins_and_leaves_behind() -> N
 
 async def test_a_lost_link_is_told_and_so_is_what_happened_meanwhile() -> None:
     async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        async with Election(b, PATH).observe() as states:
+        async with Election(b, PATH).observe() as view:
+            states = aiter(view)
             async with Election(a, PATH, identity="a").leadership():
                 before = await until(states, "a")
                 server.disconnect(b.session_id)
@@ -178,7 +181,8 @@ async def test_an_observation_ends_with_its_client() -> None:
     async with EmbeddedServer() as server:
         connection = in_memory(server)
         client = await connection.__aenter__()
-        async with Election(client, PATH).observe() as states:
+        async with Election(client, PATH).observe() as view:
+            states = aiter(view)
             await until(states, None)
             await connection.__aexit__(None, None, None)
             with anyio.fail_after(PATIENCE), pytest.raises(ClientClosedError):

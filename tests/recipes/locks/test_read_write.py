@@ -65,7 +65,7 @@ class Crowd:
 
         async def length() -> int:
             await lock._client.sync(lock.path)  # that the others are there it may not know yet
-            return len(await lock._line_with_data())
+            return len(await lock._contenders_with_data())
 
         there = await length()
         self._leave[name] = anyio.Event()

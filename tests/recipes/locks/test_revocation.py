@@ -226,5 +226,5 @@ def test_it_is_heard_of_after_a_lost_link(backend: Backend) -> None:
 @on_embedded
 async def test_no_identity_looks_like_a_request(server: ServerUnderTest) -> None:
     async with connect(server) as a:
-        with pytest.raises(ConfigurationError, match="let go"):
+        with pytest.raises(ConfigurationError, match="asks a holder"):
             Lock(a, PATH, identity="__REVOKE__ me")

@@ -154,7 +154,7 @@ class _OneTurn:
                 if isinstance(held, aiolead.types.WriteHeld) and rng.random() < 0.5:
                     # In between it is both, and neither, as far as others can tell.
                     await held.downgrade()
-                    token = held._candidate.node.token
+                    token = held._acquirable.node.token
                     async with self._told(held, "read", token):
                         await self._read(held, token)
         except BaseException as error:

@@ -21,7 +21,7 @@ def line_of(kinds: str) -> list[str]:
 
 
 def role_of(name: str) -> Role:
-    return Role.READ if Layout.CURATOR.is_reader(name) else Role.WRITE
+    return Role.READ if Layout.CURATOR._is_reader(name) else Role.WRITE
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_curators_line_is_ordered_by_the_numbers() -> None:
 
 @pytest.mark.parametrize("layout", [Layout.CURATOR, Layout.KAZOO, Layout.AIOZK])
 def test_a_downgraded_writer_keeps_its_place(layout: Layout) -> None:
-    writer = layout.prefix(Role.WRITE, 5, 1) + "0000000007"
-    reader = layout.downgraded(writer)
-    assert layout.is_reader(reader)
-    assert not layout.is_reader(writer)
-    assert layout.is_like_ours(Role.READ, reader)
+    writer = layout._prefix(Role.WRITE, 5, 1) + "0000000007"
+    reader = layout._downgraded(writer)
+    assert layout._is_reader(reader)
+    assert not layout._is_reader(writer)
+    assert layout._is_like_ours(Role.READ, reader)
     assert reader.endswith("0000000007")
 
 

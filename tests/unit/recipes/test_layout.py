@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aiolead._recipes.contention.kernel import holding, in_order, sharing
 from aiolead._recipes.contention.layouts import LAYOUTS, Layout, Role
-from aiolead._recipes.contention.recognized import Kind, kind_of
+from aiolead._recipes.contention.recognized import KnownName, known_name
 from aiolead.errors import ConfigurationError
 from aiolead.paths import sequence_of
 
@@ -48,14 +48,14 @@ def test_a_name_is_known_for_what_it_is(
     form: tuple[Layout, Role], session_id: int, count: int, number: int
 ) -> None:
     layout, role = form
-    name = f"{layout.prefix(role, session_id, count)}{number:010d}"
+    name = f"{layout._prefix(role, session_id, count)}{number:010d}"
     assert sequence_of(name) == number
-    assert layout.is_like_ours(role, name)
-    match = layout.ours(role)(name)
+    assert layout._is_like_ours(role, name)
+    match = layout._ours(role)(name)
     assert match is not None
     assert int(match[2]) == number
-    assert layout.fits(role, name)
-    assert layout.is_reader(name) == (role is Role.READ)
+    assert layout._fits(role, name)
+    assert layout._is_reader(name) == (role is Role.READ)
 
 
 @given(st.sampled_from(FORMS), st.lists(st.tuples(SESSIONS, COUNTS), min_size=2, unique=True))
@@ -64,14 +64,14 @@ def test_no_name_is_given_twice(
 ) -> None:
     """Nor does any begin as another one does: a lost create is found by how its name begins."""
     layout, role = form
-    prefixes = {layout.prefix(role, session_id, count) for session_id, count in contenders}
+    prefixes = {layout._prefix(role, session_id, count) for session_id, count in contenders}
     assert len(prefixes) == len(contenders)
     assert not any(a != b and a.startswith(b) for a in prefixes for b in prefixes)
 
 
 def test_how_names_begin() -> None:
     """As the libraries' own do, and with what they go by."""
-    begin = {(layout, role): layout.prefix(role, -5, 26) for layout, role in FORMS}
+    begin = {(layout, role): layout._prefix(role, -5, 26) for layout, role in FORMS}
     ours, id_ = "fffffffffffffffb-1a-", "fffffffffffffffb000000000000001a"
     assert begin == {
         (Layout.CURATOR, Role.LOCK): f"{ours}lock-",
@@ -122,34 +122,34 @@ def test_how_names_begin() -> None:
     ],
 )
 def test_which_names_we_could_have_given(layout: Layout, role: Role, name: str, ours: bool) -> None:
-    assert layout.is_like_ours(role, name) is ours
+    assert layout._is_like_ours(role, name) is ours
 
 
 # --- what is read ------------------------------------------------------------------------------
 
 GOLDEN = {
     # What each library gives, as its source has it.
-    f"{GUID}lock-{N}": Kind.MUTEX,
-    f"{GUID}latch-{N}": Kind.LATCH,
-    f"{GUID}__READ__{N}": Kind.CURATOR_READER,
-    f"{GUID}__WRIT__{N}": Kind.CURATOR_WRITER,
-    f"_c_{HEX}-lock-{N}": Kind.MUTEX,  # go-zookeeper
-    "_c_8c6ddd1f6bea1eea8d3a6f7b1a4b02ee-lock--2147483648": Kind.MUTEX,
-    "da5719988c244fc793f49ec3aa29b566__lock__0000000003": Kind.KAZOO,
-    f"{HEX}__rlock__{N}": Kind.KAZOO_READER,
-    f"lock-{HEX}-{N}": Kind.AIOZK_LOCK,
-    f"my-own-{HEX}-{N}": Kind.AIOZK_LOCK,
-    f"read-{HEX}-{N}": Kind.AIOZK_READER,
-    f"write-{HEX}-{N}": Kind.AIOZK_WRITER,
-    f"candidate-{HEX}-{N}": Kind.AIOZK_CANDIDATE,
-    f"lease-{HEX}-{N}": Kind.AIOZK_LEASE,
-    f"x-72057594037927936-{N}": Kind.WRITE_LOCK,
-    f"x--5-{N}": Kind.WRITE_LOCK,
-    f"x-0123456789abcdef-{N}": Kind.WRITE_LOCK,  # in C
-    f"n_{N}": Kind.OFFER,
+    f"{GUID}lock-{N}": KnownName.MUTEX,
+    f"{GUID}latch-{N}": KnownName.LATCH,
+    f"{GUID}__READ__{N}": KnownName.CURATOR_READER,
+    f"{GUID}__WRIT__{N}": KnownName.CURATOR_WRITER,
+    f"_c_{HEX}-lock-{N}": KnownName.MUTEX,  # go-zookeeper
+    "_c_8c6ddd1f6bea1eea8d3a6f7b1a4b02ee-lock--2147483648": KnownName.MUTEX,
+    "da5719988c244fc793f49ec3aa29b566__lock__0000000003": KnownName.KAZOO,
+    f"{HEX}__rlock__{N}": KnownName.KAZOO_READER,
+    f"lock-{HEX}-{N}": KnownName.AIOZK_LOCK,
+    f"my-own-{HEX}-{N}": KnownName.AIOZK_LOCK,
+    f"read-{HEX}-{N}": KnownName.AIOZK_READER,
+    f"write-{HEX}-{N}": KnownName.AIOZK_WRITER,
+    f"candidate-{HEX}-{N}": KnownName.AIOZK_CANDIDATE,
+    f"lease-{HEX}-{N}": KnownName.AIOZK_LEASE,
+    f"x-72057594037927936-{N}": KnownName.WRITE_LOCK,
+    f"x--5-{N}": KnownName.WRITE_LOCK,
+    f"x-0123456789abcdef-{N}": KnownName.WRITE_LOCK,  # in C
+    f"n_{N}": KnownName.OFFER,
     # Negative numbers do not hide what a znode is.
-    "lock--147483648": Kind.MUTEX,
-    f"{HEX}__lock__-147483648": Kind.KAZOO,
+    "lock--147483648": KnownName.MUTEX,
+    f"{HEX}__lock__-147483648": KnownName.KAZOO,
 }
 
 UNKNOWN = [f"n-{N}", N, "config", "lock-7", f"{HEX}__lock__", f"lock-{N}x", f"lock-{HEX}", ""]
@@ -157,35 +157,35 @@ UNKNOWN = [f"n-{N}", N, "config", "lock-7", f"{HEX}__lock__", f"lock-{N}x", f"lo
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_names_of_each_library(name: str) -> None:
-    assert kind_of(name) is GOLDEN[name]
+    assert known_name(name) is GOLDEN[name]
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_names_of_nobody(name: str) -> None:
-    assert kind_of(name) is None
+    assert known_name(name) is None
 
 
 def test_every_kind_is_tried() -> None:
-    assert set(GOLDEN.values()) == set(Kind)
+    assert set(GOLDEN.values()) == set(KnownName)
 
 
 FITTING = {
-    (Layout.CURATOR, Role.LOCK): {Kind.MUTEX},
-    (Layout.CURATOR, Role.ELECTION): {Kind.LATCH},
-    (Layout.CURATOR, Role.READ): {Kind.CURATOR_READER, Kind.CURATOR_WRITER},
-    (Layout.CURATOR, Role.WRITE): {Kind.CURATOR_READER, Kind.CURATOR_WRITER},
-    (Layout.CURATOR, Role.WAIT): set[Kind](),
+    (Layout.CURATOR, Role.LOCK): {KnownName.MUTEX},
+    (Layout.CURATOR, Role.ELECTION): {KnownName.LATCH},
+    (Layout.CURATOR, Role.READ): {KnownName.CURATOR_READER, KnownName.CURATOR_WRITER},
+    (Layout.CURATOR, Role.WRITE): {KnownName.CURATOR_READER, KnownName.CURATOR_WRITER},
+    (Layout.CURATOR, Role.WAIT): set[KnownName](),
     # kazoo's plain lock does not wait for readers.
-    (Layout.KAZOO, Role.LOCK): {Kind.KAZOO},
-    (Layout.KAZOO, Role.ELECTION): {Kind.KAZOO},
-    (Layout.KAZOO, Role.READ): {Kind.KAZOO, Kind.KAZOO_READER},
-    (Layout.KAZOO, Role.WRITE): {Kind.KAZOO, Kind.KAZOO_READER},
-    (Layout.GO, Role.LOCK): {Kind.MUTEX},
-    (Layout.AIOZK, Role.LOCK): {Kind.AIOZK_LOCK, Kind.WRITE_LOCK},
-    (Layout.AIOZK, Role.ELECTION): {Kind.AIOZK_CANDIDATE},
-    (Layout.AIOZK, Role.READ): {Kind.AIOZK_READER, Kind.AIOZK_WRITER},
-    (Layout.AIOZK, Role.WRITE): {Kind.AIOZK_READER, Kind.AIOZK_WRITER},
-    (Layout.WRITE_LOCK, Role.LOCK): {Kind.AIOZK_LOCK, Kind.WRITE_LOCK},
+    (Layout.KAZOO, Role.LOCK): {KnownName.KAZOO},
+    (Layout.KAZOO, Role.ELECTION): {KnownName.KAZOO},
+    (Layout.KAZOO, Role.READ): {KnownName.KAZOO, KnownName.KAZOO_READER},
+    (Layout.KAZOO, Role.WRITE): {KnownName.KAZOO, KnownName.KAZOO_READER},
+    (Layout.GO, Role.LOCK): {KnownName.MUTEX},
+    (Layout.AIOZK, Role.LOCK): {KnownName.AIOZK_LOCK, KnownName.WRITE_LOCK},
+    (Layout.AIOZK, Role.ELECTION): {KnownName.AIOZK_CANDIDATE},
+    (Layout.AIOZK, Role.READ): {KnownName.AIOZK_READER, KnownName.AIOZK_WRITER},
+    (Layout.AIOZK, Role.WRITE): {KnownName.AIOZK_READER, KnownName.AIOZK_WRITER},
+    (Layout.WRITE_LOCK, Role.LOCK): {KnownName.AIOZK_LOCK, KnownName.WRITE_LOCK},
 }
 
 
@@ -193,20 +193,20 @@ FITTING = {
 def test_who_fits_whom(form: tuple[Layout, Role]) -> None:
     layout, role = form
     for name, kind in GOLDEN.items():
-        assert layout.fits(role, name) == (kind in FITTING[form]), name
-        assert (layout.misfit(role, name) is None) == layout.fits(role, name)
+        assert layout._fits(role, name) == (kind in FITTING[form]), name
+        assert (layout._misfit(role, name) is None) == layout._fits(role, name)
     # Whatever else has a number waits its turn like everybody, and so do we for it.
-    assert layout.misfit(role, f"n-{N}") is layout.misfit(role, N) is None
+    assert layout._misfit(role, f"n-{N}") is layout._misfit(role, N) is None
 
 
 def test_who_fits_is_fitted() -> None:
     """Two of us either both take the other one, or both refuse it, where names say who it is."""
-    names = {form: f"{form[0].prefix(form[1], 5, 1)}{N}" for form in FITTING}
+    names = {form: f"{form[0]._prefix(form[1], 5, 1)}{N}" for form in FITTING}
     one_sided = {
         (a, b)
         for a in FITTING
         for b in FITTING
-        if a[0].fits(a[1], names[b]) and not b[0].fits(b[1], names[a])
+        if a[0]._fits(a[1], names[b]) and not b[0]._fits(b[1], names[a])
     }
     # kazoo's writers are called what its locks are.
     kazoos = {
@@ -240,7 +240,7 @@ def test_who_fits_is_fitted() -> None:
     ],
 )
 def test_what_is_said_of_a_misfit(layout: Layout, role: Role, name: str, says: str | None) -> None:
-    why = layout.misfit(role, name)
+    why = layout._misfit(role, name)
     if says is None:
         assert why is None
     else:
@@ -261,7 +261,7 @@ def test_children_without_a_number_neither_block_nor_break(
     random: st.DataObject,
 ) -> None:
     layout, role = form
-    line = [f"{layout.prefix(role, session, 1)}{n:010d}" for session, n in sorted(contenders)]
+    line = [f"{layout._prefix(role, session, 1)}{n:010d}" for session, n in sorted(contenders)]
     line.sort(key=lambda name: name[-10:])
     names = [*line, *(other for other in others if sequence_of(other) is None)]
     random.shuffle(names)  # type: ignore[attr-defined]
@@ -337,9 +337,9 @@ def test_readers_and_writers_can_be_told_apart(
         return
     for inner in ("", "0", "a", "b", "-", "_", "9", "ab-_9.", HEX):
         reader, writer = (f"{head}{inner}{tail}{N}" for head, tail in (read, write))
-        assert layout.is_reader(reader)
-        assert not layout.is_reader(writer)
-        assert layout.fits(Role.READ, writer)
+        assert layout._is_reader(reader)
+        assert not layout._is_reader(writer)
+        assert layout._fits(Role.READ, writer)
         assert sequence_of(reader) == sequence_of(writer) == 7
 
 
@@ -352,7 +352,7 @@ def test_readers_and_writers_can_be_told_apart(
     ],
 )
 def test_what_a_recipe_cannot_have(layout: Layout, roles: tuple[Role, ...], says: str) -> None:
-    layout.require("Recipe", Role.LOCK)
+    layout._require("Recipe", Role.LOCK)
     with pytest.raises(ConfigurationError) as caught:
-        layout.require("Recipe", *roles)
+        layout._require("Recipe", *roles)
     assert says in str(caught.value)

@@ -111,8 +111,8 @@ def test_peers_see_us_and_each_other(form: tuple[Layout, Role], session_id: int)
     layout, role = form
     is_before, own = PEERS[form]
     assert sees(is_before, own)
-    assert sees(is_before, layout.prefix(role, session_id, 0x1F))
-    assert layout.fits(role, own + BEFORE)
+    assert sees(is_before, layout._prefix(role, session_id, 0x1F))
+    assert layout._fits(role, own + BEFORE)
 
 
 LOCKS = [layout for layout, role in PEERS if role is Role.LOCK]
@@ -122,22 +122,22 @@ LOCKS = [layout for layout, role in PEERS if role is Role.LOCK]
 def test_locks_fit_where_both_see_each_other(one: Layout, other: Layout) -> None:
     (first, its), (second, others) = PEERS[one, Role.LOCK], PEERS[other, Role.LOCK]
     both_ways = sees(first, others) and sees(second, its)
-    assert one.fits(Role.LOCK, others + BEFORE) == both_ways
-    assert one.fits(Role.LOCK, other.prefix(Role.LOCK, 5, 1) + BEFORE) == both_ways
+    assert one._fits(Role.LOCK, others + BEFORE) == both_ways
+    assert one._fits(Role.LOCK, other._prefix(Role.LOCK, 5, 1) + BEFORE) == both_ways
 
 
 def test_nobody_fails_that_sees_the_default() -> None:
     """So it may look after it has written. The others may not."""
     for session_id, (is_before, _) in product(SESSIONS, PEERS.values()):
         for role in (Role.LOCK, Role.READ, Role.WRITE):
-            is_before(Layout.CURATOR.prefix(role, session_id, 1) + BEHIND)
+            is_before(Layout.CURATOR._prefix(role, session_id, 1) + BEHIND)
     for layout, role in (
         (Layout.AIOZK, Role.LOCK),
         (Layout.WRITE_LOCK, Role.LOCK),
         (Layout.CURATOR, Role.ELECTION),
     ):
         with pytest.raises(ValueError, match="invalid literal"):
-            go(layout.prefix(role, 1, 1) + BEHIND)
+            go(layout._prefix(role, 1, 1) + BEHIND)
 
 
 def test_readers_wait_for_writers_alone() -> None:
@@ -147,5 +147,5 @@ def test_readers_wait_for_writers_alone() -> None:
         Layout.CURATOR: lambda name: "__WRIT__" in name and curators_shared(name),
     }
     for layout, is_before in reads.items():
-        assert sees(is_before, layout.prefix(Role.WRITE, 5, 1))
-        assert not is_before(layout.prefix(Role.READ, 5, 1) + BEFORE)
+        assert sees(is_before, layout._prefix(Role.WRITE, 5, 1))
+        assert not is_before(layout._prefix(Role.READ, 5, 1) + BEFORE)

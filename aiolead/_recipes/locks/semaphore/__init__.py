@@ -1,8 +1,6 @@
 """The semaphore.
 
-semaphore    the public recipe
-arrangement  where its parts are, by its layout
-permits      one try at some permits: the line, the znodes, the limit
-limit        what is published of the limit
-misfits      semaphores of the other layout on the path
+semaphore  the public recipe
+parts      where its parts are, by its layout, and what is published as its limit
+permits    one attempt at some permits: the queue, the znodes, the limit
 """

@@ -1,11 +1,11 @@
-"""One try at some permits: first the line, then the znodes, then a look at how many there are.
+"""One attempt at some permits: first the queue, then the znodes, then a look how many there are.
 
-    (nothing) ──first in line──> permits made ──not more than the limit──> held, line left
+    (nothing) ──first in queue──> permits made ──not more than the limit──> held, queue left
                     │                │  more: wait for one to go, or for another limit
                     └────────────────┴─ session over, a znode deleted by others: start again
 
-Who was alone last time makes its permits before it knows that it is first in line, all in one
-segment, and takes them back at once if it is not.
+A contender that was alone last time makes its permits before it knows that it is the first of the
+queue, all in one segment, and takes them back at once if it is not.
 """
 
 from __future__ import annotations
@@ -17,31 +17,99 @@ from functools import partial
 
 import anyio
 
-from ....abc import CoordinationClient, Hold, Reply, Watch
-from ....errors import LossReason, NodeExistsError, NoNodeError, UsageError
+from ....abc import CoordinationClient, Reply, Watch
+from ....errors import NodeExistsError, NoNodeError, UsageError
 from ....model import ACL, Created, CreateMode, WatchEvent
 from ....paths import join, parent
-from ..._core.acquire_loop import AcquireLoop
+from ..._core.acquire import NodeAcquirable
 from ..._core.ephemeral import EphemeralNode, NodeGone, ZnodeState
 from ..._core.fixed import FixedNode
-from ..._core.hold_group import HoldGroup
-from ..._core.pending_delete import Departure, all_of
+from ..._core.parents import TRIES
+from ..._core.pending_delete import Departure
 from ..._core.serial import SerialNode
-from ..._core.znode_registry import NodeRegistry, RegisteredNode
+from ..._core.znode_registry import NodeRegistry
+from ...contention.contender import Contender
+from ...contention.layouts import Role
 from ...contention.local_contenders import LocalContenders
-from .arrangement import Arrangement
-from .limit import LimitReply, ask
-from .misfits import Turn, refuse_misfits
+from .parts import LimitReply, SemaphoreParts, refuse_misfits
 
 LEASE = "lease-"
 
 _UNSIGNED = (1 << 64) - 1
 
-PARENT_TRIES = 10
-"""How often the path is made anew for one try: servers reap empty containers."""
+
+class SemaphoreContender(Contender):
+    """A contender in the queue of a semaphore.
+
+    Where there is no queue yet, a look at the path comes before it is made: kazoo would take the
+    queue itself for a permit.
+    """
+
+    def __init__(
+        self,
+        client: CoordinationClient,
+        where: SemaphoreParts,
+        data: bytes,
+        *,
+        acl: Sequence[ACL] | None,
+    ) -> None:
+        super().__init__(client, where.queue, where.layout, Role.LOCK, data, acl=acl)
+        self._where = where
+        self._on_lost_place: Callable[[], object] | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the loss of our place is reported; see `watch_place`."""
+        return self._on_lost_place is not None
+
+    @property
+    def is_place_lost(self) -> bool:
+        """Whether our znode is known to be gone, or its session is over."""
+        return self._gone or self.node.session_id != self._client.session_id
+
+    def watch_place(self, on_lost: Callable[[], object]) -> None:
+        """Has it called, synchronously, when others have deleted our znode while we wait in front.
+
+        What becomes of the session is for the caller to follow.
+        """
+        self._on_lost_place = on_lost
+        self.watch()
+
+    def unwatch_place(self) -> None:
+        """Takes that back: after a lost connection nobody knows whether the watch was armed."""
+        self._on_lost_place = None
+        self.unwatch()
+
+    def _rouse(self) -> None:
+        super()._rouse()
+        if self._on_lost_place is not None:
+            self._on_lost_place()
+
+    async def _make_path(self) -> None:
+        with suppress(NoNodeError):
+            names = await self._client.get_children(self._where.path)
+            await refuse_misfits(self._client, self._where, names)
+        await super()._make_path()
 
 
-class Permits(AcquireLoop):
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Requests that were handed over, in this order.
+
+    Attributes:
+        made: the creates of permits.
+        names: all permits.
+        limit: the published limit.
+        front: whether our place in the queue is there, where it matters.
+    """
+
+    made: list[Reply[Created]]
+    names: Reply[list[str]]
+    limit: LimitReply
+    front: Reply[None] | None
+
+
+class Permits(NodeAcquirable):
     """Some permits of a semaphore, all or none.
 
     Args:
@@ -56,7 +124,7 @@ class Permits(AcquireLoop):
     def __init__(
         self,
         client: CoordinationClient,
-        where: Arrangement,
+        where: SemaphoreParts,
         count: int,
         default: int,
         data: bytes,
@@ -64,19 +132,20 @@ class Permits(AcquireLoop):
     ) -> None:
         super().__init__(client)
         self._where = where
-        self._line = client.backend.shared(where.line, LocalContenders)
+        self._local = client.backend.shared(where.queue, LocalContenders)
         self._default = default
         self._data = data
         self._acl = acl
-        self._contender: Turn | None = None
-        self._place: int | None = None  # our number in the line, once we are to be known by it
+        self._contender: SemaphoreContender | None = None
+        self._place: int | None = None
+        """Our number in the queue, once we are to be known by it."""
         self._registry = client.backend.shared(where.permits, NodeRegistry)
         self._own = [self._new_permit() for _ in range(count)]
-        self._watches: dict[str, Watch] = {}
+        self._armed: dict[str, Watch] = {}
         self._is_granted = False
 
     def _new_permit(self) -> EphemeralNode:
-        # Permits that wait bear the number of their place in line, for those who look on.
+        # Permits that wait have the number of their place in the queue, for observers.
         mark = "" if self._place is None else f"{self._place:010d}-"
         client, folder = self._client, self._where.permits
         if not self._where.is_kazoos:
@@ -95,11 +164,6 @@ class Permits(AcquireLoop):
         )
 
     @property
-    def node(self) -> RegisteredNode:
-        """The last one that was created: with it the permits were complete."""
-        return max((znode.node for znode in self._own), key=lambda node: node.token)
-
-    @property
     def paths(self) -> list[str]:
         """All znodes."""
         return [znode.node.path for znode in self._own]
@@ -116,7 +180,7 @@ class Permits(AcquireLoop):
             for znode in self._own:
                 if znode.state is ZnodeState.UNRESOLVED:
                     await znode.resolve()
-            question = await self._reach_turn(waits=waits)
+            question = await self._reach_front(waits=waits)
             if question is None:
                 return False
             if await self._reach_limit(question, waits=waits):
@@ -124,14 +188,14 @@ class Permits(AcquireLoop):
             if not waits:
                 return False
         self._is_granted = True
-        self._leave_line()
+        self._leave_queue()
         return True
 
     async def _reach_limit(self, question: _Question, *, waits: bool) -> bool:
         """Waits at the front until there is room below the limit.
 
         Returns:
-            False if there is none and it does not wait, or if our place in line is lost.
+            False if there is none and it does not wait, or if our place in the queue is lost.
         """
         contender = self._contender
         assert contender is not None
@@ -150,32 +214,33 @@ class Permits(AcquireLoop):
             question = self._ask(watches=True)
         return True
 
-    # --- the line ------------------------------------------------------------------------------
+    # --- the queue -----------------------------------------------------------------------------
 
-    async def _reach_turn(self, *, waits: bool) -> _Question | None:
-        """Gets to the front of the line, which one at a time is at, and asks; or gives None.
+    async def _reach_front(self, *, waits: bool) -> _Question | None:
+        """Gets to the front of the queue, where one contender at a time is, and asks; or None.
 
-        Whoever has made permits is not to wait behind others: these may wait for him.
+        A contender that has made permits must not wait behind others: these may wait for it.
         """
         contender = self._contender
         question: _Question | None = None
         if contender is None:
-            contender = self._contender = Turn(self._client, self._where, self._data, acl=self._acl)
+            contender = SemaphoreContender(self._client, self._where, self._data, acl=self._acl)
+            self._contender = contender
             await contender.look_before()
-            if not (self._line.was_contended or self._where.is_kazoos):
+            if not (self._local.was_contended or self._where.is_kazoos):
                 question = self._ask(watches=False)
         else:
             contender.unwatch_place()  # it may not have been armed
         if question is not None or any(znode.state is not ZnodeState.ABSENT for znode in self._own):
-            if await contender.try_front():
+            if await contender.try_acquire():
                 return question or self._ask(watches=False)
             self._withdraw()
-        if not await (contender.reach_front() if waits else contender.try_front()):
+        if not await (contender.acquire() if waits else contender.try_acquire()):
             return None
         self._place = contender.node.sequence
         return self._ask(watches=False)
 
-    def _settle_in_front(self, contender: Turn) -> None:
+    def _settle_in_front(self, contender: SemaphoreContender) -> None:
         """While we wait at the front, our place there is watched, and our permits are marked.
 
         Nothing is held yet: no lease has to be renewed, and no watchdog has to know of it.
@@ -186,7 +251,7 @@ class Permits(AcquireLoop):
             self._place = place
             self._withdraw()
 
-    def _leave_line(self) -> None:
+    def _leave_queue(self) -> None:
         contender, self._contender = self._contender, None
         self._place = None
         if contender is not None:
@@ -196,15 +261,14 @@ class Permits(AcquireLoop):
 
     def _ask(self, *, watches: bool) -> _Question:
         """Makes the permits that are missing, and asks how many there are: all in one segment."""
-        client = self._client
+        client, where = self._client, self._where
         made: list[Reply[Created]] = []
         for number, znode in enumerate(self._own):
             if znode.state is ZnodeState.ABSENT:
                 self._own[number] = self._new_permit()
                 made.append(self._own[number].create())
-        where = self._where
-        names = client.get_children(where.permits, watch=self._watch(where.permits, watches))
-        limit = ask(client, where, self._watch(f"{where.limit} limit", watches))
+        names = client.get_children(where.permits, watch=self._arm(where.permits, watches))
+        limit = LimitReply(client, where, self._arm(f"{where.limit} limit", watches))
         front = None
         if where.is_kazoos:
             assert self._contender is not None
@@ -216,15 +280,15 @@ class Permits(AcquireLoop):
 
         That is so from the moment in which a listing that was asked for after their creation shows
         at most `limit` permits: so of all holders, the one whose znode was made last has seen all
-        the others. In the layout of kazoo only if we were in front of the line all the time.
+        the others. In the layout of kazoo only if we were in front of the queue all the time.
 
         Raises:
             UsageError: the limit is less than what is asked for.
             MixedLayoutError: there are semaphores of Curator on the path of kazoo's.
             InvalidDataError: what is published is no limit.
-            NodeGone: a permit, or our place in line, is not there any more.
+            NodeGone: a permit, or our place in the queue, is not there any more.
         """
-        for _ in range(PARENT_TRIES):
+        for _ in range(TRIES):
             try:
                 for create in question.made:
                     await create
@@ -269,22 +333,21 @@ class Permits(AcquireLoop):
         with suppress(NodeExistsError):
             await self._client.create(where.permits, b"%d" % self._default, acl=self._acl)
 
-    def _watch(self, what: str, wanted: bool) -> Watch | None:
+    def _arm(self, what: str, wanted: bool) -> Watch | None:
         """A watch to be armed, unless one is armed already."""
-        if not wanted or what in self._watches:
+        if not wanted or what in self._armed:
             return None
-        watch = self._client.backend.make_watch(partial(self._on_event, what))
-        self._watches[what] = watch
+        watch = self._armed[what] = self._client.backend.make_watch(partial(self._on_event, what))
         return watch
 
     def _on_event(self, what: str, _event: WatchEvent) -> None:
-        self._watches.pop(what, None)
+        self._armed.pop(what, None)
         self._wake.set()
 
     def _leave_watches(self) -> None:
-        for watch in self._watches.values():
+        for watch in self._armed.values():
             watch.close()
-        self._watches.clear()
+        self._armed.clear()
 
     # --- leaving -------------------------------------------------------------------------------
 
@@ -293,19 +356,13 @@ class Permits(AcquireLoop):
 
     def _withdraw(self) -> None:
         self._is_granted = False
-        for znode in self._own:
-            znode.withdraw()
-
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
-        """Registers all of them: when one is lost, what is held is."""
-        return HoldGroup([znode.hold(lost, urgent=urgent, resigns=resigns) for znode in self._own])
+        super()._start_again()
 
     def discard(self) -> Departure | None:
-        self._leave_watches()
-        deletes = [znode.discard() for znode in self._own]
-        # Behind the permits: whoever is next looks at those.
-        self._leave_line()
-        return all_of([delete for delete in deletes if delete is not None])
+        gone = super().discard()
+        # Behind the permits: the next in the queue looks at those.
+        self._leave_queue()
+        return gone
 
 
 class _CuratorsPermit(SerialNode):
@@ -318,7 +375,7 @@ class _CuratorsPermit(SerialNode):
         data: what it holds.
         mark: how its name begins.
         acl: of it.
-        on_gone: called, synchronously, when somebody else has deleted it.
+        on_gone: called, synchronously, when others have deleted it.
     """
 
     def __init__(
@@ -341,20 +398,3 @@ class _CuratorsPermit(SerialNode):
 
     def _rouse(self) -> None:
         self._on_gone()
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """Requests that were handed over, in this order.
-
-    Attributes:
-        made: the creates of permits.
-        names: all permits.
-        limit: the published limit.
-        front: whether our place in line is there, where it matters.
-    """
-
-    made: list[Reply[Created]]
-    names: Reply[list[str]]
-    limit: LimitReply
-    front: Reply[None] | None

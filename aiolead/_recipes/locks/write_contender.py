@@ -34,21 +34,21 @@ from .._core.znode_registry import RegisteredNode
 from ..contention.contender import Contender
 
 
-class Mode(enum.Enum):
-    """What the holder of a lock for writing is."""
+class Downgrade(enum.Enum):
+    """What became of the transaction that makes a reader of a writer."""
 
-    WRITER = "writer"
-    MOVING = "moving"
-    """Its transaction is under way."""
+    NONE = "none"
+    """It was not sent, or not applied."""
+    SENT = "sent"
     UNKNOWN = "unknown"
-    """The answer to it was lost."""
-    READER = "reader"
+    """The answer was lost."""
+    DONE = "done"
 
 
-class Writer(Contender):
+class WriteContender(Contender):
     """A contender for writing. Also the `Hold` that it gives: which znode that is on may change."""
 
-    mode = Mode.WRITER
+    downgrade = Downgrade.NONE
     _holding: Hold
     _on_lost: Callable[[LossReason], object]
     _resigns: bool
@@ -83,7 +83,7 @@ class Writer(Contender):
     def _on_hold_lost(self, reason: LossReason) -> None:
         if (
             reason is LossReason.DELETED
-            and self.mode is Mode.UNKNOWN
+            and self.downgrade is Downgrade.UNKNOWN
             and not self._has_moved
             and not self._is_discarded
         ):
@@ -105,14 +105,14 @@ class Writer(Contender):
     async def become_reader(self) -> None:
         """Sends the transaction, unless that was done, and waits for what becomes of it.
 
-        It shows in `mode`: `WRITER` again, if it was never applied.
+        It shows in `downgrade`: `NONE` again, if it was never applied.
 
         Raises:
             ServerError: it was refused; we still write.
             ConnectionLossError: nothing is known yet.
             SessionError: it is over.
         """
-        if self.mode is Mode.WRITER:
+        if self.downgrade is Downgrade.NONE:
             self._send()
         if self._reader_look is not None:
             with suppress(NoNodeError):
@@ -125,14 +125,14 @@ class Writer(Contender):
 
     @property
     def _is_between(self) -> bool:
-        return self.mode in (Mode.MOVING, Mode.UNKNOWN)
+        return self.downgrade in (Downgrade.SENT, Downgrade.UNKNOWN)
 
     def _send(self) -> None:
         writer, path = self.node, self._reader_path
         # Whoever looks for znodes that nobody wants must leave it alone.
-        self._line.claim(basename(path), writer.sequence)
+        self._local.claim(basename(path), writer.sequence)
         self._writer_watch, self._watch = self._watch, None
-        self.mode = Mode.MOVING
+        self.downgrade = Downgrade.SENT
         change = (
             self._client.fenced(writer.path)
             .transaction()
@@ -145,7 +145,7 @@ class Writer(Contender):
 
     @property
     def _reader_path(self) -> str:
-        return join(self._path, self._layout.downgraded(self.node.name))
+        return join(self._path, self._layout._downgraded(self.node.name))
 
     def _answered(self, change: Reply[list[Any]]) -> None:
         """The transaction is answered, or that was lost: before anything that came after it."""
@@ -155,7 +155,7 @@ class Writer(Contender):
         if error is None:
             self._move_hold()
         elif may_be_applied(error):
-            self.mode = Mode.UNKNOWN
+            self.downgrade = Downgrade.UNKNOWN
         elif isinstance(error, Fenced):
             self._lost()
         else:
@@ -181,8 +181,8 @@ class Writer(Contender):
                 self._reader_path, writer.sequence, stat.czxid, writer.session_id
             )
             self._node = reader
-            self.mode = Mode.READER
-            self._line.forget(writer.name)
+            self.downgrade = Downgrade.DONE
+            self._local.forget(writer.name)
             self._close_writer_watch()
             if not self._has_moved:
                 self._move_hold()
@@ -205,10 +205,10 @@ class Writer(Contender):
 
     def _stay(self) -> None:
         """Goes back to the writer: the transaction was not applied."""
-        self._line.forget(basename(self._reader_path))
+        self._local.forget(basename(self._reader_path))
         self.unwatch()
         self._watch, self._writer_watch = self._writer_watch, None
-        self.mode = Mode.WRITER
+        self.downgrade = Downgrade.NONE
         if self._watch is None:
             self._send_look()
 
@@ -226,13 +226,15 @@ class Writer(Contender):
             super()._seen(node, look)
 
     def _on_event(self, event: WatchEvent) -> None:
-        if self.mode is not Mode.WRITER and self._is_of_writer(event):
+        if self.downgrade is not Downgrade.NONE and self._is_of_writer(event):
             self._writer_watch = None  # as was to be expected
         else:
             super()._on_event(event)
 
     def _is_of_writer(self, event: WatchEvent) -> bool:
-        return event.type is not EventType.NONE and not self._layout.is_reader(basename(event.path))
+        return event.type is not EventType.NONE and not self._layout._is_reader(
+            basename(event.path)
+        )
 
     def _close_writer_watch(self) -> None:
         watch, self._writer_watch = self._writer_watch, None
@@ -251,7 +253,7 @@ class Writer(Contender):
         self.unwatch()
         self._close_writer_watch()
         writer = super().discard()
-        client, forget = self._client, partial(self._line.forget, basename(path))
+        client, forget = self._client, partial(self._local.forget, basename(path))
         if session_id != client.session_id:
             forget()
             return writer

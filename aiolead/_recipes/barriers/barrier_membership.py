@@ -9,35 +9,33 @@ A *round* is from the creation of `ready` to its removal; its number is the czxi
                                  │  still inside: we join it. Nobody is: it is      │ have left,
                                  └─ over, and `ready` has to go first.              └ or ready went
 
-Who is inside was there as `ready` was created, or has seen somebody inside who was. So nobody is
-let in by the `ready` of a round whose members have all died.
+A member that is inside was there as `ready` was created, or has seen another inside that was. So
+nobody is let in by the `ready` of a round whose members have all died.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import anyio
 
-from ....abc import CoordinationClient, Hold, Watch
-from ....errors import AioleadError, LossReason, NodeExistsError, NoNodeError, ReleaseError
-from ....model import ACL, CreateMode, Stat
-from ....paths import join
-from ..._core.acquire_loop import AcquireLoop
-from ..._core.ephemeral import NodeGone, ZnodeState
-from ..._core.error_policy import Step, before_next_try, in_background
-from ..._core.fixed import FixedNode
-from ..._core.pending_delete import Departure
-from ..._core.znode_registry import NodeRegistry, RegisteredNode
+from ...abc import CoordinationClient, Watch
+from ...errors import AioleadError, NodeExistsError, NoNodeError, ReleaseError
+from ...model import ACL, CreateMode, Stat
+from ...paths import join
+from .._core.acquire import NodeAcquirable
+from .._core.ephemeral import NodeGone, ZnodeState
+from .._core.error_policy import Step, before_next_try, in_background
+from .._core.fixed import FixedNode
+from .._core.parents import TRIES
+from .._core.pending_delete import Departure
+from .._core.znode_registry import NodeRegistry
 from .ready import READY, remove_ready, tidy
 
-PARENT_TRIES = 10
-"""How often the path is made anew for one try: servers reap empty containers."""
 
-
-class BarrierMembership(AcquireLoop):
+class BarrierMembership(NodeAcquirable):
     """One member, once.
 
     Args:
@@ -63,7 +61,6 @@ class BarrierMembership(AcquireLoop):
         self._data = data
         self._acl = acl
         self._own = self._new_znode()
-        self._watches: list[Watch] = []
         self._round: int | None = None
         self._departure: Departure | None = None
         self._may_leave_ready = False
@@ -80,10 +77,6 @@ class BarrierMembership(AcquireLoop):
             acl=self._acl,
             on_gone=self._rouse,
         )
-
-    @property
-    def node(self) -> RegisteredNode:
-        return self._own.node
 
     @property
     def round(self) -> int:
@@ -136,7 +129,7 @@ class BarrierMembership(AcquireLoop):
         """Makes our znode, and asks what there is: one round trip."""
         client = self._client
         self._own = self._new_znode()
-        for _ in range(PARENT_TRIES):
+        for _ in range(TRIES):
             create = self._own.create()
             exists = client.exists(self._ready, watch=watch)
             names = client.get_children(self._path)
@@ -199,30 +192,14 @@ class BarrierMembership(AcquireLoop):
             self._own.withdraw()
         return False
 
-    def _watch(self) -> Watch:
-        watch = self._client.backend.make_watch(self._rouse)
-        self._watches.append(watch)
-        return watch
-
-    def _leave_watches(self) -> None:
-        for watch in self._watches:
-            watch.close()
-        self._watches.clear()
-
     def _start_again(self) -> None:
-        self._own.withdraw()
+        super()._start_again()
         self._round = None
-
-    # --- inside --------------------------------------------------------------------------------
-
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
-        return self._own.hold(lost, urgent=urgent, resigns=resigns)
 
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
-        self._leave_watches()
-        delete = self._own.discard()
+        delete = super().discard()
         if delete is not None:
             self._departure = delete
         inside = self._round is not None or self._may_leave_ready

@@ -1,15 +1,15 @@
-"""The znode `ready`: it is there for as long as a round lasts.
+"""The znode `ready`, which exists for as long as a round lasts.
 
-Whoever sees that enough members are there creates it, and that decides for all who are there. The
-last one to leave removes it. If all have died it is left; then whoever comes next, and finds
-nobody else, removes it.
+The member that sees that enough are there creates it, and that decides for all who are there. The
+last one to leave removes it. If all have died it is left; then the next member that comes, and
+finds nobody else, removes it.
 """
 
 from __future__ import annotations
 
-from ....abc import CoordinationClient
-from ....errors import BadVersionError, NoNodeError
-from ..._core.error_policy import until_done
+from ...abc import CoordinationClient
+from ...errors import BadVersionError, NoNodeError
+from .._core.error_policy import until_done
 
 READY = "ready"
 
@@ -33,11 +33,11 @@ async def remove_ready(client: CoordinationClient, path: str, round_: int) -> No
         if stat.czxid == round_:
             await client.delete(path, version=stat.version)
     except (NoNodeError, BadVersionError):
-        pass  # somebody else has done it, or is about to
+        pass  # another member has done it, or is about to
 
 
 async def tidy(client: CoordinationClient, path: str, ready: str) -> None:
-    """Removes `ready` if no member is left: what those do who leave without waiting for others."""
+    """Removes `ready` if no member is left: for a member that does not wait for the others."""
 
     async def remove() -> None:
         exists = client.exists(ready)

@@ -1,0 +1,119 @@
+"""Recipes that are entered themselves: `async with lock`."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from ..._tasks import current_task_id
+from ...errors import UsageError
+from .contexts import TenureContext
+from .holding_recipe import HoldingRecipe
+from .tenure import Held
+
+R = TypeVar("R")
+H = TypeVar("H", bound=Held)
+
+
+@dataclass(slots=True)
+class _TaskEntry(Generic[R]):
+    """One `async with`.
+
+    Attributes:
+        context: what was entered.
+        frame: the frame that has the statement; known by its id, so that it is not kept alive.
+        is_given_up: whether another task has left it.
+    """
+
+    context: TenureContext[R]
+    frame: int
+    is_given_up: bool = False
+
+
+class Enterable(Generic[R]):
+    """A recipe that any number of tasks enter, each for itself."""
+
+    @abstractmethod
+    def _context(self) -> TenureContext[R]:
+        """What `async with` of the recipe itself is short for."""
+
+    @cached_property
+    def _entries(self) -> dict[int, list[_TaskEntry[R]]]:
+        """What tasks have entered, by task."""
+        return {}
+
+    async def __aenter__(self) -> R:
+        context = self._context()
+        held = await context.__aenter__()
+        self._entries.setdefault(current_task_id(), []).append(_TaskEntry(context, _statement()))
+        return held
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._left(_statement()).__aexit__(exc_type, exc, traceback)
+
+    def _left(self, statement: int) -> TenureContext[R]:
+        """What the current task leaves.
+
+        If it has entered nothing: what another task has entered by the same statement, where that
+        is an abandoned generator's, or the only entry there is. It is kept for the other task,
+        which may still leave it.
+
+        Raises:
+            UsageError: there is nothing, or several tasks are inside and it is not known whose
+                entry is left.
+        """
+        task = current_task_id()
+        entries = self._entries.get(task)
+        if entries is not None:
+            entry = entries.pop()
+            if not entries:
+                del self._entries[task]
+            return entry.context
+        left = [each for all_ in self._entries.values() for each in all_ if not each.is_given_up]
+        if len(left) > 1:
+            left = [each for each in left if each.frame == statement]
+        if len(left) != 1:
+            raise UsageError(f"{self!r} was not entered by this task")
+        left[0].is_given_up = True
+        return left[0].context
+
+
+def _statement() -> int:
+    """The id of the frame that has entered, or leaves: that of the caller's caller."""
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame.f_back if frame is not None else None
+    return id(frame)
+
+
+class HeldRecipe(HoldingRecipe[H], Enterable[H]):
+    """A recipe that is held as a lock is."""
+
+    def _context(self, timeout: float | None = None, *, is_try: bool = False) -> TenureContext[Any]:
+        return TenureContext(self, timeout, is_try=is_try)
+
+    def acquire(self, *, timeout: float | None = None) -> TenureContext[H]:
+        """Acquire it for the body of an `async with`.
+
+        Args:
+            timeout: how long to wait, in seconds. None waits forever, 0 tries once.
+
+        Raises (on entering):
+            AcquireTimeout: not acquired within that time.
+
+        For other errors, cancellation and connection loss see `TenureContext`.
+        """
+        return self._context(timeout)
+
+    def try_acquire(self) -> TenureContext[H | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
+        return self._context(0, is_try=True)
