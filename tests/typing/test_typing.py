@@ -54,7 +54,7 @@ def _function(number: int, is_blocking: bool, code: list[str], pairs: list[tuple
         indent += "    " if line.endswith(":") else ""
     lines += [f"{indent}assert_type({expression}, {type_})" for expression, type_ in pairs]
     lines.append(f"{indent}return {pairs[0][0]}")
-    if any(line.startswith("async for") for line in code):
+    if any(line.startswith(("async for ", "for ")) for line in code):
         lines.append("    raise AssertionError")
     takes = "" if "connect(" in code[0] else f"client: {client}"
     define = "def" if is_blocking else "async def"
