@@ -20,6 +20,7 @@ from aiolead._recipes._core.arguments import OnDisconnect, checked_number
 from aiolead._recipes._core.enterable import HeldRecipe
 from aiolead._recipes._core.ephemeral import NodeGone
 from aiolead._recipes._core.fixed import FixedNode
+from aiolead._recipes._core.parents import with_parent
 from aiolead._recipes._core.znode_registry import NodeRegistry
 from aiolead.abc import CoordinationClient
 from aiolead.errors import BadVersionError, Fenced, NodeExistsError, NoNodeError
@@ -87,14 +88,8 @@ class _Run(NodeAcquirable):
         self._acl = acl
         self._period = period
         self._running = f"{path}/running"
-        self._own = FixedNode(
-            client,
-            client.backend.shared(self._running, NodeRegistry),
-            self._running,
-            data,
-            acl=acl,
-            on_gone=self._rouse,
-        )
+        registry = client.backend.shared(self._running, NodeRegistry)
+        self._own = FixedNode(client, registry, self._running, data, acl=acl, on_gone=self._rouse)
 
     def _znodes(self) -> Sequence[FixedNode]:
         return (self._own,)
@@ -117,17 +112,13 @@ class _Run(NodeAcquirable):
                 await self._sleep()
 
     async def _create(self) -> bool:
-        """One request: our znode, or another process is inside."""
-        while True:
-            try:
-                await self._own.create()
-            except NodeExistsError:
-                return False
-            except NoNodeError:
-                await self._client.ensure_path(self._path, acl=self._acl)
-            else:
-                self._is_new = True
-                return True
+        """One request: whether we are inside; False if another process is."""
+        try:
+            await with_parent(self._client, self._path, self._own.create, acl=self._acl)
+        except NodeExistsError:
+            return False
+        self._is_new = True
+        return True
 
     async def _mark(self) -> float:
         """Marks this run as the last one, or gives the seconds that are left of the period."""
