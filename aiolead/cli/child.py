@@ -73,7 +73,8 @@ class Child:
         self._after_lease = 0.0
         self._unread = b""
         self._exit: ChildExit | None = None
-        self._on_terminal = False
+        self.is_on_terminal: bool = False
+        """Whether the terminal's own signals (Ctrl-C) go to it, rather than to this process."""
 
     def __enter__(self) -> Self:
         self._socket, theirs = socket.socketpair()
@@ -101,18 +102,13 @@ class Child:
         except subprocess.TimeoutExpired:
             self._keeper.kill()
             self._keeper.wait()
-        if self._on_terminal:
+        if self.is_on_terminal:
             _give_terminal_to(os.getpgrp())
 
     @property
     def is_running(self) -> bool:
         """Whether it was started and has not ended, as far as this process knows."""
         return self._kill_by > 0.0 and self._exit is None
-
-    @property
-    def is_on_terminal(self) -> bool:
-        """Whether the terminal's own signals (Ctrl-C) go to it, rather than to this process."""
-        return self._on_terminal
 
     def send_signal(self, number: int) -> None:
         """Pass a signal on to it; nothing happens if it has ended."""
@@ -144,9 +140,9 @@ class Child:
 
         Cancellation: stops the child, and waits until it is dead, within these times.
         """
-        self._on_terminal = _has_terminal()
+        self.is_on_terminal = _has_terminal()
         self._after_lease = after_lease
-        start = {"env": dict(env), "grace": grace, "terminal": self._on_terminal}
+        start = {"env": dict(env), "grace": grace, "terminal": self.is_on_terminal}
         try:
             self._send("start", **start, **self._lease(remaining))
             while self._exit is None:

@@ -20,7 +20,6 @@ from .contender_queue import (
     semaphore_queue,
 )
 from .options import COMMON, Common, check_at_least
-from .output import table, write_json, write_line
 
 
 def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> int:
@@ -53,13 +52,9 @@ def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> in
         else:
             found = await read_queue(client, path, places_of(names, leaders))
         families = families_of(found, is_semaphore=is_semaphore)
-        if common.as_json:
-            for one in found:
-                write_json(_as_json(one))
-        elif found:
-            for row in table(_HEADINGS, [_row(one) for one in found], right=("place", "token")):
-                write_line(row)
-        else:
+        objects, rows = [_as_json(one) for one in found], [_row(one) for one in found]
+        common.show_table(objects, _HEADINGS, rows, right=("place", "token"))
+        if not found and not common.as_json:
             common.reporter.state(f"nobody contends for {path}")
         if len(families) > 1:
             common.reporter.error(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 import anyio
-from anyio.abc import TaskGroup
 
 from .. import _parsing
 from .process_keeper import clock
@@ -111,20 +110,22 @@ class DemoProcesses:
                 assert member.process.stdin is not None
                 member.process.stdin.close()
 
-    def start(self, tasks: TaskGroup) -> None:
-        """Start the processes, and the tasks that follow their reports."""
-        for name in self._names:
-            # In a session of its own: Ctrl-C is for the demo, which then ends it.
-            process = subprocess.Popen(  # noqa: S603 - the arguments are not for a shell
-                [sys.executable, "-m", "aiolead.cli.demo_contender", *self._arguments(name)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            member = self.members[name] = DemoProcess(name, process)
-            os.set_blocking(member.stdout.fileno(), False)
-            tasks.start_soon(self._follow, member)
+    async def run(self) -> None:
+        """Start the processes, and follow their reports until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            for name in self._names:
+                # In a session of its own: Ctrl-C is for the demo, which then ends it.
+                process = subprocess.Popen(  # noqa: ASYNC220, S603 - no shell; it starts at once
+                    [sys.executable, "-m", "aiolead.cli.demo_contender", *self._arguments(name)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                member = self.members[name] = DemoProcess(name, process)
+                os.set_blocking(member.stdout.fileno(), False)
+                tasks.start_soon(self._follow, member)
+            await anyio.sleep_forever()
 
     async def _follow(self, member: DemoProcess) -> None:
         descriptor = member.stdout.fileno()

@@ -16,6 +16,7 @@ from ..testing import EmbeddedServer
 from . import exits
 from .demo_processes import DemoFailed, DemoProcess, DemoProcesses, DemoTerm
 from .demo_screen import PlainScreen, open_screen
+from .first_of import first_of
 from .options import Common
 from .process_keeper import clock
 
@@ -44,9 +45,10 @@ async def _play_on(common: Common, hosts: str, title: str) -> int:
     async with common.connect(hosts) as client:
         screen = open_screen(title, processes, as_json=common.as_json)
         story = _Story(screen, processes, client, path)
-        with processes.killed_at_end(), screen:
-            failure = await story.play()
-        if failure is not None:
+        try:
+            with processes.killed_at_end(), screen:
+                await first_of(processes.run, story.keep_looking, story.play)
+        except (DemoFailed, AioleadError) as failure:
             common.reporter.error(f"this did not happen as promised: {failure}")
             return exits.FAILED
         screen.sum_up(summary(processes.terms, story.hand_overs, screen.begin))
@@ -70,20 +72,8 @@ class _Story:
         self._election = Election(client, path)
         self.hand_overs: list[HandOver] = []
 
-    async def play(self) -> Exception | None:
-        """Play it; return the error, if there was one."""
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
-            self._processes.start(tasks)
-            tasks.start_soon(self._keep_looking)
-            try:
-                await self._play()
-            except (DemoFailed, AioleadError) as error:
-                failure = error
-            tasks.cancel_scope.cancel()
-        return failure
-
-    async def _keep_looking(self) -> None:
+    async def keep_looking(self) -> None:
+        """Refresh the screen, until cancelled."""
         while True:
             # A server that does not answer now is asked again; each step has its own limit.
             with suppress(AioleadError):
@@ -92,7 +82,8 @@ class _Story:
             self._screen.refresh()
             await anyio.sleep(LOOK_EVERY)
 
-    async def _play(self) -> None:
+    async def play(self) -> None:
+        """Play it; raises `DemoFailed` if something did not happen in time."""
         tell = self._screen.tell
         tell("Three processes start. Each wants to lead, and ZooKeeper lets one.")
         await self._all_contend()

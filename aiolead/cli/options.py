@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,7 @@ from ..errors import ConfigurationError
 from ..model import Auth
 from . import exits
 from .environment import variable
-from .output import Reporter, show_log, write_json, write_line
+from .output import Reporter, show_log, table, write_json, write_line
 from .signals import Signals, until_signal
 
 T = TypeVar("T")
@@ -75,6 +75,22 @@ class Basics:
             write_json(value)
         else:
             for line in lines:
+                write_line(line)
+
+    def show_table(
+        self,
+        objects: Sequence[Any],
+        headings: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        right: Sequence[str] = (),
+    ) -> None:
+        """Print results: the objects as JSON, or a table of the rows, if there are any."""
+        if self.as_json:
+            for value in objects:
+                write_json(value)
+        elif rows:
+            for line in table(headings, rows, right=right):
                 write_line(line)
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:

@@ -11,13 +11,13 @@ import anyio
 from cyclopts import Parameter
 
 from .. import Client, Held, Term
-from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
+from ..errors import AcquireTimeout, ConfigurationError, TenureLost
 from ..paths import validate
 from ..types import TenureContext, WriteHeld
 from . import exits, render
 from .child import Child, ChildExit, find_command
 from .environment import without_credentials
-from .exits import CommandError
+from .first_of import first_of
 from .options import Common, Flag, Seconds
 from .process_keeper import clock
 from .signals import Signals
@@ -120,7 +120,6 @@ class _Execution:
         self._common = common
         self._signals = signals
         self._reporter = common.reporter
-        self._scope = anyio.CancelScope()  # cancelled by a signal, unless the command runs
         self._environ = (
             dict(os.environ) if job.options.pass_credentials else without_credentials(os.environ)
         )
@@ -133,32 +132,21 @@ class _Execution:
         self._code: int | None = None
 
     async def run(self) -> int:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._listen)
-            try:
-                with self._scope:
-                    await self._contend()
-            except CommandError as error:
-                self._reporter.error(str(error))
-                self._code = error.code
-            except AioleadError as error:
-                self._reporter.failure(error)
-                self._code = exits.exit_code(error)
-            tasks.cancel_scope.cancel()
+        await first_of(self._pass_on_signals, self._contend)
         if self._code is None:
             return exits.by_signal(self._asked or self._signals.first or SIGTERM)
         return self._code
 
-    async def _listen(self) -> None:
+    async def _pass_on_signals(self) -> None:
+        """Pass signals on to the command; return for one that comes while it does not run."""
         while True:
             number = await self._signals.next()
-            if self._child is not None and self._child.is_running:
-                self._child.send_signal(number)
-                if number != SIGHUP:  # many daemons reload their files on SIGHUP
-                    self._asked = number
-            else:
+            if self._child is None or not self._child.is_running:
                 self._asked = number
-                self._scope.cancel()
+                return
+            self._child.send_signal(number)
+            if number != SIGHUP:  # many daemons reload their files on SIGHUP
+                self._asked = number
 
     async def _contend(self) -> None:
         async with self._common.connect(grace_period=self._grace_period) as client:

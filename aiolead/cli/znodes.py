@@ -16,7 +16,7 @@ from . import exits, render
 from .acl import parse_entries
 from .batches import Denied, read_each
 from .options import COMMON, Common, Flag, Seconds, check_at_least, check_one_of
-from .output import is_terminal, table, write_bytes, write_json, write_line
+from .output import is_terminal, write_bytes, write_json, write_line
 
 
 def ls(
@@ -52,13 +52,12 @@ def ls(
             for name, stat in zip(names, stats, strict=True)
             if stat is not None
         ]
-        if common.as_json:
-            for name, stat in found:
-                about = render.stat_as_json(stat)
-                write_json({"name": name, "path": join(path, name), **about})
-        elif found:
-            for line in table(_HEADINGS, [_row(*each) for each in found], right=_HEADINGS[1:4]):
-                write_line(line)
+        objects = [
+            {"name": name, "path": join(path, name), **render.stat_as_json(stat)}
+            for name, stat in found
+        ]
+        rows = [_row(*each) for each in found]
+        common.show_table(objects, _HEADINGS, rows, right=_HEADINGS[1:4])
 
     return common.with_client(work)
 

@@ -29,7 +29,6 @@ from ..server_inquiry import (
     Inquirer,
     NotToldError,
     ServerAddress,
-    sessions_in_cons,
     sessions_in_dump,
 )
 from ..server_survey import (
@@ -37,6 +36,7 @@ from ..server_survey import (
     InquiryOptions,
     ServerAnswers,
     ask_all,
+    connected_sessions,
     listed_servers,
     members_besides,
     quorum_of,
@@ -220,20 +220,14 @@ class Examination:
 
     async def _known_sessions(self) -> KnownSessions:
         alive: set[int] | None = None
-        connected: dict[int, str] | None = {}
         for answers in self._answers:
             if answers.mode in ("leader", "standalone"):  # a follower may lag behind
                 try:
                     alive = sessions_in_dump(await self._inquirer.word(answers.server, "dump"))
                 except (NotToldError, OSError):
                     alive = None
-            try:
-                said = sessions_in_cons(await self._inquirer.word(answers.server, "cons"))
-            except (NotToldError, OSError):
-                connected = None
-            else:
-                connected = None if connected is None else connected | said
-        return KnownSessions(alive, connected)
+        servers = [answers.server for answers in self._answers]
+        return KnownSessions(alive, await connected_sessions(self._inquirer, servers))
 
 
 async def _read_config(client: Client) -> EnsembleConfig | None:
