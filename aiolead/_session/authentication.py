@@ -1,7 +1,7 @@
 """Who a session says it is: the SASL exchange of each connection, then the credentials.
 
-The tokens of an exchange are made elsewhere, since some take their time: the machine passes each
-token of the server on, and waits until it is given the next one of ours.
+Tokens are made elsewhere, since some take time: the machine passes on each token of the server, and
+waits for the client's next one.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Exchange:
     """The SASL exchange of one connection.
 
     Args:
-        on_challenge: called with each token of the server, and at first with an empty one: a call
-            of `answer` is to follow.
+        on_challenge: called with each token of the server, and first with an empty one; `answer`
+            is to follow.
     """
 
     def __init__(self, on_challenge: Callable[[bytes], object]) -> None:
@@ -54,10 +54,10 @@ class Exchange:
         return encode_request(XID_SASL, OpCode.SASL, encode_body(Sasl(token)))
 
     def receive(self, frame: bytes) -> bool:
-        """Takes the server's answer; whether it was the last one.
+        """Takes the server's answer; returns whether it was the last one.
 
         Raises:
-            AuthFailedError: the server refuses us.
+            AuthFailedError: the server refuses the login.
             RemoteWireError: it is the answer to something else.
         """
         r = Reader(frame)
@@ -76,24 +76,15 @@ class Exchange:
         return self._is_last
 
 
-class _Credential:
-    __slots__ = ("auth", "waiting")
-
-    def __init__(self, auth: Auth) -> None:
-        self.auth = auth
-        self.waiting: list[Call[None]] = []
-
-
 class Authentication:
-    """What the machine does about identities: on each connection the SASL exchange, if there is to
-    be one; then the credentials, in order; and who waits for an answer to them.
+    """On each connection the SASL exchange, if any, then the credentials, in order.
 
     Args:
         auth: the credentials.
-        on_challenge: see `Exchange`; None where there is to be no exchange.
+        on_challenge: see `Exchange`; None: no exchange.
         send: takes packets for the server.
-        introduce: called when the exchange is over, with the time.
-        ended: the error of whoever comes too late.
+        on_complete: called with the time when the exchange is over.
+        ended: makes the error for calls after the end.
     """
 
     def __init__(
@@ -101,21 +92,22 @@ class Authentication:
         auth: Iterable[Auth],
         on_challenge: Callable[[bytes], object] | None,
         send: Callable[[bytes], object],
-        introduce: Callable[[float], object],
+        on_complete: Callable[[float], object],
         ended: Callable[[], AioleadError],
     ) -> None:
-        self._entries = {entry: _Credential(entry) for entry in auth}
-        self._presented: deque[tuple[_Credential, float]] = deque()  # with the time
+        # The credentials, each with the calls that wait for an answer to it.
+        self._waiting: dict[Auth, list[Call[None]]] = {entry: [] for entry in auth}
+        self._presented: deque[tuple[Auth, float]] = deque()  # unanswered, with the time
         self._on_challenge = on_challenge
         self._exchange: Exchange | None = None
         self._send = send
-        self._introduce = introduce
+        self._on_complete = on_complete
         self._ended = ended
         self._is_open = False
         self._is_over = False
         self._lost_at = -inf  # when the last connection was
         self.refusal = REFUSED
-        """Why we were refused, if we were."""
+        """Why the credentials were refused, if they were."""
 
     # --- the exchange --------------------------------------------------------------------------
 
@@ -126,13 +118,13 @@ class Authentication:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether servers are to be told who we are, before anything is asked of them."""
-        return self._on_challenge is not None or bool(self._entries)
+        """Whether the client has an identity, which comes before any request."""
+        return self._on_challenge is not None or bool(self._waiting)
 
     def begin(self, now: float) -> None:
-        """The server knows the session."""
+        """The handshake is done."""
         if self._on_challenge is None:
-            self._introduce(now)
+            self._on_complete(now)
         else:
             self._exchange = Exchange(self._on_challenge)
             self._exchange.begin()
@@ -143,7 +135,7 @@ class Authentication:
         Args:
             token: to be sent; None if the login is complete without one.
             now: the time.
-            is_last: whether the login is complete, for our part, once the server says so.
+            is_last: whether the login is complete once the server answers.
         """
         if self._exchange is None:
             return  # the connection was lost meanwhile
@@ -153,82 +145,72 @@ class Authentication:
             self._send(self._exchange.answer(token, is_last=is_last))
 
     def receive(self, frame: bytes, now: float) -> None:
-        """Takes what the server answers during the exchange.
-
-        Raises:
-            AuthFailedError: the server refuses us.
-            RemoteWireError: it is the answer to something else.
-        """
+        """Takes what the server answers during the exchange. Raises as `Exchange.receive`."""
         if self._exchange is not None and self._exchange.receive(frame):
             self._complete(now)
 
     def _complete(self, now: float) -> None:
         self._exchange = None
-        self._introduce(now)
+        self._on_complete(now)
 
     # --- the credentials -----------------------------------------------------------------------
 
     def add(self, auth: Auth, call: Call[None], now: float) -> None:
-        """Presents credentials to the present server, and to all later ones.
+        """Presents credentials to the present server, or the next one, and to all later ones.
 
-        The answer comes with the call. If there is no server now, it is the next one's.
+        The server's answer is that of the call.
         """
         if self._is_over:
             call._fail(self._ended())
             return
-        entry = self._entries.setdefault(auth, _Credential(auth))
         call.queued_at = now
-        entry.waiting.append(call)
+        self._waiting.setdefault(auth, []).append(call)
         if self._is_open:
-            self._present(entry, now)
+            self._present(auth, now)
 
     def present_all(self, now: float) -> None:
-        """To a server on a new connection."""
+        """Presents the credentials on a new connection."""
         self._is_open = True
-        for entry in self._entries.values():
-            self._present(entry, now)
+        for auth in self._waiting:
+            self._present(auth, now)
 
-    def _present(self, entry: _Credential, now: float) -> None:
-        self._presented.append((entry, now))
-        body = encode_body(AuthPacket(entry.auth.scheme, entry.auth.credential))
+    def _present(self, auth: Auth, now: float) -> None:
+        self._presented.append((auth, now))
+        body = encode_body(AuthPacket(auth.scheme, auth.credential))
         self._send(encode_request(XID_AUTH, OpCode.AUTH, body))
 
     @property
     def is_pending(self) -> bool:
-        """Whether the server owes an answer."""
+        """Whether credentials are unanswered."""
         return bool(self._presented)
 
     @property
     def presented_at(self) -> float:
-        """When the oldest of those was sent that are not answered; there must be one."""
+        """When the oldest unanswered credentials were sent; there must be some."""
         return self._presented[0][1]
 
     def answered(self, err: int) -> None:
-        """Takes the answer to the oldest packet.
-
-        Raises:
-            AuthFailedError: the credentials were refused.
-        """
-        entry, _ = self._presented.popleft()
+        """Takes the answer to the oldest packet. Raises `AuthFailedError` if it is a refusal."""
+        auth, _ = self._presented.popleft()
         if err:
             raise AuthFailedError(REFUSED)
-        waiting, entry.waiting = entry.waiting, []
-        for call in waiting:
+        calls, self._waiting[auth] = self._waiting[auth], []
+        for call in calls:
             call._succeed(None)
 
     @property
     def waiting_since(self) -> float | None:
-        """Since when somebody waits for a connection; None if nobody does."""
-        times = [call.queued_at for entry in self._entries.values() for call in entry.waiting]
+        """Since when the oldest call waits for a connection; None if there is none."""
+        times = [call.queued_at for calls in self._waiting.values() for call in calls]
         return max(min(times), self._lost_at) if times else None
 
     def connection_lost(self, now: float, patience: float, *, established: bool) -> None:
-        """Whoever waits for an answer has it from the next server, unless it has waited for long.
+        """Calls wait for the next server, unless they have waited for too long.
 
         Args:
             now: the time.
-            patience: how long requests wait for a connection.
-            established: whether the connection came to anything.
+            patience: how long requests wait for a connection, in seconds.
+            established: whether credentials could be presented.
         """
         self._is_open = False
         self._exchange = None
@@ -238,14 +220,14 @@ class Authentication:
             self._fail(lambda call: call._is_retried_too_long(now, patience), patience)
 
     def fail_overdue(self, now: float, patience: float) -> None:
-        """Fails whoever has waited for `patience` seconds. The credentials are kept."""
+        """Fails calls that have waited for `patience` seconds. The credentials are kept."""
         since = self._lost_at
         self._fail(lambda call: max(call.queued_at, since) + patience <= now, patience)
 
     def _fail(self, is_overdue: Callable[[Call[None]], bool], patience: float) -> None:
-        for entry in self._entries.values():
-            overdue = [call for call in entry.waiting if is_overdue(call)]
-            entry.waiting = [call for call in entry.waiting if call not in overdue]
+        for auth, calls in list(self._waiting.items()):
+            overdue = [call for call in calls if is_overdue(call)]
+            self._waiting[auth] = [call for call in calls if call not in overdue]
             for call in overdue:
                 call._fail(
                     ConnectionLossError(
@@ -258,7 +240,7 @@ class Authentication:
     def fail_all(self) -> None:
         """There will be no connection any more."""
         self._is_over = True
-        for entry in self._entries.values():
-            waiting, entry.waiting = entry.waiting, []
-            for call in waiting:
-                call._fail(self._ended())
+        waiting = [call for calls in self._waiting.values() for call in calls]
+        self._waiting.clear()
+        for call in waiting:
+            call._fail(self._ended())

@@ -15,8 +15,6 @@ class Backoff:
     limit never exceeds a tenth of the session timeout, since a session must outlive the waiting.
     """
 
-    __slots__ = ("_rng", "_round")
-
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._round = 0

@@ -46,11 +46,10 @@ from ..errors import (
 )
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .authentication import Authentication
-from .granted_timeout import granted_timeout
 from .lease.lease_book import LeaseBook
 from .lease.proof import LeaseProof
 from .lease.renewals import Renewals
-from .lease.timing import Timing
+from .lease.timing import Timing, granted_timeout
 from .requests.call import Call, close_call, unreached
 from .requests.liveness import Liveness
 from .requests.request_queue import RequestQueue

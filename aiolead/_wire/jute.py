@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import NoReturn, TypeVar
 
 from ..errors import LocalWireError, RemoteWireError
@@ -14,6 +15,7 @@ T = TypeVar("T")
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _STAT = struct.Struct(">qqqqiiiqiiq")
+_stat_fields = attrgetter(*Stat.__match_args__)
 _NULL = _INT.pack(-1)
 _int_at = _INT.unpack_from
 _long_at = _LONG.unpack_from
@@ -72,19 +74,7 @@ class Writer:
 
     def stat(self, stat: Stat) -> None:
         try:
-            self.buffer += _STAT.pack(
-                stat.czxid,
-                stat.mzxid,
-                stat.ctime,
-                stat.mtime,
-                stat.version,
-                stat.cversion,
-                stat.aversion,
-                stat.ephemeral_owner,
-                stat.data_length,
-                stat.num_children,
-                stat.pzxid,
-            )
+            self.buffer += _STAT.pack(*_stat_fields(stat))
         except struct.error as error:
             raise LocalWireError(f"{stat!r} does not fit: {error}") from None
 

@@ -1,16 +1,17 @@
 """What is held under the lease, and when the lease is renewed.
 
-The lease is the lease_proof's proof, shortened by clock drift and grace period. Holds end when the
-clock passes its end: not when a task gets round to noticing.
+The lease is what `LeaseProof` proves, shortened by clock drift and grace period. Holds end when the
+clock passes its end, whether or not a task notices.
 
-A hold is *fresh* at first: many a lock is held for a millisecond, and costs no renewal. It
-*settles* after a moment, or at once where it is urgent; settled holds are confirmed by the
-renewals. A hold that was lost *winds down* until its holder lets go of it.
+A hold is *fresh* at first: many locks are held for a millisecond, and cost no renewal. It *settles*
+after a moment, or at once where it is urgent; renewals confirm settled holds. A lost hold is in its
+*grace period* until its holder releases it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from math import inf
 from typing import Protocol
@@ -28,7 +29,7 @@ CHECK = 17
 
 
 class HoldObserver(Protocol):
-    """Who has to know of every hold until its holder has let go of it. Told synchronously."""
+    """Is notified, synchronously, of every hold until its holder has released it."""
 
     def began(self, held: HeldZnode) -> object: ...
 
@@ -41,24 +42,15 @@ class HoldObserver(Protocol):
     def ended(self, held: HeldZnode) -> object: ...
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class HeldZnode:
     """One znode that is held. Made by `LeaseBook.hold`."""
 
-    __slots__ = ("_book", "_lost", "_settled", "path", "resigns")
-
-    def __init__(
-        self,
-        book: LeaseBook,
-        path: str,
-        lost: Callable[[LossReason], object],
-        settled: Callable[[], object] | None,
-        resigns: bool,
-    ) -> None:
-        self._book = book
-        self.path: str = path
-        self._lost: Callable[[LossReason], object] | None = lost
-        self._settled = settled
-        self.resigns: bool = resigns
+    _book: LeaseBook
+    path: str
+    _lost: Callable[[LossReason], object] | None
+    _settled: Callable[[], object] | None
+    resigns: bool
 
     def release(self) -> None:
         """Ends the hold: `lost` is no longer called."""
@@ -74,7 +66,7 @@ class HeldZnode:
             contained(settled, lambda _error: self.lose(LossReason.INTERNAL))()
 
     def lose(self, reason: LossReason) -> None:
-        """Ends the hold without its holder's doing. It winds down until it is released."""
+        """Ends the hold against its holder's will; the grace period lasts until it is released."""
         lost, self._lost, self._settled = self._lost, None, None
         if lost is not None:
             self._book.begin_grace(self)
@@ -90,24 +82,12 @@ class LeaseBook:
         lease_proof: what proves the lease.
         timing: the session's intervals; see `retime`.
         changed: called when something became due earlier than it was.
-    """
 
-    __slots__ = (
-        "_begun",
-        "_changed",
-        "_closed",
-        "_fresh",
-        "_in_grace",
-        "_lease_proof",
-        "_next_renewal",
-        "_settled",
-        "_timing",
-        "_took",
-        "_unanswered",
-        "_wait_until",
-        "observer",
-        "on_renewed",
-    )
+    Attributes:
+        observer: is notified of every hold.
+        on_renewed: called when a renewal was confirmed: how long that took, and what is left of
+            the lease, in seconds.
+    """
 
     def __init__(
         self, lease_proof: LeaseProof, timing: Timing, changed: Callable[[], object]
@@ -126,11 +106,9 @@ class LeaseBook:
         self._closed = False
         self.observer: HoldObserver | None = None
         self.on_renewed: Callable[[float, float], object] | None = None
-        """Called when a renewal was confirmed: how long that took, and what is left of the lease,
-        in seconds."""
 
     def retime(self, timing: Timing) -> None:
-        """The session timeout was negotiated anew."""
+        """The session timeout was negotiated again."""
         self._timing = timing
 
     @property
@@ -140,7 +118,7 @@ class LeaseBook:
 
     @property
     def given_away_at(self) -> float:
-        """When the servers may give what is held to somebody else, at the earliest."""
+        """The earliest time at which the servers may give holds to other clients."""
         return self.deadline + self._timing.grace_period
 
     @property
@@ -154,15 +132,14 @@ class LeaseBook:
 
     @property
     def is_in_grace(self) -> bool:
-        """Whether a holder that has lost its hold has not yet let go of it."""
+        """Whether a lost hold is not released yet."""
         return bool(self._in_grace)
 
     @property
     def confirmed_at(self) -> float:
-        """When the quorum has last confirmed what is held, and what was lost and not let go of.
+        """When the quorum last confirmed all holds, lost and unreleased ones included.
 
-        Whatever is worst off counts; `inf` while there is nothing of the kind. What is proven after
-        a loss says nothing of what was lost.
+        `inf` if there are none. What is proven after a loss says nothing about the lost hold.
         """
         proven = list(self._in_grace.values())
         if self.is_held:
@@ -206,8 +183,8 @@ class LeaseBook:
     def is_enough(self, now: float) -> bool:
         """Whether a hold may begin: its first renewal will be answered before the lease runs out.
 
-        A renewal is two round trips, each of which takes what a write takes here. However long that
-        was last time, no more than an ample lease is asked for, which can always be had.
+        A renewal is two round trips, each as long as a write takes here. However long the last
+        write took, an ample lease is enough, since that can always be had.
         """
         timing = self._timing
         usual = max(timing.enough_lease, 3 * self._lease_proof.write_took)
@@ -220,7 +197,7 @@ class LeaseBook:
         return next(iter(self._fresh.values()), inf)
 
     def settle(self, now: float) -> None:
-        """Settles what has been held for long enough."""
+        """Settles the holds that are old enough."""
         for held in [held for held, due in self._fresh.items() if due <= now]:
             if self._fresh.pop(held, None) is None:
                 continue  # released by what the one before it called
@@ -228,11 +205,11 @@ class LeaseBook:
             held.settle()
 
     def renewal_due(self) -> float:
-        """When to renew next, while the link is up; never, while a renewal is unanswered."""
+        """When to renew next, while there is a connection; `inf` while one is unanswered."""
         return self._next_renewal if self._settled and not self._unanswered else inf
 
     def renewal(self, most: int, room: int, now: float) -> list[HeldZnode]:
-        """What to confirm with the renewal that leaves now; holds take turns.
+        """The holds that the renewal which leaves now confirms; they take turns.
 
         Args:
             most: how many holds at most.
@@ -254,19 +231,19 @@ class LeaseBook:
         return chosen
 
     def committed(self, now: float) -> None:
-        """The renewal was answered, so our server is not cut off; what confirms it leaves now."""
+        """The renewal was answered, so our server has a quorum; its confirmation leaves now."""
         self._extend_wait(now)
 
     def _extend_wait(self, now: float) -> None:
-        """However short the lease is: an answer may take half of it, or what is usual here."""
+        """An answer may take half of the lease, or what is usual here, however short the lease."""
         usual = max(2 * self._took, 3 * self._lease_proof.write_took)
         self._wait_until = now + max((self.deadline - now) / 2, usual)
 
     def renewed(self, sent: float, answered: float, now: float) -> None:
         """The renewal was answered, and so was the request that confirms it.
 
-        The next one leaves when it can prove something about this one: half a tick after its
-        answer. That may be late for a lease that began short; then as soon as it can prove anything
+        The next one leaves when it can prove something about this one, half a tick after its
+        answer. For a lease that began short this may be late: then as soon as it can prove anything
         new.
 
         Args:
@@ -291,15 +268,15 @@ class LeaseBook:
         self._changed()
 
     def short_at(self, *, can_move: bool) -> float:
-        """When an unanswered renewal means that our connection should be given up; maybe never.
+        """When to give up the connection because a renewal is unanswered; `inf` for never.
 
         Args:
-            can_move: whether there is another server. Where there is none, a new connection still
-                helps if the renewal was lost, and costs what is in flight: it is the last resort.
+            can_move: whether there is another server. Without one, a new connection helps only if
+                the renewal was lost, and costs what is in flight: it is the last resort.
         """
         waits = self._unanswered and self.is_held
         if not waits or any(held.resigns for held in self._settled):
-            # Who surrenders with the link gains nothing by giving it up.
+            # A hold that is resigned on connection loss gains nothing by it.
             return inf
         left = self._timing.short_lease if can_move else self._timing.enough_lease
         return max(self.deadline - left, self._wait_until)
@@ -307,7 +284,7 @@ class LeaseBook:
     # --- losing --------------------------------------------------------------------------------
 
     def expire(self, now: float) -> None:
-        """Ends every hold whose lease has run out."""
+        """Ends every hold if the lease has run out."""
         if self.is_held and now >= self.deadline:
             self.lose_all(LossReason.UNCONFIRMED)
 
@@ -316,7 +293,7 @@ class LeaseBook:
             held.lose(reason)
 
     def close(self) -> None:
-        """The client is being closed: everything held is lost, and what comes to be held."""
+        """The client is being closed: all holds are lost, later ones at once."""
         self._closed = True
         self.lose_all(LossReason.CLOSED)
 

@@ -1,15 +1,15 @@
 """Which holds should have ended, and have not: what a watchdog decides. No thread, no I/O.
 
-The servers may give a role to somebody else when the proof of its session ends. A hold that is
+The servers may give a role to another client when the proof of its session ends. A hold that is
 neither released nor lost by then has an event loop that does not run; one that was lost, but not
 released, has a body that goes on although it was cancelled. Either is *overdue* from a small
 reserve before that moment on.
 
-Two threads use this. The event loop's thread alone writes: what is held, and until when that is
-proven. The watchdog's thread only calls `look`. No lock guards the data: each write is one store of
-an immutable value, or one change of a dict, and `look` takes a copy of the dict in one step. All of
-these are atomic in CPython, with its global lock and without it. What `look` misses it finds the
-next time, and `look_by` says when that has to be earlier than it had asked for.
+Two threads use this. Only the event loop's thread writes: what is held, and until when that is
+proven. The watchdog's thread only calls `look`. No lock is needed: each write is one store of an
+immutable value, or one change of a dict, and `look` copies the dict in one step, all of which are
+atomic in CPython, with its global lock and without it. What `look` misses it finds the next time;
+`look_by` requests an earlier look.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..machine import SessionMachine
 from .lease_book import HeldZnode
 
 RESERVE = 0.25
-"""What ending a process takes, in seconds, on a machine with too much to do; mostly 10 ms."""
+"""How long ending a process takes on an overloaded machine, in seconds; usually 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Watched:
         path: its znode.
         session_id: the session that owns it.
         reason: why it was lost; None while it is not.
-        given_away_at: when the servers may give it to somebody else, on the lease's clock. None
+        given_away_at: when the servers may give it to another client, on the lease's clock. None
             while that moves with the lease.
     """
 
@@ -51,8 +51,8 @@ class Overdue:
         machine: the client's session.
         clock: the lease's clock, which both threads read.
         reserve: how long before the servers may give it away a hold is overdue, in seconds.
-        look_by: called in the event loop's thread with a time at which something may be overdue; it
-            sees to it that `look` is called then, if that is earlier than `look` had said.
+        look_by: called in the event loop's thread with a time at which something may be overdue:
+            `look` must be called then at the latest.
     """
 
     def __init__(
@@ -72,11 +72,7 @@ class Overdue:
 
     @property
     def reserve(self) -> float:
-        """How long before the servers may give it away a hold is overdue, in seconds.
-
-        Bodies keep half of the grace period at least, which is shorter where servers grant less
-        than was asked for.
-        """
+        """The reserve in use: bodies keep half of the grace period at least."""
         asked = RESERVE if self._asked_reserve is None else self._asked_reserve
         return min(asked, self._machine.timing.grace_period / 2)
 
@@ -88,7 +84,7 @@ class Overdue:
     # --- the event loop's thread ---------------------------------------------------------------
 
     def began(self, held: HeldZnode) -> None:
-        # Before the hold is there to be seen: a time that was left from an earlier one has passed.
+        # Before the hold is visible: the time of an earlier one has passed.
         self._lease_ends = self._machine.leases.given_away_at
         self._holds[held] = Watched(held.path, self._machine.session_id)
         self._look_by(self._lease_ends - self.reserve)
@@ -101,10 +97,10 @@ class Overdue:
             self._look_by(self._lease_ends - self.reserve)
 
     def lost(self, held: HeldZnode, reason: LossReason) -> None:
-        """From now on its time stands: what is proven later is not about this hold any more."""
+        """From now on its time is fixed: later proofs are not about this hold."""
         at = self._machine.leases.given_away_at
         if not reason.znode_remains:
-            # Given away already, or as soon as the client is closed. Its body was told just now.
+            # Given away already, or when the client is closed. Its body is cancelled only now.
             at = min(at, self._clock() + self._machine.timing.grace_period)
         self._holds[held] = replace(self._holds[held], reason=reason, given_away_at=at)
         self._look_by(at - self.reserve)
@@ -115,15 +111,12 @@ class Overdue:
     # --- the watchdog's thread -----------------------------------------------------------------
 
     def look(self, now: float) -> tuple[list[tuple[Watched, float]], float]:
-        """What is overdue; each hold once.
-
-        Args:
-            now: on the lease's clock.
+        """What is overdue at `now`; each hold is reported once.
 
         Returns:
             The holds, each with the seconds until the servers may give it away (negative if they
-            may have done so); and when to look next, if `look_by` does not ask for it before: never
-            (`inf`) if there is nothing to watch.
+            may have done so); and when to look next, unless `look_by` asks for an earlier look:
+            `inf` if there is nothing to watch.
         """
         holds = self._holds.copy()
         lease_ends, reserve = self._lease_ends, self.reserve

@@ -1,41 +1,28 @@
 """What acknowledged requests prove about how long the session lives.
 
-The facts that this rests on (ZooKeeper's source, and measurements on real ensembles; docs/safety.md
-has the derivation):
+`docs/safety.md` has the derivation from ZooKeeper's source, and measurements. In short:
 
-* A server notes the arrival of every request of a session: it *touches* the session. The leader
-  ends a session no earlier than its timeout after the last touch that reached the leader.
-* A touch at a follower reaches the leader with the follower's answer to the leader's ping, which
-  comes every half tick. A follower that is cut off goes on answering pings and reads, and its
-  touches reach nobody. So an answer as such proves nothing.
-* What a cut-off server cannot give is the answer to a write. (It can give watch events: when the
-  link heals, a follower hands on all that was committed meanwhile, however old.)
+* A server *touches* the session with every request. The leader ends a session no earlier than its
+  timeout after the last touch that reached the leader. A follower's touches reach it with the
+  follower's answer to the leader's ping, every half tick. So an isolated follower answers pings and
+  reads, and sends events, that prove nothing. It cannot answer a write.
+* Let `a` be a request of this connection, and let a write leave half a tick after its answer, or
+  later, and be committed. In between, the leader has pinged our server; that ping comes before the
+  commit, so the server has answered it, with the touch of `a`, before we have the answer to the
+  write. A second request to the leader, sent after that answer, arrives behind the touch: when it
+  is answered, the session lives until `a.sent + timeout`.
+* The second request may be a write, which a leader refuses once it has begun to end the session, or
+  a cheaper `sync`, which comes behind the end of the session: our server learns of the end first,
+  and closes the connection. Between the resolve to end a session and its queueing a `sync` may slip
+  in. So a client that has nothing proven any more takes two writes; see `Contender._await_lease`.
+* The handshake of a session that moves touches the leader itself: it needs a write that is
+  committed after it, to show that the leader is one, and no second request. The creation of a
+  session is a committed change in itself. (That of a local session is none; but to hold something
+  takes an ephemeral znode, for which the leader creates the session first, with a whole timeout.)
 
-Hence the rule. Let `a` be a request of this connection that was sent at `a.sent` and answered at
-`a.answered`, and let a write be sent half a tick after that, or later, and be committed. Between
-the two, the leader sent our server a ping. It comes before the commit on the link between them,
-which keeps order; so our server had answered it, with the touch of `a`, before we had the answer to
-the write. A second request of ours that goes to the leader, sent after that answer, comes there
-behind the touch. When it is answered, the leader has seen the touch, and had not ended the session
-before: the session lives until `a.sent + timeout`. However long the link between the servers held
-things back, nothing changes in this.
-
-The second request may be another write, or a `sync`, which costs the servers next to nothing. A
-leader refuses a write of a session that it has begun to end. A `sync` it answers even then, but
-behind the end of the session, of which our server learns first; and then it closes our connection.
-(Between the leader's resolve to end a session and the queueing of that, a `sync` may slip in. So
-who has nothing proven any more takes two writes; see `Contender._await_lease`.)
-
-The handshake of a session that moves touches the leader itself before it is answered. So it needs a
-write that is committed after it, to show that the leader is one, and no second request. The
-creation of a session is a committed change in itself. (That of a local session is none; but what
-could be held needs an ephemeral znode, for which the server has the session created at the leader
-first, with the whole timeout from then on.) Nothing that one connection proves involves another
-one, but what is proven stays true when the connection dies.
-
-`timeout` is the shortest that any server has granted to this session. Where servers differ in what
-they grant, moving to one that grants less can bring the end of the session forward, since a touch
-replaces what an earlier one has set; and a new leader counts with what the session began with.
+What one connection proves involves no other one, and stays true when it is lost. `timeout` is the
+shortest that any server has granted to this session: a touch replaces what an earlier one has set,
+and a new leader counts with what the session began with.
 """
 
 from __future__ import annotations
@@ -51,12 +38,10 @@ GRAIN = 1 / 32
 
 
 class LeaseProof:
-    """The requests of a connection that may still prove something.
+    """The requests of a connection that may still prove something, `1 / GRAIN` at most.
 
-    All times are seconds on the clock of the caller. The memory is bounded by `1 / GRAIN` entries.
-
-    One thread alone tells it what happens. `proven_until` is a plain read of what that has led to,
-    so that other threads may ask for it at any time.
+    All times are seconds on the clock of the caller. One thread calls the methods; `proven_until`
+    is a plain read, so that other threads may use it at any time.
     """
 
     __slots__ = (
@@ -116,9 +101,8 @@ class LeaseProof:
         Args:
             sent: when it was sent.
             now: when its answer came in.
-            proof: whether the answer is that of a write that was committed.
-            led: whether the leader has answered it in its turn: a write that was committed, or a
-                `sync`.
+            proof: whether it was a write that was committed.
+            led: whether the leader has answered it in its turn: such a write, or a `sync`.
         """
         if led:
             self._confirm(sent)
@@ -143,7 +127,7 @@ class LeaseProof:
 
     @property
     def provable_from(self) -> float:
-        """When a write may leave that is the first step to prove more; maybe never."""
+        """When a write may leave that is the first step to prove more; `inf` for never."""
         proven, timeout = self.proven_until, self._timing.session_timeout
         if self._handshake + timeout > proven:
             return -inf
@@ -153,21 +137,18 @@ class LeaseProof:
         return inf
 
     def _confirm(self, sent: float) -> None:
-        """The leader has answered what was sent then: a second request to all answered before."""
+        """The leader has answered a request sent then: the second one for all answered before."""
         while self._unconfirmed and self._unconfirmed[0][1] <= sent:
             self._collected = self._unconfirmed.pop(0)[0]
 
     def _settle(self) -> None:
-        """Draws the conclusions, whenever something was committed or confirmed.
-
-        An answer to anything else proves nothing yet: a write would have to be sent after it.
-        """
+        """Draws the conclusions, whenever something was committed or confirmed."""
         entries, timeout = self._entries, self._timing.session_timeout
         half_tick = self._timing.half_tick
         if self._committed >= self._handshake > -inf:
             self._proven = max(self._proven, self._handshake + timeout)
-        # The newest request that was answered half a tick before the write was sent. As a sum, as
-        # `LeaseBook.renewed` counts it: a renewal that leaves exactly when due must not miss it.
+        # The newest request that was answered half a tick before the write was sent. As a sum, like
+        # `LeaseBook.renewed`: a renewal that leaves exactly when due must not miss it.
         while len(entries) > 1 and entries[1][1] + half_tick <= self._collected:
             entries.popleft()
         if entries and entries[0][1] + half_tick <= self._collected:

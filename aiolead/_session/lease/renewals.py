@@ -40,8 +40,6 @@ class Renewals:
         on_output: called when there is something to send.
     """
 
-    __slots__ = ("_leases", "_now", "_on_output", "_requests")
-
     def __init__(
         self,
         leases: LeaseBook,

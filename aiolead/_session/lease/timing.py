@@ -1,8 +1,8 @@
 """Every interval that a session uses, derived from the timeout that the server granted.
 
-A server grants what it likes. The lease follows from the granted timeout, since the servers count
-with it; how long the client waits for anything follows from the asked timeout as well, and is
-never longer than a client would wait that had been granted what it asked for.
+The lease follows from the granted timeout, since the servers count with it. What the client waits
+for anything follows from the asked timeout as well, and is never longer than if exactly that had
+been granted.
 
     granted                                   the lease counts with     waits count with
     less than `SHORTEST`                      refused: the next server is tried
@@ -15,20 +15,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..._wire.handshake import ConnectResponse
+from ...errors import RemoteWireError
+
 DRIFT = 0.001
 """How much faster the servers' clocks may run than ours, as a fraction: 500 ppm on each side."""
 
 
 SHORTEST = 0.1
-"""The shortest session timeout that is asked for or accepted, in seconds. Pings and renewals follow
-from it: with a much shorter one the client would do nothing else."""
+"""The shortest session timeout that is asked for or accepted, in seconds. With a much shorter one
+the client would do nothing but ping and renew."""
 
 LONGEST_UNASKED = 60.0
-"""How much of a granted timeout counts that is longer than was asked for, in seconds. Servers grant
-more than they were asked for up to their `minSessionTimeout`, which is two ticks by default."""
+"""How much of a granted timeout counts that is longer than the asked one, in seconds. Servers grant
+at least their `minSessionTimeout`, which is two ticks by default."""
 
 REMARKABLE = 10.0
-"""How many times what was asked for, or what part of it, a server grants before it is reported."""
+"""From which factor on between the granted and the asked timeout it is reported."""
+
+
+LONGEST_PASSWORD = 256
+"""Of a session, in bytes: ZooKeeper's have 16. Servers refuse handshakes with long ones."""
+
+
+def granted_timeout(response: ConnectResponse) -> float:
+    """The session timeout that a server grants, in seconds.
+
+    Raises:
+        RemoteWireError: no client can use this session. The server counts as failed; the session
+            that was asked for may go on at another one.
+    """
+    granted = response.timeout_ms / 1000
+    if granted < SHORTEST:
+        raise RemoteWireError(
+            f"the server grants a session timeout of {granted:g} seconds: at least {SHORTEST:g} "
+            "are needed, see its maxSessionTimeout"
+        )
+    if len(response.password) > LONGEST_PASSWORD:
+        raise RemoteWireError(
+            f"the server gives the session a password of {len(response.password)} bytes: at most "
+            f"{LONGEST_PASSWORD} are accepted"
+        )
+    return granted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +64,12 @@ class Timing:
     """Intervals in seconds.
 
     Attributes:
-        session_timeout: how long the servers keep the session at least: what they granted, where
-            that is not absurd. The lease counts with it.
+        session_timeout: how long the servers keep the session at least; the lease counts with it.
         granted: what the servers granted.
         asked: what they were asked for.
         half_tick: half the servers' tick time: how often a ZooKeeper leader collects from its
-            followers which sessions they heard of. The protocol does not tell it; servers refuse
-            session timeouts under two ticks unless configured otherwise, so a quarter of the
-            session timeout is never too short.
+            followers which sessions they have touched. The protocol does not tell it. By default
+            servers grant two ticks at least, so that a quarter of the session timeout is enough.
         grace_period: how long before the proven end of the session a holder has to begin to stop.
     """
 
@@ -66,10 +92,10 @@ class Timing:
 
         Args:
             granted: what the server granted.
-            asked: what it was asked for; as much as it granted by default.
-            tick_time: the servers' `tickTime`, where the user knows it.
-            grace_period: what the user asked for; a tenth of the timeout by default. A server that
-                grants less time than was asked for also shortens this, to a quarter at most.
+            asked: what it was asked for; defaults to what it granted.
+            tick_time: the servers' `tickTime`, if known.
+            grace_period: what the user asked for; defaults to a tenth of the timeout. Never more
+                than a quarter of it.
         """
         if asked is None:
             asked = granted
@@ -78,7 +104,7 @@ class Timing:
             session_timeout,
             granted,
             asked,
-            # What was granted tells of the tick, however little of it counts.
+            # What was granted limits the tick, even if only a part of it counts.
             granted / 4 if tick_time is None else tick_time / 2,
             min(
                 session_timeout / 10 if grace_period is None else grace_period, session_timeout / 4
@@ -87,12 +113,12 @@ class Timing:
 
     @property
     def patience(self) -> float:
-        """The granted timeout or the asked one, whichever is shorter. Every wait counts with it."""
+        """The granted timeout or the asked one, whichever is shorter: for every wait."""
         return min(self.granted, self.asked)
 
     @property
     def is_remarkable(self) -> bool:
-        """Whether the granted timeout is more than was asked for by far, or less."""
+        """Whether the granted timeout is far from the asked one."""
         return not 1 / REMARKABLE <= self.granted / self.asked <= REMARKABLE
 
     @property
@@ -102,7 +128,7 @@ class Timing:
 
     @property
     def silent_after(self) -> float:
-        """Time without an answer after which the link counts as dead; events are none."""
+        """Time without an answer after which the connection counts as lost; events are none."""
         return self.patience * 2 / 3
 
     @property
@@ -122,7 +148,7 @@ class Timing:
 
     @property
     def short_lease(self) -> float:
-        """What is left of a lease when a holder whose renewal goes unanswered changes servers."""
+        """What is left of a lease when a client whose renewal is unanswered changes servers."""
         return self.session_timeout / 4
 
     @property
@@ -132,22 +158,22 @@ class Timing:
 
     @property
     def ample_lease(self) -> float:
-        """What is enough of a lease where answers take their time."""
+        """What is enough of a lease where answers are slow."""
         return self.session_timeout / 6
 
     @property
     def prompt(self) -> float:
-        """How long the users' requests may take while renewals, of two steps, have to pass, too."""
+        """How long the users' requests may take while renewals, of two requests, have to pass."""
         return self.enough_lease / 4
 
     @property
     def holders_wait(self) -> float:
-        """How long a client that is closed waits for holders to stop."""
+        """How long a closing client waits for holders to stop."""
         return min(self.grace_period, self.patience)
 
     @property
     def close_wait(self) -> float:
-        """How long a client that is closed waits for the servers to confirm the session's end."""
+        """How long a closing client waits for the servers to confirm the session's end."""
         return self.patience / 3
 
     @property

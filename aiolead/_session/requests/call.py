@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from math import inf
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -70,10 +71,11 @@ class WatchEffect(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Call(Generic[T]):
     """One request and, later, its answer.
 
-    Args:
+    Attributes:
         op: the operation on the wire.
         body: the encoded request, without header.
         parse: reads the answer off a frame; may raise the error that it finds in there.
@@ -81,54 +83,27 @@ class Call(Generic[T]):
         path: how errors name its subject.
         arming: what it does to the watches, if anything.
         on_error: turns some errors into a result, and returns the others.
+        lost_at: when the first connection over which it was sent was lost.
+        ahead: how many counted calls were in flight before it.
     """
 
-    __slots__ = (
-        "_callbacks",
-        "_done",
-        "_error",
-        "_value",
-        "ahead",
-        "arming",
-        "body",
-        "kind",
-        "lost_at",
-        "on_error",
-        "op",
-        "parse",
-        "path",
-        "queued_at",
-        "sent_at",
-        "xid",
-    )
-
-    def __init__(
-        self,
-        op: int,
-        body: bytes,
-        parse: Callable[[Reader], T],
-        *,
-        kind: CallKind = READ,
-        path: str | None = None,
-        arming: WatchEffect | None = None,
-        on_error: Callable[[AioleadError], T | AioleadError] | None = None,
-    ) -> None:
-        self.op: int = op
-        self.body: bytes = body
-        self.parse: Callable[[Reader], T] = parse
-        self.kind: CallKind = kind
-        self.path: str | None = path
-        self.arming: WatchEffect | None = arming
-        self.on_error: Callable[[AioleadError], T | AioleadError] | None = on_error
-        self.xid: int = 0
-        self.queued_at: float = 0.0
-        self.sent_at: float = 0.0
-        self.lost_at: float = inf  # when the first connection over which it was sent was lost
-        self.ahead: int = 0  # how many counted calls were in flight before it
-        self._done = False
-        self._value: T | None = None
-        self._error: AioleadError | None = None
-        self._callbacks: list[Callable[[], object]] | None = None
+    op: int
+    body: bytes
+    parse: Callable[[Reader], T]
+    _: KW_ONLY
+    kind: CallKind = READ
+    path: str | None = None
+    arming: WatchEffect | None = None
+    on_error: Callable[[AioleadError], T | AioleadError] | None = None
+    xid: int = field(default=0, init=False)
+    queued_at: float = field(default=0.0, init=False)
+    sent_at: float = field(default=0.0, init=False)
+    lost_at: float = field(default=inf, init=False)
+    ahead: int = field(default=0, init=False)
+    _done: bool = field(default=False, init=False)
+    _value: T | None = field(default=None, init=False)
+    _error: AioleadError | None = field(default=None, init=False)
+    _callbacks: list[Callable[[], object]] | None = field(default=None, init=False)
 
     def __str__(self) -> str:
         name = _name(self.op)

@@ -43,8 +43,6 @@ class Liveness:
         pings: when each unanswered ping was sent.
     """
 
-    __slots__ = ("_last", "_login", "_requests", "_watches", "last_answer", "pings")
-
     def __init__(
         self, requests: RequestQueue, watches: WatchRegistry, login: Authentication
     ) -> None:

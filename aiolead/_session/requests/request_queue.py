@@ -47,20 +47,6 @@ class RequestQueue:
         first_xid: the number of the first request.
     """
 
-    __slots__ = (
-        "_counted",
-        "_express",
-        "_first_xid",
-        "_inflight",
-        "_is_taking",
-        "_lost_at",
-        "_max_queued",
-        "_queue",
-        "_queued_bytes",
-        "_window",
-        "_xid",
-    )
-
     def __init__(self, window: Window, max_queued: int, first_xid: int = 1) -> None:
         self._window = window
         self._max_queued = max_queued

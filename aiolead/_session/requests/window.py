@@ -23,8 +23,6 @@ class Window:
         patience: seconds in which requests are to be answered while anything is held.
     """
 
-    __slots__ = ("_most", "_shrunk_at", "_tried", "patience")
-
     def __init__(self, most: int, patience: float) -> None:
         self.patience = patience
         self._most = most

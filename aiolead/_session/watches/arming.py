@@ -104,8 +104,6 @@ class BulkArming:
 class Joining:
     """A request that sets a persistent watch for a stream."""
 
-    __slots__ = ("_registry", "_stream")
-
     def __init__(self, registry: WatchRegistry, stream: StreamSlot) -> None:
         self._registry = registry
         self._stream = stream
@@ -124,8 +122,6 @@ class Joining:
 
 class Leaving:
     """A request that removes all watches of a path."""
-
-    __slots__ = ("_path", "_registry")
 
     def __init__(self, registry: WatchRegistry, path: str) -> None:
         self._registry = registry

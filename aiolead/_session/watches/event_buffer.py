@@ -26,8 +26,6 @@ class EventBuffer:
         limit: how many there may be. One more replaces all of them by a `Missed`.
     """
 
-    __slots__ = ("_entries", "_latest", "_limit")
-
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._entries: deque[_BufferedEvent] = deque()

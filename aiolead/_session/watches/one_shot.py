@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..._internal_errors import call_back
@@ -36,45 +37,30 @@ FIRES: dict[EventType, tuple[WatchKind, ...]] = {
 """Which watches an event consumes, as in ZooKeeper's `ZKWatchManager.materialize`."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class WatchSlot:
     """One watch of one caller. Bound to a path and a kind while armed, or about to be.
 
-    Args:
-        registry: the session's watches.
+    Attributes:
         on_event: called synchronously when the watch fires.
+        event: that has fired it.
+        label: the path as the caller named it, without the chroot.
+        wire: the type that it is armed as, or about to be, on the server.
+        kind: the kind that it is armed as.
+        is_sure: whether the server has confirmed that; see `BulkArming`.
+        pending: how many unanswered reads will arm it.
     """
 
-    __slots__ = (
-        "_registry",
-        "closed",
-        "event",
-        "is_sure",
-        "kind",
-        "label",
-        "on_event",
-        "path",
-        "pending",
-        "wire",
-    )
-
-    def __init__(
-        self, registry: WatchRegistry, on_event: Callable[[WatchEvent], object] | None
-    ) -> None:
-        self._registry = registry
-        self.on_event = on_event
-        self.event: WatchEvent | None = None
-        self.path: str | None = None
-        self.label: str = ""
-        """The path as the caller named it, without the chroot."""
-        self.wire: WatcherType | None = None
-        """The type that it is armed as, or about to be, on the server."""
-        self.kind: WatchKind | None = None
-        """The kind that it is armed as."""
-        self.is_sure: bool = True
-        """Whether the server has confirmed that; see `BulkArming`."""
-        self.pending: int = 0
-        """How many reads that will arm it are unanswered."""
-        self.closed: bool = False
+    _registry: WatchRegistry
+    on_event: Callable[[WatchEvent], object] | None
+    event: WatchEvent | None = None
+    path: str | None = None
+    label: str = ""
+    wire: WatcherType | None = None
+    kind: WatchKind | None = None
+    is_sure: bool = True
+    pending: int = 0
+    closed: bool = False
 
     @property
     def is_armed(self) -> bool:

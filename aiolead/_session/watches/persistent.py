@@ -20,6 +20,7 @@ server gets them counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from sys import maxsize
 
 from ..._wire.codes import AddWatchMode
@@ -29,53 +30,36 @@ from ...paths import told_path
 from .event_buffer import EventBuffer
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StreamSlot:
     """One stream of events, as the session sees it.
 
-    Args:
+    Attributes:
         path: what it watches, on the server.
         prefix: the chroot, which its owner does not see.
         recursive: whether it sees everything below the path.
         limit: how many events it keeps for its reader.
         on_news: called synchronously when there is something to read.
+        is_set: whether a server has ever confirmed its watch; from then on it is re-armed.
+        gap: what is reported to the reader when the watch is set again.
+        ended: why there will be no more events.
     """
 
-    __slots__ = (
-        "_prefix",
-        "closed",
-        "ended",
-        "events",
-        "gap",
-        "is_set",
-        "on_news",
-        "path",
-        "recursive",
-    )
+    path: str = field(kw_only=False)
+    prefix: str = field(kw_only=False)
+    recursive: bool
+    limit: int
+    on_news: Callable[[], object]
+    is_set: bool = False
+    gap: MissedReason | None = None
+    ended: AioleadError | None = None
+    closed: bool = False
 
-    def __init__(
-        self,
-        path: str,
-        prefix: str,
-        *,
-        recursive: bool,
-        limit: int,
-        on_news: Callable[[], object],
-    ) -> None:
-        self.path: str = path
-        self.recursive: bool = recursive
-        self.on_news: Callable[[], object] = on_news
-        self._prefix = prefix
-        self.events: EventBuffer = EventBuffer(limit)
-        self.is_set: bool = False
-        """Whether a server has ever confirmed its watch; from then on it is re-armed."""
-        self.gap: MissedReason | None = None
-        """What is reported to the reader when the watch is set again."""
-        self.ended: AioleadError | None = None
-        """Why there will be no more events."""
-        self.closed: bool = False
+    def __post_init__(self) -> None:
+        self.events: EventBuffer = EventBuffer(self.limit)
 
     def report(self, type_: EventType, path: str, zxid: int) -> None:
-        label = told_path(path[len(self._prefix) :] or "/")
+        label = told_path(path[len(self.prefix) :] or "/")
         self.events.put(WatchEvent(type_, label, zxid))
         self.on_news()
 
@@ -98,17 +82,18 @@ class StreamSlot:
         return None
 
 
+@dataclass(eq=False, repr=False)
 class PersistentWatch:
-    """The persistent watch on one path."""
+    """The persistent watch on one path.
 
-    __slots__ = ("joining", "mode", "streams")
+    Attributes:
+        joining: how many requests to set it are unanswered.
+        mode: what the server of this connection watches.
+    """
 
-    def __init__(self) -> None:
-        self.streams: dict[StreamSlot, None] = {}
-        self.joining = 0
-        """How many requests to set it are unanswered."""
-        self.mode: AddWatchMode | None = None
-        """What the server of this connection watches."""
+    streams: dict[StreamSlot, None] = field(default_factory=dict)
+    joining: int = 0
+    mode: AddWatchMode | None = None
 
     @property
     def is_needed(self) -> bool:
@@ -117,8 +102,6 @@ class PersistentWatch:
 
 class PersistentWatches:
     """All persistent watches of a session, by path."""
-
-    __slots__ = ("by_path",)
 
     def __init__(self) -> None:
         self.by_path: dict[str, PersistentWatch] = {}

@@ -36,18 +36,6 @@ class WatchRegistry:
         seen: the last zxid of any answer.
     """
 
-    __slots__ = (
-        "_armed",
-        "_arming",
-        "_ask",
-        "_dropped",
-        "_seen",
-        "is_live",
-        "persistent",
-        "persistent_changes",
-        "unanswered",
-    )
-
     def __init__(self, ask: Callable[[Call[None]], None], seen: Callable[[], int]) -> None:
         self._ask = ask
         self._seen = seen

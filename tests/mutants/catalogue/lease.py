@@ -497,8 +497,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/lease_book.py",
-                "self.resigns: bool = resigns",
-                "self.resigns = False",
+                "held = HeldZnode(self, path, lost, settled, resigns)",
+                "held = HeldZnode(self, path, lost, settled, False)",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),
