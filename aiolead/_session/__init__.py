@@ -7,4 +7,5 @@ Its modules and packages:
     requests/, watches/      what was asked, and what is watched, over reconnects
     lease/                   what answers prove about the session, and what is held under it
     backoff                  when to try the next server
+    granted_timeout          the session timeout of a server, judged before it counts
 """

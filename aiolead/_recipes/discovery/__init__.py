@@ -1,1 +1,7 @@
-"""Service discovery: who offers a service, and whom to ask."""
+"""Service discovery: who offers a service, and which instance to ask.
+
+service_registry   the recipe: registering instances, and the view of a service
+instance           an instance of a service, and its JSON as in Curator's service discovery
+picker             picks an instance for each request, without those that fail
+strategies         round robin, least loaded, weighted random, consistent hashing
+"""
