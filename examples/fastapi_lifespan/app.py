@@ -33,11 +33,10 @@ def create_app(hosts: str | None = None, identity: str | None = None) -> FastAPI
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        async with aiolead.connect(hosts) as client, anyio.create_task_group() as tasks:
+        async with aiolead.connect(hosts) as client:
             election = aiolead.Election(client, "/examples/fastapi", identity=identity)
-            tasks.start_soon(election.run, scheduler)
-            yield {"client": client, "election": election}  # beside the scheduler, not inside of it
-            tasks.cancel_scope.cancel()
+            async with election.running(scheduler):
+                yield {"client": client, "election": election}
 
     app = FastAPI(lifespan=lifespan)
     app.include_router(router)

@@ -47,12 +47,11 @@ def create_app(hosts: str | None = None, identity: str | None = None) -> Litesta
 
     @contextlib.asynccontextmanager
     async def contending(app: Litestar) -> AsyncIterator[None]:
-        async with aiolead.connect(hosts) as client, anyio.create_task_group() as tasks:
+        async with aiolead.connect(hosts) as client:
             election = aiolead.Election(client, "/examples/litestar", identity=identity)
             app.state.client, app.state.election = client, election
-            tasks.start_soon(election.run, scheduler)
-            yield  # beside the scheduler, not inside of it
-            tasks.cancel_scope.cancel()
+            async with election.running(scheduler):
+                yield
 
     handlers = [who_leads, ready, live]
     # Logging is the affair of whoever runs the server.

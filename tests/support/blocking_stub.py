@@ -261,10 +261,7 @@ def _entered_for(context: type) -> str:
     """What entering an async context gives."""
     for base in context.__mro__:
         for generic in base.__dict__.get("__orig_bases__", ()):
-            if _mirror.name_for(typing.get_origin(generic) or object) in (
-                "TenureContext",
-                "TryContext",
-            ):
+            if _mirror.name_for(typing.get_origin(generic) or object) == "TenureContext":
                 return _text(typing.get_args(generic)[0], {})
     returns: str = context.__aenter__.__annotations__["return"]  # type: ignore[attr-defined]
     return returns

@@ -1,0 +1,195 @@
+"""A worker per term in the background of a block: `async with election.running(worker)`."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from conftest import ServerUnderTest
+from support.recipes import (
+    PATIENCE,
+    connect,
+    eventually,
+    in_memory,
+    joined,
+    names,
+    nothing_left,
+)
+
+from aiolead import Election, Term
+from aiolead.errors import (
+    ClientClosedError,
+    ConfigurationError,
+    LeadershipLost,
+    UsageError,
+)
+from aiolead.testing import EmbeddedServer
+
+pytestmark = pytest.mark.timeout(60)
+
+PATH = "/election"
+
+on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
+"""For what the client decides, whatever the server."""
+
+
+class Work:
+    """A worker that leads until it is cancelled, and takes a moment to end."""
+
+    def __init__(self) -> None:
+        self.terms: list[Term] = []
+        self.ended = 0
+
+    @property
+    def is_on(self) -> bool:
+        return len(self.terms) > self.ended
+
+    async def __call__(self, term: Term) -> None:
+        self.terms.append(term)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.01)
+            self.ended += 1
+
+
+async def test_it_leads_beside_the_body_and_resigns_with_it(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        first, second = Work(), Work()
+        async with Election(a, PATH).running(first):
+            await eventually(lambda: first.is_on, "the first one leads")
+            async with Election(b, PATH).running(second):
+                await joined(b, PATH, 2)
+                assert not second.is_on
+            await joined(b, PATH, 1)
+        # Its worker was awaited, and its znode is gone.
+        assert (first.ended, first.is_on, second.terms) == (1, False, [])
+        assert await names(a, PATH) == []
+
+
+@on_embedded
+async def test_a_lost_term_is_followed_by_another(server: ServerUnderTest) -> None:
+    async with connect(server) as a, connect(server) as b:
+        terms: list[Term] = []
+
+        async def work(term: Term) -> None:
+            terms.append(term)
+            await anyio.sleep_forever()
+
+        async with Election(a, PATH).running(work):
+            await eventually(lambda: len(terms) == 1, "it leads")
+            await b.delete(terms[0].path)
+            await eventually(lambda: len(terms) == 2, "it leads again")
+            assert terms[1].token > terms[0].token
+            with pytest.raises(LeadershipLost):
+                terms[0].check()
+
+
+async def test_over_a_lost_link() -> None:
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        work = Work()
+        async with Election(client, PATH).running(work):
+            await eventually(lambda: work.is_on, "it leads")
+            server.disconnect()
+            await client.sync()
+            assert (len(work.terms), work.is_on) == (1, True)
+        await nothing_left(server, PATH)
+
+
+@on_embedded
+@pytest.mark.parametrize(
+    "error", [ValueError("bare"), ExceptionGroup("of the worker", [ValueError("bare")])], ids=type
+)
+async def test_what_the_worker_raises_ends_the_block(
+    server: ServerUnderTest, error: Exception
+) -> None:
+    async def work(_term: Term) -> None:
+        raise error
+
+    async with connect(server) as client:
+        with anyio.fail_after(PATIENCE), pytest.raises(type(error)) as raised:
+            async with Election(client, PATH).running(work):
+                await anyio.sleep_forever()
+        assert raised.value is error
+        assert await names(client, PATH) == []
+
+
+@on_embedded
+@pytest.mark.parametrize("cause", [None, KeyError("cause")], ids=["no cause", "cause"])
+async def test_what_the_body_raises_leaves_it_unchanged(
+    server: ServerUnderTest, cause: Exception | None
+) -> None:
+    work, error = Work(), ValueError("of the body")
+    async with connect(server) as client:
+        with pytest.raises(ValueError, match="of the body") as raised:
+            async with Election(client, PATH).running(work):
+                await eventually(lambda: work.is_on, "it leads")
+                raise error from cause
+        assert raised.value is error
+        assert (error.__cause__, error.__context__) == (cause, None)
+        assert work.ended == 1
+        assert await names(client, PATH) == []
+
+
+@on_embedded
+async def test_cancelled_it_cancels_the_worker_and_resigns(server: ServerUnderTest) -> None:
+    work = Work()
+    async with connect(server) as client:
+        with anyio.CancelScope() as scope:
+            async with Election(client, PATH).running(work):
+                await eventually(lambda: work.is_on, "it leads")
+                scope.cancel()
+                await anyio.sleep_forever()
+        assert scope.cancelled_caught
+        assert work.ended == 1
+        assert await names(client, PATH) == []
+
+
+@on_embedded
+async def test_cancelled_in_a_body_that_raises_on_its_way_out(server: ServerUnderTest) -> None:
+    work = Work()
+    async with connect(server) as client:
+        with pytest.raises(ValueError, match="on its way out"), anyio.CancelScope() as scope:
+            async with Election(client, PATH).running(work):
+                await eventually(lambda: work.is_on, "it leads")
+                try:
+                    scope.cancel()
+                    await anyio.sleep_forever()
+                finally:
+                    raise ValueError("on its way out")
+        assert work.ended == 1
+
+
+async def test_it_ends_with_its_client() -> None:
+    ended: list[type[BaseException]] = []
+
+    async def beside(election: Election, work: Work) -> None:
+        try:
+            async with election.running(work):
+                await anyio.sleep_forever()
+        except ClientClosedError as error:
+            ended.append(type(error))
+
+    async with EmbeddedServer() as server, anyio.create_task_group() as tasks:
+        async with in_memory(server) as client:
+            work = Work()
+            tasks.start_soon(beside, Election(client, PATH), work)
+            await eventually(lambda: work.is_on, "it leads")
+        with anyio.fail_after(PATIENCE):
+            await eventually(lambda: ended == [ClientClosedError], "it has ended")
+
+
+@on_embedded
+async def test_arguments_are_checked_by_the_call(server: ServerUnderTest) -> None:
+    async with connect(server) as client:
+        election = Election(client, PATH)
+        with pytest.raises(ConfigurationError, match="worker"):
+            election.running("x")  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="pause"):
+            election.running(Work(), pause=-1)
+        with pytest.raises(UsageError, match="not a coroutine"):
+            election.running(_nothing())  # type: ignore[arg-type]
+
+
+async def _nothing() -> None:
+    pass
