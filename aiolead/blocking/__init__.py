@@ -14,7 +14,6 @@ classes here are made from those (`_mirror.py`); `__init__.pyi` tells type check
 Nothing cancels a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
 """
 
-from . import _proxies  # noqa: F401 - what is written by hand
 from ._connect import Connection as Connection
 from ._connect import connect as connect
 from ._mirror import NAMES, mirrored

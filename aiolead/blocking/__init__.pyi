@@ -40,6 +40,8 @@ class Barrier:
 
 class BarrierMember(Tenure):
     """One unbroken time inside a double barrier."""
+    def add_lost_callback(self, callback: Callable[[], object]) -> None:
+        """Registers a callback for the loss, called synchronously; at once if it is lost already."""
     @property
     def round(self) -> int:
         """The number of the round: the same for all who are in it, and greater for later ones."""
@@ -71,19 +73,19 @@ class CampaignState:
         """The fencing token of the term."""
     @property
     def phase(self) -> Phase:
-        """where it stands."""
+        """A state of a campaign."""
     @property
     def rank(self) -> int | None:
-        """0 while leading; while following, how many contenders have to leave before we lead, or"""
+        """A state of a campaign."""
     @property
     def reason(self) -> aiolead.errors.LossReason | None:
-        """why a lost term was lost; else None."""
+        """A state of a campaign."""
     @property
     def session_id(self) -> int:
-        """the session."""
+        """A state of a campaign."""
     @property
     def term(self) -> aiolead.Term | None:
-        """the term; None while following."""
+        """A state of a campaign."""
 
 @final
 class ChildrenView(View[list[str] | None]):
@@ -91,6 +93,8 @@ class ChildrenView(View[list[str] | None]):
 
 class Claimed(Tenure):
     """An item that is held under a claim: a `QueueItem`, or a `Task`."""
+    def add_lost_callback(self, callback: Callable[[], object]) -> None:
+        """Registers a callback for the loss, called synchronously; at once if it is lost already."""
     @property
     def name(self) -> str:
         """The name of the item, and of its claim, on the servers."""
@@ -252,7 +256,7 @@ class ConfigView(View[T]):
         """What is wrong with the latest version; None if it is valid, and so is `value`."""
 
 class Consumption(Generic[C]):
-    """What has to be entered: a hold, or a consumption."""
+    """Items, claimed one after the other: `with queue.consume() as items`."""
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> C: ...
@@ -320,7 +324,7 @@ class DoubleBarrier:
 
 @final
 class Election:
-    """Contends for leadership."""
+    """Lets one of many processes lead (or `leaders` of them), and the next one when that ends."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, leaders: int = 1, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
@@ -396,6 +400,8 @@ class Group:
 
 class Held(Tenure):
     """One unbroken time of holding a lock."""
+    def add_lost_callback(self, callback: Callable[[], object]) -> None:
+        """Registers a callback for the loss, called synchronously; at once if it is lost already."""
 
 @final
 class HeldName(Held):
@@ -447,7 +453,7 @@ class MultiHeld:
     """One unbroken time of holding something."""
     @property
     def holds(self) -> tuple[Tenure, ...]:
-        """The hold of each."""
+        """The tenure of each, in the order in which they were acquired."""
     def verify(self) -> None:
         """Returns if the quorum confirms that all are held: in one round trip for each."""
     def release(self) -> None:
@@ -465,11 +471,11 @@ class MultiHeld:
 class MultiLock:
     """Several locks as one: all of them are held, or none."""
     def __init__(self, *recipes: Condition | ExclusiveLock | Lock | ReadLock | ReentrantLock | Semaphore | WriteLock) -> None: ...
-    @property
-    def recipes(self) -> tuple[Condition | ExclusiveLock | Lock | ReadLock | ReentrantLock | Semaphore | WriteLock, ...]:
-        """What it is made of."""
     def __enter__(self) -> MultiHeld: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
+    @property
+    def recipes(self) -> tuple[Condition | ExclusiveLock | Lock | ReadLock | ReentrantLock | Semaphore | WriteLock, ...]:
+        """What it is made of, in the order in which they are taken."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld]:
         """Acquire all of them for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld | None]:
@@ -613,7 +619,7 @@ class Reads:
     def get_children(self, path: str) -> Self:
         """Adds a read of the names of a znode's children."""
     def result(self) -> list[tuple[bytes, Stat] | list[str] | ServerError]:
-        """Send it, and wait for the answer."""
+        """Send the reads; return their results, in order."""
 
 @final
 class ReentrantLock:
@@ -846,6 +852,8 @@ class TenureContext(Generic[R_co]):
 
 class Term(Tenure):
     """One unbroken time of leadership."""
+    def add_lost_callback(self, callback: Callable[[], object]) -> None:
+        """Registers a callback for the loss, called synchronously; at once if it is lost already."""
     def resign(self) -> None:
         """Resign: `release`, by its name for leadership."""
 

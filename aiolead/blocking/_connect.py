@@ -11,7 +11,7 @@ import aiolead
 
 from ..errors import ConfigurationError, UsageError
 from ._loop import LoopThread
-from ._mirror import Proxy, new
+from ._proxy import Proxy, new
 
 
 def connect(

@@ -586,7 +586,7 @@ NO_PARSERS: dict[str, str] = {
     "adapters.aiozk.adapted_session:connect_string": "the ports that aiozk was given",
     "adapters.aiozk.bridge:Bridge._fired": "an enumeration",
     "adapters.aiozk.gate:check_version": "the version of an installed package",
-    "blocking._proxies:ElectionBase.run": "an argument, whose error is ConfigurationError",
+    "blocking._proxy:ElectionBase.run": "an argument, whose error is ConfigurationError",
     "cli.dashboard.doors:_plain": "an address, or else a name",
     "cli.dashboard.doors:is_everywhere": "an argument: an address, or else a name",
     "cli.dashboard.doors:is_loopback": "an argument: an address, or else a name",

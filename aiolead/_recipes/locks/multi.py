@@ -40,17 +40,18 @@ class Holdable(Protocol):
 
 
 class MultiHeld:
-    """What a `MultiLock` gives: all of its locks, held at the same time.
-
-    Attributes:
-        holds: the tenure of each, in the order in which they were taken.
-    """
+    """What a `MultiLock` gives: all of its locks, held at the same time."""
 
     def __init__(self, holds: tuple[Tenure, ...]) -> None:
-        self.holds = holds
+        self._holds = holds
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.holds)}>"
+
+    @property
+    def holds(self) -> tuple[Tenure, ...]:
+        """The tenure of each, in the order in which they were acquired."""
+        return self._holds
 
     @property
     def is_held(self) -> bool:
@@ -203,8 +204,7 @@ class MultiLock(Enterable[MultiHeld]):
     _to_hold = HoldingRecipe._to_hold
 
     def __init__(self, *recipes: Holdable) -> None:
-        self.recipes: tuple[Holdable, ...] = tuple(sorted(map(_checked, recipes), key=_order))
-        """What it is made of, in the order in which they are taken."""
+        self._recipes: tuple[Holdable, ...] = tuple(sorted(map(_checked, recipes), key=_order))
         if not recipes:
             raise ConfigurationError("recipes: a MultiLock is made of one lock at least")
         paths = [
@@ -220,6 +220,11 @@ class MultiLock(Enterable[MultiHeld]):
     def __repr__(self) -> str:
         paths = ", ".join(recipe.path for recipe in self.recipes)
         return f"<{type(self).__name__} {paths}>"
+
+    @property
+    def recipes(self) -> tuple[Holdable, ...]:
+        """What it is made of, in the order in which they are taken."""
+        return self._recipes
 
     def _context(self) -> TenureContext[MultiHeld]:
         return self.acquire()

@@ -155,10 +155,6 @@ class ReadWriteLock:
             while the lease lasts, `"resign"` releases it at once.
         acl: of our znode, and of the path where it has to be created; open to everybody by default.
 
-    Attributes:
-        read: the lock for reading.
-        write: the lock for writing.
-
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
     """
@@ -175,15 +171,25 @@ class ReadWriteLock:
     ) -> None:
         if isinstance(layout, Layout):
             layout._require(type(self).__name__, Role.READ, Role.WRITE)
-        self.read: ReadLock = ReadLock(
+        self._read = ReadLock(
             client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
-        self.write: WriteLock = WriteLock(
+        self._write = WriteLock(
             client, path, identity=identity, layout=layout, on_disconnect=on_disconnect, acl=acl
         )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path}>"
+
+    @property
+    def read(self) -> ReadLock:
+        """The lock for reading."""
+        return self._read
+
+    @property
+    def write(self) -> WriteLock:
+        """The lock for writing."""
+        return self._write
 
     @property
     def path(self) -> str:

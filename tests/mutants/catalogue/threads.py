@@ -70,9 +70,7 @@ MUTANTS: tuple[Mutant, ...] = (
         number="307",
         name="nobody-tells-threads",
         wrong="The event that tells a thread of the loss is not set.",
-        changes=(
-            Change("blocking/_proxies.py", "tenure.add_lost_callback(self.lost.set)", "pass"),
-        ),
+        changes=(Change("blocking/_proxy.py", "tenure.add_lost_callback(self.lost.set)", "pass"),),
         tests=(f"{LOSSES}::test_by_expiry",),
         simulated=False,
     ),

@@ -1,0 +1,329 @@
+"""The objects that threads have: each stands for one in the event loop.
+
+What all of them do, and what is written by hand for some: a hold reports its loss, since nothing
+cancels a thread. `_mirror` makes the public classes of these and of the async ones.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+import warnings
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+
+import anyio
+
+import aiolead
+
+from .._escaping import described
+from .._logging import get_logger
+from .._parsing import MalformedError, real
+from ..errors import ConfigurationError, LeadershipLost, ServerError, TenureLost, UsageError
+from ..model import Stat
+from ._loop import LoopThread
+from ._result import Flag
+from ._thread_task import BlockJob
+
+if TYPE_CHECKING:
+    from . import Term
+
+T = TypeVar("T")
+
+OnLost = Callable[[TenureLost], object]
+
+logger = get_logger("aiolead.blocking")
+
+
+class Proxy:
+    """An object for threads, which stands for one in the event loop."""
+
+    _source: ClassVar[type]
+    """The async class."""
+    _is_made: ClassVar[bool] = False
+    """Whether users make objects of it."""
+    _loop: LoopThread
+    _target: Any
+    _on_lost: OnLost | None = None
+    _current: object = None
+    """What an iteration gave last: of a consumption, the item that is held."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        name = type(self).__name__
+        if not self._is_made:
+            raise UsageError(f"{name}: is given by methods of other objects, and not made")
+        loops = {each._loop for each in (*args, *kwargs.values()) if isinstance(each, Proxy)}
+        if len(loops) != 1:
+            raise ConfigurationError(
+                f"{name}: is made with a client of aiolead.blocking, or with objects of one"
+            )
+        (self._loop,) = loops
+
+        async def make() -> object:
+            return self._source(
+                *map(_unwrapped, args), **{key: _unwrapped(each) for key, each in kwargs.items()}
+            )
+
+        self._target = self._loop.call(make)
+        self._loop.proxies[id(self._target)] = self
+
+    if TYPE_CHECKING:  # what `_mirror` adds
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    __class_getitem__: ClassVar[Any] = classmethod(types.GenericAlias)
+
+    def __repr__(self) -> str:
+        return f"<blocking {self._target!r}>"
+
+    def _begin(self) -> None:
+        """Called in the event loop when it was made for a value."""
+
+    def _tenures(self) -> Iterable[aiolead.types.Tenure]:
+        """What is held in a block that gave this."""
+        return self._current._tenures() if isinstance(self._current, Proxy) else ()
+
+    def _notify(self, on_lost: OnLost | None) -> None:
+        """Register a callback for the loss of what is held. In the event loop."""
+        if on_lost is not None:
+            for tenure in self._tenures():
+                tenure.add_lost_callback(partial(_call_on_lost, on_lost, tenure))
+
+    # --- for `with` and `for` ------------------------------------------------------------------
+
+    def _enter(self) -> object:
+        return self._loop.enter(self, BlockJob(self._target, self._entered))
+
+    def _entered(self, value: object) -> object:
+        if value is self._target:
+            return self
+        proxy = wrap(self._loop, value)
+        if isinstance(proxy, Proxy):
+            proxy._notify(self._on_lost)
+        return proxy
+
+    def _leave(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: types.TracebackType | None,
+    ) -> None:
+        self._loop.leave(self, exc)
+
+    def _iterator(self) -> object:
+        return self._loop.ask(lambda: wrap(self._loop, aiter(self._target)))
+
+    def _next(self) -> object:
+        try:
+            return self._loop.call(self._step)
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    async def _step(self) -> object:
+        value = self._current = wrap(self._loop, await anext(self._target))
+        if isinstance(value, Proxy):
+            value._notify(self._on_lost)
+        return value
+
+
+class _ByType(dict[type, "type[Proxy] | None"]):
+    """The classes here for the types of values; None if these are passed as they are."""
+
+    def __missing__(self, kind: type) -> type[Proxy] | None:
+        from ._mirror import class_for
+
+        self[kind] = cls = class_for(kind)
+        return cls
+
+
+_by_type = _ByType()
+
+
+def wrap(loop: LoopThread, value: Any) -> Any:
+    """What a thread gets for a value of the event loop: the same object each time."""
+    kind = type(value)
+    if _by_type[kind] is None:
+        return tuple(wrap(loop, each) for each in value) if kind is tuple else value
+    proxy = loop.proxies.get(id(value))
+    if proxy is None:
+        proxy = loop.proxies[id(value)] = new(loop, value)
+        proxy._begin()
+    return proxy
+
+
+def new(loop: LoopThread, target: object) -> Proxy:
+    """An object for a thread that stands for one of the event loop."""
+    cls = _by_type[type(target)] or Proxy
+    proxy = cls.__new__(cls)
+    proxy._loop, proxy._target = loop, target
+    return proxy
+
+
+def _unwrapped(value: object) -> object:
+    return value._target if isinstance(value, Proxy) else value
+
+
+def _call_on_lost(on_lost: OnLost, tenure: aiolead.types.Tenure) -> None:
+    """Call it in a thread of its own, where it may wait for whatever it likes."""
+    try:
+        tenure.check()
+    except TenureLost as lost:
+        thread = threading.Thread(target=on_lost, args=(lost,), name="aiolead-on-lost", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            logger.exception("on_lost could not be called: there is no thread for it")
+
+
+# --- by hand -----------------------------------------------------------------------------------
+
+
+class ClientBase(Proxy):
+    """A session with a ZooKeeper ensemble, for any number of threads. Made by `blocking.connect`.
+
+    Each operation waits for its answer, and raises what that of `aiolead.Client` raises. Whatever
+    is not here, `call` can await.
+
+    Raises:
+        UsageError: in a forked child, or in a thread that runs an event loop; nothing was sent.
+        ClientClosedError: it was closed.
+        TenureLost: this thread is in the body of something that is lost; nothing was sent.
+    """
+
+    def call(self, act: Callable[[aiolead.Client], Awaitable[T]]) -> T:
+        """Await anything in the event loop of the client; return its result.
+
+        For instance `client.call(lambda c: c.get_acl("/a"))`, or an `async def` that takes the
+        client. It must not block, nor return anything that belongs to the event loop.
+
+        An exception that a signal handler raises meanwhile (Ctrl-C) cancels it.
+        """
+        return self._loop.call(lambda: act(self._target))
+
+
+class ReadsBase(Proxy):
+    def result(self) -> list[tuple[bytes, Stat] | list[str] | ServerError]:
+        """Send the reads; return their results, in order."""
+
+        async def answer() -> Any:
+            return await self._target
+
+        results: list[tuple[bytes, Stat] | list[str] | ServerError] = self._loop.call(answer)
+        return results
+
+
+class Context(Proxy):
+    _is_entered = False
+
+    def __enter__(self) -> object:
+        self._is_entered = True
+        return self._enter()
+
+    def __del__(self) -> None:
+        if not self._is_entered:
+            warnings.warn(
+                f"{self!r} was never entered, so nothing was acquired: write "
+                "`with lock.acquire() as held:`",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+class HoldContext(Context):
+    """Acquires on entering and releases on leaving, for the body of a `with`.
+
+    Entering waits, and leaving releases, with the errors of `aiolead.types.TenureContext`. The body
+    is not cancelled when the hold is lost, since nothing cancels a thread. Leaving then raises the
+    loss, unless the body raised something else; so does whatever the body asks of the same client
+    after the loss.
+
+    An exception that a signal handler raises (Ctrl-C) while this waits to enter gives up the wait
+    and whatever was acquired. While leaving waits for the servers to confirm, it only ends that
+    wait. For one thread at a time.
+    """
+
+
+class HoldBase(Proxy):
+    """One unbroken time of holding something.
+
+    Any thread may use it. In a forked child it is not held, and what would ask the servers raises
+    `UsageError`.
+
+    Attributes:
+        lost: a `threading.Event`, set as soon as the loss is known. Not set by a release.
+    """
+
+    lost: threading.Event
+
+    def _begin(self) -> None:
+        self.lost = Flag()
+        for tenure in self._tenures():
+            tenure.add_lost_callback(self.lost.set)
+
+    def _tenures(self) -> Iterable[aiolead.types.Tenure]:
+        tenures: Iterable[aiolead.types.Tenure] = getattr(self._target, "holds", (self._target,))
+        return tenures
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is held now: by the clock, at this very call."""
+        return self.remaining() > 0.0
+
+    def remaining(self) -> float:
+        """Seconds until the holder must have begun to stop, unless the lease is renewed before.
+
+        0.0 once it is lost or was released.
+        """
+        seconds: float = 0.0 if self._loop.is_forked else self._target.remaining()
+        return seconds
+
+    def check(self) -> None:
+        """Return if it is held now, by the clock. Cheap: call it before whatever must not happen
+        twice, and regularly while you work. Nothing else stops a thread.
+
+        Raises:
+            TenureLost: it is lost (`LeadershipLost`, `LockLost`).
+            UsageError: it was released, or its body has ended; or this is a forked child.
+        """
+        self._loop.check_process()
+        if self._target.remaining() <= 0.0:
+            self._loop.ask(self._target.check)
+
+
+class ElectionBase(Proxy):
+    def run(
+        self, worker: Callable[[Term], object], *, pause: float = 1.0, on_lost: OnLost | None = None
+    ) -> NoReturn:
+        """Contend forever, and call `worker(term)` in this thread once per term.
+
+        A worker that returns resigns. After a pause, in which nothing is held and others may lead,
+        we queue again. After a lost term we contend again once its worker has ended, so it has to
+        call `term.check()`. Any other exception of the worker ends this; so does closing the
+        client, with `ClientClosedError`.
+
+        Args:
+            worker: called with each term.
+            pause: how long to pause after a worker has returned, in seconds; 0 contends again at
+                once.
+            on_lost: called with each loss, in a thread of its own, as soon as it is known.
+
+        Raises:
+            ConfigurationError: `pause` is no number of seconds; nothing was sent.
+        """
+        try:
+            seconds = real(pause)
+        except MalformedError:
+            seconds = -1.0
+        if seconds < 0:
+            raise ConfigurationError(f"pause: must be seconds from 0 up, not {described(pause)}")
+        while True:
+            token = 0
+            try:
+                with self.leadership(on_lost=on_lost) as term:
+                    token = term.token
+                    worker(term)
+                self._loop.call(partial(anyio.sleep, seconds))
+            except LeadershipLost as lost:
+                if lost.token != token:
+                    raise
