@@ -56,7 +56,7 @@ NOT_EXPORTED = {
     "_recipes.values.codec": {"checked_codec", "decoded", "encoded"},
     "_recipes.following": {"OVERLOADED", "PAUSE"},
     "_recipes._core.contexts": {"TenureScope", "left_by_another"},
-    "_recipes._core.observe": {"LatestValue"},
+    "_recipes._core.observe": {"ClientJob", "LatestValue"},
     "_recipes.barriers.double_barrier": {"MOST_MEMBERS"},
     "_recipes.contention.layouts": {"LAYOUTS"},
     "_recipes.locks.unique_names": {"MOST_NAMES"},

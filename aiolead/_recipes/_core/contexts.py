@@ -24,6 +24,7 @@ from ...errors import (
 )
 from ...model import SessionState
 from .arguments import checked_wait
+from .scopes import leave_scope, propagate
 from .tenure import Tenure
 
 if TYPE_CHECKING:
@@ -73,13 +74,7 @@ class TenureScope(Generic[T]):
         if current_task_id() != task:
             await self._give_up(tenure, task)
         self._tenure = self._scope = None
-        left = exc
-        try:
-            if scope.__exit__(exc_type, exc, traceback):
-                left = None
-        except BaseException as rest:
-            # What is left of a group once our own cancellation is taken out of it.
-            left = rest
+        left = leave_scope(scope, exc_type, exc, traceback)
         try:
             if tenure.is_released:
                 await tenure._confirmed()  # another task may have released it just now
@@ -100,13 +95,7 @@ class TenureScope(Generic[T]):
         if tenure.loss is not None and not isinstance(left, TenureLost):
             # What the body raised says more than that it was also cancelled.
             left.add_note(str(tenure._error()))
-        if left is exc:
-            return
-        context = left.__context__
-        try:
-            raise left
-        finally:
-            left.__context__ = context
+        propagate(left, exc)
 
     async def _give_up(self, tenure: T, task: int) -> NoReturn:
         """Another task leaves, mostly by closing a generator that was abandoned in the body.

@@ -12,14 +12,8 @@ from ...abc import CoordinationClient
 from ...errors import AlreadyHeldError
 from ...model import ACL
 from .acquire import Acquirable
-from .arguments import (
-    OnDisconnect,
-    checked_acl,
-    checked_client,
-    checked_identity,
-    checked_on_disconnect,
-    checked_path,
-)
+from .arguments import OnDisconnect, checked_identity, checked_on_disconnect
+from .recipe import Recipe
 from .reporting import RecipeReporting
 from .tenure import Tenure
 
@@ -71,7 +65,7 @@ class TaskGuard:
             self._uses.pop(task, None)
 
 
-class HoldingRecipe(Generic[T]):
+class HoldingRecipe(Recipe, Generic[T]):
     """A path of which something is held for the body of an `async with`, under the lease."""
 
     _tenure: type[T]
@@ -92,12 +86,10 @@ class HoldingRecipe(Generic[T]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._client = checked_client(client)
-        self._path = checked_path(path)
+        super().__init__(client, path, acl)
         self._identity = checked_identity(identity)
         self._data = self._identity.encode()
         self._resigns = checked_on_disconnect(on_disconnect) == "resign"
-        self._acl = checked_acl(acl)
         self._tasks = client.backend.shared(path, TaskGuard)
         self._reporting = RecipeReporting(
             self._client,
@@ -106,9 +98,6 @@ class HoldingRecipe(Generic[T]):
             self._identity,
             is_rare=self._is_rare,
         )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._path}>"
 
     if not TYPE_CHECKING:  # or else type checkers would believe that there is any attribute
 
@@ -121,11 +110,6 @@ class HoldingRecipe(Generic[T]):
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
             )
-
-    @property
-    def path(self) -> str:
-        """The path that is contended for."""
-        return self._path
 
     @property
     def _contended_path(self) -> str:

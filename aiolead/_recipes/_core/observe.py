@@ -5,8 +5,9 @@
         view.is_live                # whether a change would be reported now
         async for value in view:    # the present value, then what it becomes
 
-`LatestValue` has the value, its readers, and the job that keeps it. `View` is the one that reads it
-from the servers: a subclass says how to read it, with watches on whatever can change it.
+`ClientJob` is a job of the client for a block. `LatestValue` has the value that such a job keeps,
+and its readers. `View` reads the value from the servers: a subclass says how to read it, with
+watches on whatever can change it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,59 @@ from .error_policy import Action, Step, action_for, before_next_try
 T = TypeVar("T")
 
 
-class LatestValue(AsyncIterable[T], Generic[T]):
+class ClientJob:
+    """A job of the client for the body of an `async with`, to be entered once."""
+
+    def __init__(self, client: CoordinationClient) -> None:
+        self._client = client
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._entered = False
+
+    async def __aenter__(self) -> Self:
+        if self._entered:
+            raise UsageError(f"{type(self).__name__}: was entered already; make another one")
+        self._entered = True
+        if self._client.state.is_final:
+            await self._client.ready()  # raises what became of the client
+        self._client.backend.spawn(self._job, self._end)
+        try:
+            await self._opened()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
+            await self._ended.wait()
+
+    def _close(self) -> None:
+        self._scope.cancel()
+
+    async def _job(self) -> None:
+        with self._scope:
+            await self._run()
+
+    def _end(self, error: AioleadError | None) -> None:
+        self._ended.set()
+
+    @abstractmethod
+    async def _run(self) -> None:
+        """The job. Cancelled when the context manager is left, or the client closed."""
+
+    @abstractmethod
+    async def _opened(self) -> None:
+        """Wait until the body may begin; raise why it may not."""
+
+
+class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
     """The latest value of something that a job of the client keeps.
 
     The latest value wins: a slow reader may skip values, never the last one. Each iteration has a
@@ -40,10 +93,8 @@ class LatestValue(AsyncIterable[T], Generic[T]):
     """
 
     def __init__(self, client: CoordinationClient) -> None:
-        self._client = client
-        self._scope = anyio.CancelScope()
-        self._ended = anyio.Event()
-        self._entered = self._closed = False
+        super().__init__(client)
+        self._closed = False
         self._value: T
         self._count = 0
         """How many values there were; 0 before the first."""
@@ -76,46 +127,17 @@ class LatestValue(AsyncIterable[T], Generic[T]):
         if not self._count:
             raise UsageError(f"{type(self).__name__}: was not opened: use `async with ... as view`")
 
-    async def __aenter__(self) -> Self:
-        if self._entered:
-            raise UsageError(f"{type(self).__name__}: was entered already; make another one")
-        self._entered = True
-        if self._client.state.is_final:
-            await self._client.ready()  # raises what became of the client
-        self._client.backend.spawn(self._job, self._end)
-        try:
-            await self._next(0)
-        except BaseException:
-            self._close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._close()
-        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
-            await self._ended.wait()
+    async def _opened(self) -> None:
+        await self._next(0)
 
     def _close(self) -> None:
         self._closed = True
-        self._scope.cancel()
+        super()._close()
         self._wake()
-
-    @abstractmethod
-    async def _run(self) -> None:
-        """The job. Cancelled when the context manager is left, or the client closed."""
-
-    async def _job(self) -> None:
-        with self._scope:
-            await self._run()
 
     def _end(self, error: AioleadError | None) -> None:
         self._error = error
-        self._ended.set()
+        super()._end(error)
         self._wake()
 
     def _is_news(self, before: T, after: T) -> bool:

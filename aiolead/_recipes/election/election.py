@@ -13,6 +13,7 @@ from ...errors import LeadershipLost, LossReason, UsageError
 from ...model import ACL, Participant
 from .._core.arguments import OnDisconnect, checked_count, checked_pause, checked_worker
 from .._core.contexts import TenureContext
+from .._core.scopes import propagate
 from .._core.tenure import Term
 from ..contention.layouts import Layout, Role
 from ..contention.queue_recipe import QueuedRecipe
@@ -173,11 +174,7 @@ class Election(QueuedRecipe[Term]):
                 raise
             # What the body has raised, unchanged: the group is not its context either.
             (left,) = group.exceptions
-            context = left.__context__
-            try:
-                raise left
-            finally:
-                left.__context__ = context
+            propagate(left, None)
         if failure is not None:
             raise failure
 

@@ -15,6 +15,7 @@ from ...errors import AcquireTimeout, ConfigurationError, ReleaseError, UsageErr
 from ...model import ACL, CreateMode, SessionState
 from .._core.arguments import checked_acl, checked_client, checked_data, checked_path, checked_wait
 from .._core.error_policy import log_refusal
+from .._core.scopes import leave_scope, propagate
 from .znode_keeper import ZnodeKeeper
 
 MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)
@@ -229,13 +230,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         # From here on it is the client's work, whatever happens to this task.
         keeper.await_report(True)
         keeper.discard()
-        left = exc
-        try:
-            if self._scope.__exit__(exc_type, exc, traceback):
-                left = None
-        except BaseException as rest:
-            # What is left of a group once our own cancellation is taken out of it.
-            left = rest
+        left = leave_scope(self._scope, exc_type, exc, traceback)
         error = keeper.error
         with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
             await keeper.gone.wait()
@@ -254,13 +249,7 @@ class PersistentNode(AsyncIterable[NodeState]):
             return
         if error is not None and left is not error:
             left.add_note(f"{self!r}: {error}")
-        if left is exc:
-            return
-        context = left.__context__
-        try:
-            raise left
-        finally:
-            left.__context__ = context
+        propagate(left, exc)
 
 
 class _States(AsyncIterator[NodeState]):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import TracebackType
-from typing import Self, final
+from typing import final
 
 import anyio
 import anyio.lowlevel
@@ -22,6 +21,7 @@ from ...model import Missed, SessionState
 from ...paths import validate
 from .._core.arguments import checked_client, checked_count
 from .._core.error_policy import Step, before_next_try
+from .._core.observe import ClientJob
 from .tree_copy import TreeCopy, TreeEvents, TreeNode
 from .tree_reader import TreeReader
 
@@ -30,7 +30,7 @@ MAX_NODES = 100_000
 
 
 @final
-class TreeCache:
+class TreeCache(ClientJob):
     """A local copy of a tree, kept up to date. Curator's `CuratorCache`.
 
         async with TreeCache(client, "/app/services") as cache:
@@ -81,7 +81,7 @@ class TreeCache:
         select: Callable[[str], bool] | None = None,
         max_nodes: int = MAX_NODES,
     ) -> None:
-        self._client = checked_client(client)
+        super().__init__(checked_client(client))
         self._path = validate(path)
         if select is not None and not callable(select):
             raise ConfigurationError(f"select: must be a function, not {select!r}")
@@ -95,12 +95,9 @@ class TreeCache:
             most=checked_count("max_nodes", max_nodes, most=1 << 30),
             on_todo=self._on_todo,
         )
-        self._scope = anyio.CancelScope()
         self._todo = anyio.Event()
         self._is_full = anyio.Event()
-        self._ended = anyio.Event()
         self._defect: InternalError | None = None
-        self._entered = False
         self._has_gap = True
         """Whether something may have happened without an event, and was not looked for."""
 
@@ -176,47 +173,25 @@ class TreeCache:
 
     # --- its life ------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Self:
-        if self._entered:
-            raise UsageError("TreeCache: was entered already; make another one")
-        self._entered = True
-        if self._client.state.is_final:
-            await self._client.ready()  # raises what became of the client
-        self._client.backend.spawn(self._job, self._end)
-        try:
-            await self._is_full.wait()
-            if self._copy.error is not None:
-                raise self._copy.error
-        except BaseException:
-            self._scope.cancel()
-            raise
-        return self
+    async def _opened(self) -> None:
+        await self._is_full.wait()
+        if self._copy.error is not None:
+            raise self._copy.error
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._scope.cancel()
-        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
-            await self._ended.wait()
+    def _end(self, error: AioleadError | None) -> None:
+        self._copy.end(error or self._defect)
+        super()._end(error)
+        self._is_full.set()
 
-    async def _job(self) -> None:
+    async def _run(self) -> None:
         unsubscribe = self._client.backend.subscribe(self._on_state)
         try:
-            with self._scope:
-                await self._run()
+            await self._follow()
         finally:
             unsubscribe()
             self._reader.close()
 
-    def _end(self, error: AioleadError | None) -> None:
-        self._copy.end(error or self._defect)
-        self._ended.set()
-        self._is_full.set()
-
-    async def _run(self) -> None:
+    async def _follow(self) -> None:
         while True:
             stream = self._client.watch(self._path, recursive=True)
             try:
