@@ -54,14 +54,14 @@ class BoardView(View[Mapping[str, TaskState]]):
 class Campaign:
     """The state of our contending: `with election.campaign() as view`."""
     def __iter__(self) -> Iterator[CampaignState]: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def value(self) -> CampaignState:
         """The latest value."""
     @property
     def is_live(self) -> bool:
         """Whether a change of the value would be reported now."""
-    def __enter__(self) -> Self: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
 class CampaignState:
     """A state of a campaign."""
@@ -288,7 +288,7 @@ class DelayQueue:
     def __init__(self, client: Client, path: str, *, claims: str | None = None, max_items: int = 10000, clock: Callable[[], float] = ..., identity: str | None = None, on_invalid: Callable[[InvalidDataError], object] | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -313,7 +313,7 @@ class DoubleBarrier:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -328,7 +328,7 @@ class Election:
     def __init__(self, client: Client, path: str, *, identity: str | None = None, leaders: int = 1, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -359,7 +359,7 @@ class ExclusiveLock:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -421,7 +421,7 @@ class Lock:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -516,7 +516,7 @@ class PriorityQueue:
     def __init__(self, client: Client, path: str, *, claims: str | None = None, max_items: int = 10000, identity: str | None = None, on_invalid: Callable[[InvalidDataError], object] | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -539,7 +539,7 @@ class Queue:
     def __init__(self, client: Client, path: str, *, claims: str | None = None, max_items: int = 10000, identity: str | None = None, on_invalid: Callable[[InvalidDataError], object] | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -574,7 +574,7 @@ class ReadLock:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -629,7 +629,7 @@ class ReentrantLock:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -670,7 +670,7 @@ class Semaphore:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -786,7 +786,7 @@ class TaskBoard:
     def __init__(self, client: Client, path: str, *, max_tasks: int = 10000, keep_results: int = 1000, report_every: float = 0.5, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -874,6 +874,8 @@ class Transaction:
 class TreeCache:
     """A local copy of a tree, kept up to date."""
     def __init__(self, client: Client, path: str, *, data: bool = True, select: Callable[[str], bool] | None = None, max_nodes: int = 100000) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
         """The top of the tree."""
@@ -889,8 +891,6 @@ class TreeCache:
     def __iter__(self) -> Iterator[str]: ...
     def events(self, *, initial: bool = False) -> TreeEvents:
         """The events from now on: `for event in cache.events()`."""
-    def __enter__(self) -> Self: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
 @final
 class TreeEvents:
@@ -904,7 +904,7 @@ class UniqueNames:
     def __init__(self, client: Client, path: str, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
@@ -918,14 +918,14 @@ class UniqueNames:
 class View(Generic[T]):
     """The latest value of something on the servers, and an iterator over what it becomes."""
     def __iter__(self) -> Iterator[T]: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def value(self) -> T:
         """The latest value."""
     @property
     def is_live(self) -> bool:
         """Whether a server watches now, and so would report a change of the value."""
-    def __enter__(self) -> Self: ...
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
 @final
 class WatchStream:
@@ -956,7 +956,7 @@ class WriteLock:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The path that was given."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
