@@ -11,7 +11,7 @@ ephemeral, serial, fixed     the life of an ephemeral znode, and how it is named
 znode_registry, ownership    which znodes are those of this client's recipes
 pending_delete               a delete that ends with the znode, or with a refusal that is reported
 
-observe, children            a job for a block, the latest-value view; the children of a znode for one
+observe, children            a job for a block, the latest-value view; children for a view
 error_policy                 what is done about each error of a server: a table
 catching_up, reading         reads that show all that was applied; reads of many znodes
 parents                      requests whose parent may be missing
