@@ -17,6 +17,7 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -37,25 +38,20 @@ def default_files() -> tuple[Path, ...]:
 
 
 @final
+@dataclass(frozen=True, slots=True)
 class ConfigurationFile:
     """What cyclopts calls when it has read the command line and the environment.
 
-    Args:
+    Attributes:
         common: the options that may be at the top of the file, without their dashes.
         commands: gives the names of all commands, which are those of the tables.
         basic: the common options of a command that connects to nothing; it takes no others from the
             top of the file, even if it has an option of the same name.
     """
 
-    def __init__(
-        self,
-        common: frozenset[str],
-        commands: Callable[[], Iterable[str]],
-        basic: frozenset[str],
-    ) -> None:
-        self._common = common
-        self._commands = commands
-        self._basic = basic
+    common: frozenset[str]
+    commands: Callable[[], Iterable[str]]
+    basic: frozenset[str]
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
         """Give a command the options of the file that were given nowhere else.
@@ -70,14 +66,14 @@ class ConfigurationFile:
         if path is None:
             return
         content = _read(path)
-        tables = set(self._commands())
+        tables = set(self.commands())
         common = {name: value for name, value in content.items() if name not in tables}
         own = content.get(commands[-1], {})
         if not isinstance(own, dict):
             raise ConfigurationError(f"--config: {path}: {commands[-1]}: must be a table")
-        _check(path, common, self._common, "")
+        _check(path, common, self.common, "")
         _check(path, own, options, f"[{commands[-1]}] ")
-        meant = options if "hosts" in options else options & self._basic
+        meant = options if "hosts" in options else options & self.basic
         merged = {name: value for name, value in common.items() if name in meant} | own
         if not SECRET_OPTIONS.isdisjoint(merged) and (readers := _other_readers(path)):
             as_json, _, _ = arguments.match("--json")

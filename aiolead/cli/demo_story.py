@@ -128,7 +128,7 @@ class _Story:
                 self._processes.check()
                 await anyio.sleep(LOOK_EVERY)
             return
-        raise DemoFailed(f"not all of {', '.join(NAMES)} got in line within {PATIENCE:g} seconds")
+        raise DemoFailed(f"not all of {', '.join(NAMES)} contended within {PATIENCE:g} seconds")
 
     async def _leader(self, after: DemoProcess | None = None) -> DemoProcess:
         processes = self._processes

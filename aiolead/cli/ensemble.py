@@ -75,7 +75,7 @@ async def _read_config(common: Common) -> tuple[EnsembleConfig | None, str]:
             config = await client.get_config()
     except AioleadError as error:
         return None, str(error)
-    return (config, "") if config.servers else (None, "the servers do not tell it")
+    return (config, "") if config.servers else (None, "the servers do not have it")
 
 
 _HEADINGS = ("server", "role", "version", "zxid", "behind", "connections", "latency ms")

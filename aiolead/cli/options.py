@@ -37,6 +37,11 @@ _CONNECTING = Group("Where to connect", sort_key=1)
 _RUNNING = Group("How to run, and what to say", sort_key=2)
 
 
+def _variable(name: str, **more: Any) -> Parameter:
+    """An option that an environment variable may give, too."""
+    return Parameter(env_var=variable(f"AIOLEAD_{name}"), **more)
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Basics:
@@ -51,17 +56,13 @@ class Basics:
     verbose: Annotated[Flag, Parameter(alias="-v", group=_RUNNING)] = False
     """Show the log of the library."""
 
-    debug: Annotated[Flag, Parameter(env_var=variable("AIOLEAD_DEBUG"), group=_RUNNING)] = False
+    debug: Annotated[Flag, _variable("DEBUG", group=_RUNNING)] = False
     """Show where errors come from."""
 
-    backend: Annotated[
-        Literal["asyncio", "trio"], Parameter(env_var=variable("AIOLEAD_BACKEND"), group=_RUNNING)
-    ] = "asyncio"
+    backend: Annotated[Literal["asyncio", "trio"], _variable("BACKEND", group=_RUNNING)] = "asyncio"
     """The event loop."""
 
-    config: Annotated[
-        Path | None, Parameter(env_var=variable("AIOLEAD_CONFIG"), group=_RUNNING)
-    ] = None
+    config: Annotated[Path | None, _variable("CONFIG", group=_RUNNING)] = None
     """The configuration file, in TOML. Default: ~/.config/aiolead/config.toml, else
     /etc/aiolead/config.toml, if there is one."""
 
@@ -139,50 +140,40 @@ class Basics:
 class Common(Basics):
     """Where to connect, how to run, and how much to say."""
 
-    hosts: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_HOSTS"))] = None
+    hosts: Annotated[str | None, _variable("HOSTS")] = None
     """The servers: host[:port][,host[:port]...][/chroot]."""
 
-    session_timeout: Annotated[
-        Seconds | None, Parameter(env_var=variable("AIOLEAD_SESSION_TIMEOUT"))
-    ] = None
+    session_timeout: Annotated[Seconds | None, _variable("SESSION_TIMEOUT")] = None
     """How long the servers keep the session of a client that they do not hear from, in seconds.
     Default: 10."""
 
-    connect_timeout: Annotated[
-        Seconds | None, Parameter(env_var=variable("AIOLEAD_CONNECT_TIMEOUT"))
-    ] = None
+    connect_timeout: Annotated[Seconds | None, _variable("CONNECT_TIMEOUT")] = None
     """How long to try to reach a server at first, in seconds. Default: the session timeout."""
 
-    auth: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_AUTH"))] = field(
-        default=None, repr=False
-    )
+    auth: Annotated[str | None, _variable("AUTH")] = field(default=None, repr=False)
     """Credentials, such as digest:USER:PASSWORD. Everybody on this machine can read a command line:
     better use the environment variable."""
 
-    sasl: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_SASL"))] = field(
-        default=None, repr=False
-    )
+    sasl: Annotated[str | None, _variable("SASL")] = field(default=None, repr=False)
     """A login by SASL: digest-md5:USER:PASSWORD (as --auth, better in the environment), gssapi."""
 
-    tls: Annotated[Flag, Parameter(env_var=variable("AIOLEAD_TLS"))] = False
+    tls: Annotated[Flag, _variable("TLS")] = False
     """Use TLS, and trust the authorities that this machine trusts. The others below imply it."""
 
-    tls_ca: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_TLS_CA"))] = None
+    tls_ca: Annotated[str | None, _variable("TLS_CA")] = None
     """Trust the authorities in this PEM file."""
 
-    tls_cert: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_TLS_CERT"))] = None
+    tls_cert: Annotated[str | None, _variable("TLS_CERT")] = None
     """The PEM file with our certificate."""
 
-    tls_key: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_TLS_KEY"))] = None
+    tls_key: Annotated[str | None, _variable("TLS_KEY")] = None
     """The PEM file with its private key; if that is encrypted, the password is in the environment
     variable AIOLEAD_TLS_KEY_PASSWORD."""
 
-    tls_hostname: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_TLS_HOSTNAME"))] = None
+    tls_hostname: Annotated[str | None, _variable("TLS_HOSTNAME")] = None
     """The name in the servers' certificates, where it is not the one in --hosts."""
 
-    server_version: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_SERVER_VERSION"))] = (
-        None
-    )
+    server_version: Annotated[str | None, _variable("SERVER_VERSION")] = None
     """The version of ZooKeeper that all servers have at least, if they do not tell it."""
 
     @property

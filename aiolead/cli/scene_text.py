@@ -76,7 +76,7 @@ def event_as_text(event: SceneEvent, kind: str) -> str:
         case SceneEventType.LEFT:
             text = f"{who} does not wait any more"
         case SceneEventType.ASKED:
-            text = f"{who} is asked to let go"
+            text = f"{who} is asked to release"
         case SceneEventType.SILENT:
             text = f"{who} has no connection, and still holds"
         case _:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 import anyio
@@ -57,12 +57,7 @@ class Signals:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)
         for end in self._pipe:

@@ -76,7 +76,7 @@ class Picture:
 
     def _heading(self, queues: Sequence[ContenderQueue], now: float) -> list[Text]:
         contenders = sum(len(queue.contenders) for queue in queues)
-        counts = f"{render.plural(len(queues), 'line')}, {render.plural(contenders, 'contender')}"
+        counts = f"{render.plural(len(queues), 'queue')}, {render.plural(contenders, 'contender')}"
         time = render.moment(round(now * 1000))[11:19] + "Z"
         rows = [Text(f"aiolead top  {time}  {render.escaped(self.title)}  {counts}", "bold")]
         scene = self.scene
@@ -85,7 +85,7 @@ class Picture:
                 rows.append(Text("reads ...", "dim"))
             else:
                 state = scene.session_state.value
-                text = f"no link to the servers ({state}): this is what was last heard"
+                text = f"no connection to the servers ({state}): this is the last known state"
                 rows.append(Text(text, "bold yellow"))
         if closed := scene.unreadable:
             rows.append(Text(self._safe(scene_text.unreadable(closed, MOST_NAMED)), "yellow"))

@@ -274,7 +274,7 @@ def test_what_may_not_be_read_and_what_belongs_to_nobody() -> None:
     stage.enter("/a", 1, data=None)
     stage.news(1)
     stage.scene.put("/a/_c_x-latch-0000000002", replace(NOTHING, czxid=2), b"__REVOKE__two")
-    assert stage.texts(2) == ["two waits", "two is asked to let go"]
+    assert stage.texts(2) == ["two waits", "two is asked to release"]
     holder, ghost = stage.line("/a").contenders
     assert stage.scene.connection_of(ghost) is OwnerConnection.NONE
     assert scene_text.name_of(holder.identity) == "(not allowed to read)"

@@ -63,7 +63,7 @@ def drawn(scene: Scene, width: int = 100, height: int = 24) -> list[str]:
 
 def test_all_of_it(scene: Scene) -> None:
     assert drawn(scene) == [
-        "aiolead top  00:18:20Z  zk1/app  3 lines, 2 contenders",
+        "aiolead top  00:18:20Z  zk1/app  3 queues, 2 contenders",
         "",
         "path             held by      for           token  session",
         "/jobs/mailer     nobody       1 min 0 s",
@@ -115,7 +115,9 @@ def test_characters_that_a_terminal_has_not(scene: Scene) -> None:
 
 def test_while_the_link_is_lost(scene: Scene) -> None:
     scene.set_session(SessionState.SUSPENDED, 1, 1100.0)
-    assert drawn(scene)[1] == "no link to the servers (suspended): this is what was last heard"
+    assert (
+        drawn(scene)[1] == "no connection to the servers (suspended): this is the last known state"
+    )
     scene.set_session(SessionState.CONNECTED, 1, 1100.0)
     assert drawn(scene)[1] == "reads ..."
     assert not any(drawn(Scene())[2:])

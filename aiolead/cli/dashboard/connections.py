@@ -22,6 +22,7 @@ import enum
 import ipaddress
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import final
 
 MOST_UNAUTHENTICATED = 64
@@ -38,15 +39,13 @@ class ConnectionStage(enum.Enum):
 
 
 @final
+@dataclass(slots=True, eq=False)
 class BrowserConnection:
     """One connection; its state is CLOSED as soon as it is dropped."""
 
-    __slots__ = ("_drop", "group", "state")
-
-    def __init__(self, group: str, drop: Callable[[], object]) -> None:
-        self.group: str = group
-        self.state: ConnectionStage = ConnectionStage.UNAUTHENTICATED
-        self._drop = drop
+    group: str
+    end: Callable[[], object]
+    state: ConnectionStage = ConnectionStage.UNAUTHENTICATED
 
     @property
     def is_admitted(self) -> bool:
@@ -56,7 +55,7 @@ class BrowserConnection:
     def drop(self) -> None:
         """Ends it."""
         self.state = ConnectionStage.CLOSED
-        self._drop()
+        self.end()
 
 
 @final

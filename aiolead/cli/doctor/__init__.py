@@ -92,7 +92,7 @@ class Examination:
     ) -> None:
         self._common = common
         self._inquirer = inquirer
-        self._servers = list(servers)
+        self._servers = servers
         self._report = report
         self._connection = common.connect()
         self._answers: list[ServerAnswers] = []

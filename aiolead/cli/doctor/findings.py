@@ -52,36 +52,36 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
 @final
+@dataclass(slots=True)
 class DoctorReport:
     """Prints findings as they come, and counts them; `quiet` leaves out what is fine."""
 
-    def __init__(self, *, as_json: bool, quiet: bool) -> None:
-        self._as_json = as_json
-        self._quiet = quiet
-        self._counts = dict.fromkeys(Level, 0)
+    as_json: bool
+    quiet: bool
+    counts: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(Level, 0))
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Print some findings."""
         for finding in findings:
-            self._counts[finding.level] += 1
-            if not (self._quiet and finding.level in (Level.OK, Level.NOTE)):
+            self.counts[finding.level] += 1
+            if not (self.quiet and finding.level in (Level.OK, Level.NOTE)):
                 self._print(finding)
 
     @property
     def has_failures(self) -> bool:
-        return self._counts[Level.FAIL] > 0
+        return self.counts[Level.FAIL] > 0
 
     def sum_up(self) -> None:
         """Print how many there were of each level."""
-        counts = {level.value: count for level, count in self._counts.items()}
-        if self._as_json:
+        counts = {level.value: count for level, count in self.counts.items()}
+        if self.as_json:
             write_json({"summary": counts})
         else:
             write_line("")
             write_line(", ".join(f"{count} {name}" for name, count in counts.items() if count))
 
     def _print(self, finding: Finding) -> None:
-        if self._as_json:
+        if self.as_json:
             write_json(
                 {
                     "check": finding.check,

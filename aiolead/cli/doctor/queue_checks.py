@@ -149,7 +149,7 @@ def judge_families(path: str, queue: Sequence[QueuedContender]) -> Iterator[Find
 
 
 def _unreadable(one: QueuedContender) -> Finding:
-    text = f"{one.path}: may not be read: whose it is, and whether its session lives, is not told"
+    text = f"{one.path}: may not be read: whose it is, and whether its session lives, is not known"
     advice = "log in as somebody who may read it: --auth"
     return Level.UNKNOWN.finding("ghost", text, advice, path=one.path)
 
@@ -182,7 +182,7 @@ def judge_ghosts(
     for one in queue:
         assert one.stat is not None
         owner, created = one.stat.ephemeral_owner, one.stat.ctime
-        name = "who may not be read" if one.identity is None else one.identity[:LONGEST_NAME]
+        name = "may not be read" if one.identity is None else one.identity[:LONGEST_NAME]
         session = f"session {render.hexadecimal(owner)}" if owner else "no session"
         match = _GUID.search(one.place.name)
         level, why, advice = Level.FAIL, "", "all behind it wait: delete it"
@@ -194,7 +194,7 @@ def judge_ghosts(
             level, why = Level.WARN, "the session has no connection now"
             advice = "if it stays so for longer than its timeout, it is a ghost: delete it"
         elif match and match[0] in seen:
-            level, why = Level.WARN, "the same contender is in line twice"
+            level, why = Level.WARN, "the same contender is in the queue twice"
             advice = "its library has lost the answer to a create, and may wait for itself"
         if why:
             yield level.finding(
@@ -209,6 +209,6 @@ def judge_ghosts(
         if match:
             seen.add(match[0])
     if queue and sessions.alive is None and sessions.connected is None:
-        text = f"{path}: whether the sessions of contenders live is not told"
+        text = f"{path}: whether the sessions of contenders live is not known"
         advice = "4lw.commands.whitelist needs dump, or cons on all servers"
         yield Level.UNKNOWN.finding("ghost", text, advice, path=path)

@@ -63,7 +63,7 @@ def judge_settings(answers: ServerAnswers, timeout: float | None) -> Iterator[Fi
     if answers.conf:
         yield from _judge_times(answers, timeout)
     elif answers.is_serving:
-        text = f"{server}: its configuration is not told: {answers.not_told.get('conf', 'why?')}"
+        text = f"{server}: its configuration is not known: {answers.not_told.get('conf', 'why?')}"
         advice = "4lw.commands.whitelist=srvr,conf,mntr,cons,dump; or let its admin server be asked"
         yield Level.UNKNOWN.finding("settings", text, advice, server=server)
     properties = answers.properties
