@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import final
 from urllib.parse import parse_qs
@@ -19,6 +20,7 @@ import h11
 from anyio.abc import SocketAttribute, SocketStream
 
 from ..._logging import get_logger
+from ..first_of import first_of
 from .connections import BrowserConnection, BrowserConnections
 
 logger: logging.Logger = get_logger("aiolead.dashboard")
@@ -85,6 +87,8 @@ class HTTPAnswer:
     is_admitted: bool = False
 
 
+_GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError)
+
 _BUSY = HTTPAnswer(
     HTTPStatus.SERVICE_UNAVAILABLE,
     b"There are too many connections.\n",
@@ -109,7 +113,7 @@ class Web:
             async with stream:
                 with scope:
                     await _Conversation(stream, self._answer, self._connections, connection).run()
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, TimeoutError):
+        except _GONE:
             return  # clients come and go, and some take their time
         except Exception:
             logger.exception("a connection was given up")
@@ -178,7 +182,7 @@ class _Conversation:
         try:
             values = parse_qs(query, max_num_fields=16)
         except ValueError:
-            return HTTPAnswer(HTTPStatus.BAD_REQUEST, b"Bad HTTPRequest\n")
+            return HTTPAnswer(HTTPStatus.BAD_REQUEST, b"Bad Request\n")
         try:
             return self._answer(
                 HTTPRequest(
@@ -225,20 +229,12 @@ class _Conversation:
         await self._send(self._http.send(h11.EndOfMessage()))
 
     async def _push(self, push: Push) -> None:
-        async with anyio.create_task_group() as tasks:
-
-            async def until_gone() -> None:
-                # A listener sends nothing until it disconnects.
-                with suppress(
-                    anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
-                ):
-                    await self._stream.receive(1024)
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(until_gone)
-            with suppress(TimeoutError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await push(lambda data: self._send(self._http.send(h11.Data(data=data))))
-            tasks.cancel_scope.cancel()
+        # A listener sends nothing until it disconnects.
+        with suppress(*_GONE):
+            await first_of(
+                partial(self._stream.receive, 1024),
+                lambda: push(lambda data: self._send(self._http.send(h11.Data(data=data)))),
+            )
         raise anyio.BrokenResourceError  # an answer without an end has none
 
     async def _send(self, data: bytes | None) -> None:
