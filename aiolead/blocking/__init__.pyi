@@ -28,7 +28,7 @@ class Barrier:
     def __init__(self, client: Client, path: str, *, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The znode."""
+        """The path that was given."""
     def set(self) -> None:
         """Set the barrier."""
     def remove(self) -> None:
@@ -189,7 +189,7 @@ class Client:
 
 @final
 class Condition:
-    """A lock whose holders can wait until another holder says that something is so."""
+    """A lock whose holders can wait until another holder notifies them."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     def __enter__(self) -> ConditionHeld: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
@@ -213,13 +213,13 @@ class Condition:
         """Who waits to be notified, first come first, those already notified included."""
 
 class ConditionHeld(Held):
-    """The lock of a condition, held by the body of a `with`, but for while it waits."""
+    """The lock of a condition, held by the body of a `with`, except while it waits."""
     def wait(self, *, timeout: float | None = None) -> bool:
-        """Lets go of the lock, waits for `notify`, and takes the lock again."""
+        """Release the lock, wait for `notify`, and acquire the lock again."""
     def notify(self, count: int = 1) -> int:
-        """Wakes the first `count` of those who wait, or as many as there are."""
+        """Wake the first `count` waiters, or as many as there are."""
     def notify_all(self) -> int:
-        """Wakes everybody who waits."""
+        """Wake all waiters."""
 
 @final
 class Config(Generic[T]):

@@ -1,10 +1,9 @@
-"""Has the connected server show what others, and we over an earlier connection, have had applied.
+"""Makes the connected server show what others, and we over an earlier connection, have had applied.
 
 A `sync` does that at a follower. A leader answers the `sync` of its own clients as a plain read
-(`matchSyncs` of ZooKeeper's `CommitProcessor`): it waits neither for what is proposed and not yet
-committed, nor for what is committed and not yet applied. So a read behind it may miss a write of
-ours whose answer was lost, and show a znode of ours that is gone already and whose name belongs to
-somebody else by now. Behind a write of our own a read shows all of that, on every server.
+(`matchSyncs` of ZooKeeper's `CommitProcessor`), before what is proposed or committed is applied. So
+a read behind it may miss a write of ours whose answer was lost, and show a znode of ours that is
+gone already. Behind a write of our own a read shows all of that, on every server.
 
 A write has a second effect: the leader refuses what our session still has on its way over another
 server (`SessionMovedException`). Nothing that we have sent before is applied after it.

@@ -5,9 +5,9 @@ The znode exists exactly as long as its owner wants it, whatever is cancelled or
 * The answer to the create is recorded synchronously, even if nobody awaits it.
 * A create whose answer was lost is looked for, never sent twice unseen.
 * `withdraw` only hands over: the delete is queued in the client before it returns. What cannot be
-  deleted at once is a pending delete (`deletion`) of the client's own tasks. It ends with the
-  znode, with the session, or with a refusal that was reported.
-* The znode may be watched: the owner learns that others have deleted it.
+  deleted at once is a pending delete of the client's own tasks. It ends with the znode, with the
+  session, or with a refusal that was reported.
+* The znode may be watched: the owner is notified when others delete it.
 
 The states, and what each event makes of them:
 
@@ -28,10 +28,8 @@ The states, and what each event makes of them:
     GONE        -                    -             -              ABSENT           -
     ==========  ===================  ============  =============  ===============  ===============
 
-What is done about an error of a server is a table as well: see `error_policy`.
-
-A znode is proven to be ours by its name (`serial`) or by its czxid (`fixed`), never by the session
-alone: see `registry`.
+`error_policy` is the table for the errors of servers. A znode is proven to be ours by its name
+(`serial`) or by its czxid (`fixed`), never by the session alone: see `znode_registry`.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ class NodeGone(Exception):
 
 
 class ZnodeState(enum.Enum):
-    """What is known of a znode of ours; see the table of the module."""
+    """What is known of our znode; see the table of the module."""
 
     ABSENT = "absent"
     CREATING = "creating"
@@ -132,7 +130,6 @@ class EphemeralNode:
 
     @property
     def state(self) -> ZnodeState:
-        """What is known of it."""
         if self._node is not None:
             gone = self._gone or self._is_over(self._node.session_id)
             return ZnodeState.GONE if gone else ZnodeState.PRESENT
@@ -141,23 +138,18 @@ class EphemeralNode:
         return ZnodeState.UNRESOLVED if self._creating.is_done else ZnodeState.CREATING
 
     def check(self) -> None:
-        """Returns if we know nothing else than that it is there.
-
-        Raises:
-            NodeGone: it is not, or its session is over.
-        """
+        """Raises `NodeGone` if the znode is known to be gone, or its session is over."""
         if self._gone or self._is_over(self.node.session_id):
             raise NodeGone
 
     def _is_over(self, session_id: int) -> bool:
-        """Whether the session is over that owns a znode, which is gone with it."""
         return session_id not in (0, self._client.session_id)
 
     # --- naming, and the proof that it is ours: for subclasses -----------------------------------
 
     @abstractmethod
     def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
-        """The path of the next create, or how it begins, and its mode."""
+        """The path of the next create, or its prefix, and its mode."""
 
     @abstractmethod
     def _claim(self, created: Created, session_id: int) -> RegisteredNode:
@@ -165,13 +157,13 @@ class EphemeralNode:
 
     @abstractmethod
     def _unclaim(self, node: RegisteredNode) -> None:
-        """It is gone: it is recorded no longer."""
+        """It is gone: it is no longer recorded."""
 
     @abstractmethod
     async def _find(self, path: str) -> Created | None:
-        """Looks for the znode of a create whose answer was lost: what it was sent with.
+        """Looks for the znode of a create whose answer was lost.
 
-        There is no checkpoint between the answer that shows it and the return.
+        No checkpoint between the answer that shows it and the return.
         """
 
     @staticmethod
@@ -180,7 +172,7 @@ class EphemeralNode:
         """Deletes a znode if it is still that one: one try."""
 
     def _settle_name(self, path: str) -> None:
-        """What became of a create is known, or its znode is not wanted any more."""
+        """The outcome of a create is known, or its znode is not wanted any more."""
 
     def _note_lost(self, path: str, session_id: int, since: int) -> None:
         """The answer to a create was lost."""
@@ -219,7 +211,7 @@ class EphemeralNode:
         return self._client.create(path, self._data, mode=mode, acl=self._acl)
 
     def _created(self, create: Reply[Created], path: str, session_id: int, since: int) -> None:
-        """The answer to a create is there: in the client's task, before anything after it."""
+        """The create is answered: in the client's task, before anything after it."""
         wanted = self._creating is create
         error = create.error()
         if error is None:
@@ -287,16 +279,17 @@ class EphemeralNode:
     async def _delete_lost(self, path: str, session_id: int, *, already_looked: bool) -> None:
         """Deletes the znode of a create whose answer was lost, and that nobody wants.
 
+        A create that was on its way over a connection that we gave up may be applied after the
+        first look, so there is another one when the session timeout has passed. (One that comes
+        even later is found by our next contender that would have to wait for it.)
+
         Args:
             path: what the create was sent with.
             session_id: the session; once it is over there is nothing to delete.
-            already_looked: whether it was searched for in vain. A create that was on its way over a
-                connection that we gave up may be applied after that, so there is one more look when
-                the session timeout has passed. (One that comes even later is found by the next
-                contender of ours that would have to wait for it.)
+            already_looked: whether the first look was in vain.
 
         Raises:
-            AioleadError: it was refused.
+            AioleadError: the delete was refused.
         """
         client, was_found = self._client, False
 
@@ -335,16 +328,15 @@ class EphemeralNode:
     # --- watching --------------------------------------------------------------------------------
 
     def seen_gone(self) -> None:
-        """An answer has shown that it is not there: what is at its path from now on is not ours."""
+        """An answer has shown that it is gone: what is at its path now is not ours."""
         self._gone = True
 
     def watch(self) -> None:
-        """Has the deletion by others reported, unless that was asked for already."""
+        """Watches for its deletion by others, unless that is done already."""
         if self._watch is None:
             self._send_look()
 
     def unwatch(self) -> None:
-        """Takes the watch back."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.close()
@@ -387,7 +379,7 @@ class EphemeralNode:
             self.watch()
 
     def _unwatched(self, error: AioleadError | None) -> None:
-        """It is not watched, if there was an error: nothing is held without that."""
+        """The watch failed: nothing is held without it."""
         if error is None or error.session_over or self._node is None:
             return
         self.unwatch()
@@ -405,7 +397,7 @@ class EphemeralNode:
             self.watch()
 
     async def looked_at(self) -> None:
-        """Waits for what the last look at it shows; no checkpoint if that is known."""
+        """Waits for the last look at it; no checkpoint if that was answered."""
         while self._look is not None:
             with suppress(NoNodeError):
                 await self._look
@@ -419,13 +411,7 @@ class EphemeralNode:
     # --- holding ---------------------------------------------------------------------------------
 
     def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
-        """Registers it as held.
-
-        Args:
-            lost: called once, synchronously, when the hold is over without our doing.
-            urgent: whether the lease is renewed at once.
-            resigns: whether a lost connection ends the hold.
-        """
+        """Registers it as held; see `Acquirable.hold`."""
         return self._hold(self.node.path, lost, urgent=urgent, resigns=resigns)
 
     def _hold(
@@ -442,7 +428,7 @@ class EphemeralNode:
         return hold
 
     def _hold_settled(self) -> None:
-        """The lease of the hold is proven for the first time, which comes before the watch."""
+        """The lease of the hold is proven for the first time; now it is watched."""
         if self._node is not None:
             self.watch()
 
@@ -452,17 +438,13 @@ class EphemeralNode:
         """Gives it up for good. Synchronous: the rest is the client's work.
 
         Returns:
-            That our znode goes, to wait for; None if there is none to delete.
+            The pending delete; None if there is nothing to delete.
         """
         self._lose = None
         return self.withdraw()
 
     def withdraw(self) -> Departure | None:
-        """Gives it up, whether or not it was created by now; another one may be made.
-
-        Returns:
-            That it goes; None if there is nothing to delete yet.
-        """
+        """As `discard`, but another one may be created."""
         create, self._creating = self._creating, None
         if create is not None and create.is_done:
             self._delete_lost_later(self._create_path, self._create_session)
@@ -480,7 +462,6 @@ class EphemeralNode:
         return self._delete(node, watch)
 
     def forget(self) -> None:
-        """It is known to be gone: there is nothing to delete."""
         self.unwatch()
         node, self._node = self._node, None
         if node is not None:
@@ -502,9 +483,5 @@ class EphemeralNode:
 
     @classmethod
     async def _delete_until_gone(cls, client: CoordinationClient, node: RegisteredNode) -> None:
-        """Deletes a znode, over as many connections as it takes, while it can be ours.
-
-        Raises:
-            AioleadError: it was refused.
-        """
+        """Deletes a znode, over as many connections as it takes, while it can be ours."""
         await until_done(client, node.session_id, partial(cls._delete_if_ours, client, node))

@@ -18,24 +18,10 @@ A row is a class of errors, a column is the step in which it comes:
 
 ACQUIRE creates our znode, looks at those of others, waits, and proves the lease; RELEASE deletes
 our znode, in the foreground or in the background; FOLLOW reads a value over and over.
+docs/error-policy.md gives the reasons.
 
-Why so:
-
-* After a lost connection nobody knows whether a create or a delete was applied. The recipe looks,
-  over the next connection, and never sends it twice unseen. Bytes that cannot be decoded are the
-  same: the connection is given up with them.
-* An overloaded server says nothing about the request but "later". Nobody who waits for a lock is
-  helped by an exception, and a delete that is not repeated blocks everybody else. The pause is
-  `pause(client)`. It ends with the caller's timeout, or with the session.
-* A refusal does not change by itself. Joining and looking have a caller, who gets it. A refused
-  release is reported exactly once: to the caller, if the block ended normally and the caller still
-  waits; in the log at WARNING otherwise (see `deletion`). Our znode then stays until the session
-  ends, and only the application can do something about it.
-* A delete that finds another version is that of a znode that others have set: it looks again.
-
-Where a recipe expects an error, it handles that before it asks this table. While it acquires, a
-missing parent is created (ten times at most: servers reap empty containers), and a missing znode of
-its own means that it begins with another one.
+A recipe handles the errors that it expects before it asks this table: a missing parent is created,
+and a missing znode of its own means that it begins with another one.
 """
 
 from __future__ import annotations
@@ -127,7 +113,7 @@ def may_be_applied(error: AioleadError | None) -> bool:
 
 
 def pause(client: CoordinationClient) -> float:
-    """How long to leave a server alone that is overloaded, in seconds."""
+    """How long an overloaded server is left alone, in seconds."""
     return client.session_timeout * PAUSE
 
 
@@ -153,16 +139,16 @@ async def until_done(
     session_id: int,
     attempt: Callable[[], Awaitable[object]],
 ) -> bool:
-    """Makes an attempt to delete, over as many connections as it takes.
+    """Attempts a delete, over as many connections as it takes.
 
     Args:
         client: the session.
-        session_id: the session that owns the znode: when it is over there is nothing to do. 0 if
-            no session does.
+        session_id: the session that owns the znode: when it is over there is nothing to do. 0 if no
+            session does.
         attempt: looks, and deletes.
 
     Returns:
-        Whether it was made. False if the session is over.
+        False if the session is over.
 
     Raises:
         AioleadError: it was refused.
@@ -195,20 +181,17 @@ def refused_release(path: str, error: AioleadError | None) -> ReleaseError | Non
 
 
 def log_refusal(refusal: ReleaseError) -> None:
-    """Reports a refusal that nobody is there to be told of: a line for each znode that stays."""
+    """Logs a refusal that nobody waits for: a line for each znode that stays."""
     for line in (refusal, *getattr(refusal, "__notes__", ())):
         logger.warning("%s", line)
 
 
 async def in_background(path: str, job: Callable[[], Awaitable[object]]) -> None:
-    """Runs a job that deletes a znode that nobody waits for; a refusal is logged.
+    """Deletes a znode that nobody waits for; a refusal is logged.
 
     Args:
-        path: the znode, or how its path begins.
+        path: the znode, or its prefix.
         job: see `until_done`.
-
-    Raises:
-        Exception: the job failed unexpectedly: `spawn` logs that, with what it means for the znode.
     """
     try:
         await job()

@@ -23,7 +23,7 @@ class FixedNode(EphemeralNode):
         path: of the znode.
         data: what it holds.
         acl: of the znode.
-        on_gone: called, synchronously, when somebody else has deleted it.
+        on_gone: called, synchronously, when others have deleted it.
     """
 
     __slots__ = ("_on_gone", "_on_over", "_path", "_uses")
@@ -46,9 +46,9 @@ class FixedNode(EphemeralNode):
         """Creates that are not answered, znodes of ours, and searches for lost creates."""
 
     def when_over(self, call: Callable[[], object]) -> None:
-        """Has it called, synchronously, once no znode of ours is there, nor may come; or at once.
+        """Registers a callback for when no znode of ours is there, nor may come; at once if so.
 
-        To be asked for when it was given up.
+        Called synchronously. To be asked for when it was given up.
         """
         self._on_over = call
         self._check_over()
@@ -103,7 +103,7 @@ class FixedNode(EphemeralNode):
     def is_unclaimed(self, data: bytes, stat: Stat) -> bool:
         """Whether a znode at our path is of a lost create of ours, as far as that can be known.
 
-        It is our session's, filled like ours, and nobody here has it; see `registry`.
+        It is our session's, has our data, and nobody here claims it.
         """
         return data == self._data and self._registry.is_unclaimed(self._client, self._path, stat)
 

@@ -1,13 +1,12 @@
 """Whose a znode is that our session owns, after the answer to a create was lost.
 
 A name that is given once proves it: it begins with our session and a number that the client gives
-once (`Layout.prefix`, `Backend.serial`). At a path that is fixed there is no such name.
-Then it depends on whose the session is:
+once (`Backend.serial`). At a fixed path there is no such name. Then it depends on the session:
 
-* Mostly nobody but this client creates znodes in its session. Whatever is in our session, and is
-  not claimed by any recipe object of this client, belongs to a create whose answer was lost.
-* A session may be shared (`Backend.is_session_shared`): the application creates znodes in it by
-  another library. Then it is ours only if the answer to a create of ours, at that path, was lost in
+* Mostly nobody but this client creates znodes in it. What is not claimed by a recipe of this client
+  belongs to a create whose answer was lost.
+* It may be shared (`Backend.is_session_shared`): the application creates znodes in it by another
+  library. Then a znode is ours only if the answer to a create of ours, at that path, was lost in
   this session, and the znode was created after that create was sent. Servers do not say more.
 """
 
@@ -22,7 +21,7 @@ def is_shared(client: CoordinationClient) -> bool:
 
 
 def now(client: CoordinationClient) -> int:
-    """The newest transaction that is known: what is created from now on comes after it.
+    """The newest known transaction: what is created from now on comes after it.
 
     0 where the session is not shared, and nobody needs to know.
     """
@@ -40,7 +39,7 @@ class LostCreates:
         self._since: list[int] = []
 
     def add(self, client: CoordinationClient, session_id: int, since: int) -> None:
-        """Takes note of one.
+        """Records one.
 
         Args:
             client: the session.
@@ -55,18 +54,17 @@ class LostCreates:
         self._since.append(since)
 
     def may_have_made(self, client: CoordinationClient, czxid: int) -> bool:
-        """Whether a znode of our session that nobody here claims is of one of them."""
+        """Whether an unclaimed znode of our session is of one of them."""
         if not is_shared(client):
             return True
         return self._session_id == client.session_id and any(czxid > each for each in self._since)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are none."""
         return not self._since
 
     def found(self, czxid: int) -> None:
-        """Its znode was found, so that is known: what comes later is of another one."""
+        """Its znode was found: what comes later is of another one."""
         for since in self._since:
             if czxid > since:
                 self._since.remove(since)

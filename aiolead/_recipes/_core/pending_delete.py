@@ -1,7 +1,7 @@
-"""The delete of a znode of ours, as something to wait for until the znode is known to be gone.
+"""The delete of our znode, as something to wait for until the znode is known to be gone.
 
-What is done about each error, and what a refusal is, says `error_policy`. A refusal is reported
-once: by whoever waits for it (`confirmed`), or in the log if nobody does.
+`error_policy` says what is done about each error. A refusal is reported once: to the caller who
+waits (`confirmed`), or in the log.
 """
 
 from __future__ import annotations
@@ -18,41 +18,35 @@ from .error_policy import Action, Step, action_for, log_refusal, pause, refused_
 
 
 class Departure(Protocol):
-    """That something of ours goes."""
+    """A pending delete, or several as one."""
 
     @property
     def is_done(self) -> bool:
-        """Whether it is known to be gone, or refused to go."""
+        """Whether the znode is known to be gone, or the delete was refused."""
         ...
 
     def error(self) -> AioleadError | None:
-        """What the servers said, None for nothing: `ReleaseError`, if they refused it.
-
-        Only once `is_done`.
-        """
+        """What the servers said (`ReleaseError`, if they refused it). Only once `is_done`."""
         ...
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Has it called, synchronously, as soon as that is known: at once, if it is."""
+        """Registers a callback, called synchronously; at once if it is done."""
         ...
 
     def await_report(self, is_awaited: bool) -> None:
-        """Says whether somebody waits, who reports a refusal. If nobody does, it is logged."""
+        """Whether somebody waits, who reports a refusal. If nobody does, it is logged."""
         ...
 
 
 class PendingDelete:
     """The delete of one znode, over as many connections as it takes. A `Departure`.
 
-    A delete whose answer was lost says nothing: the znode may be there still. So the debt that is
-    left then belongs to it.
-
     Args:
         client: the session.
         path: the znode.
         delete: the answer to the delete.
-        pay: deletes it later, where that answer is lost, or is that it was not the time; runs as a
-            job of the client's. It raises what it was refused with.
+        pay: deletes it later, if that answer is lost, or the server is overloaded; a job of the
+            client's. It raises what it was refused with.
         over: called, synchronously, when there is nothing left to do.
     """
 
@@ -175,7 +169,7 @@ class _Several:
 
 class _Either(_Several):
     def error(self) -> AioleadError | None:
-        """What is wrong with both, or with one but that it was not there."""
+        """What is wrong with both, or with one except that it was not there."""
         errors = self._errors()
         if all(isinstance(error, NoNodeError) for error in errors):
             return errors[0]
@@ -183,14 +177,14 @@ class _Either(_Several):
 
 
 def all_of(parts: Sequence[Departure]) -> Departure | None:
-    """That all of them go; None if there are none."""
+    """All of them as one; None if there are none."""
     if len(parts) < 2:
         return parts[0] if parts else None
     return _Several(parts)
 
 
 def whichever_there_is(one: Departure | None, other: Departure) -> Departure:
-    """That the one of two goes that there is: that the other was not there is no error."""
+    """The delete of the one of two that exists: that the other is missing is no error."""
     return other if one is None else _Either((one, other))
 
 
@@ -200,7 +194,7 @@ async def confirmed(client: CoordinationClient, gone: Departure) -> AioleadError
     Cancellation: does not end it earlier.
 
     Returns:
-        What they said. A `ReleaseError` is the caller's to report; that of a later time is logged.
+        What they said. A `ReleaseError` is the caller's to report; a later one is logged.
     """
     gone.await_report(True)
     with anyio.move_on_after(client.session_timeout / 3, shield=True):

@@ -20,14 +20,14 @@ def hook_of(client: CoordinationClient) -> EventHook:
 
 @final
 class RecipeReporting:
-    """Tells of one recipe.
+    """Reports the events of one recipe.
 
     Args:
         client: its client.
         recipe: what it is called.
         path: its path.
-        identity: what it calls itself.
-        is_rare: whether its tenures are so few that they are worth a line in the log.
+        identity: what others see.
+        is_rare: whether its tenures are so few that each is worth a line in the log.
     """
 
     __slots__ = ("_hook", "_identity", "_path", "_rare", "_recipe", "now")

@@ -1,10 +1,9 @@
-"""Which znodes are those of this client's recipes: the proof that a znode of our session is ours.
+"""The znodes of this client's recipes: the proof that a znode of our session is ours.
 
-The session alone proves nothing. Several tasks of one client may want the same path, and an
-adapted session is shared with another library. What proves it is recorded here, synchronously, as
-the answer to a create comes in. One connection answers in order. So a znode of our session that is
-seen and is not recorded belongs to a create whose answer was lost, or to somebody else in a shared
-session.
+The session alone proves nothing: several tasks of one client may want the same path, and an adapted
+session is shared with another library. The proof is recorded here, synchronously, as the answer to
+a create comes in. One connection answers in order. So a znode of our session that is seen and not
+recorded belongs to a create whose answer was lost, or to others in a shared session.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ class RegisteredNode:
 class NodeRegistry:
     """The znodes of one client's recipes at a path, or below it.
 
-    Sequential ones are recorded by name: it begins with our session and a serial of the client, so
-    no other znode ever has it. Those at a fixed path are recorded by czxid.
+    Sequential ones are recorded by name, which begins with our session and a serial of the client,
+    so no other znode ever has it. Those at a fixed path are recorded by czxid.
     """
 
     def __init__(self) -> None:
@@ -82,7 +81,7 @@ class NodeRegistry:
         return not self._claimed and not self._expected
 
     def expect(self, prefix: str) -> None:
-        """Takes note that a znode is created whose name begins so, until `settle`."""
+        """Records that a znode with this prefix is being created, until `settle`."""
         self._expected.add(prefix)
 
     def settle(self, prefix: str) -> None:
@@ -90,7 +89,7 @@ class NodeRegistry:
         self._expected.discard(prefix)
 
     def claim(self, name: str, sequence: int) -> None:
-        """Takes note that a znode is wanted by somebody here, and of its number."""
+        """Records that a znode is wanted, and its number."""
         self._claimed[name] = sequence
 
     def forget(self, name: str) -> None:
@@ -101,13 +100,13 @@ class NodeRegistry:
         return name in self._claimed
 
     def is_wanted(self, name: str) -> bool:
-        """Whether it is claimed, or may be of a create whose answer is still to be found out."""
+        """Whether it is claimed, or may be of a create that is not settled."""
         return name in self._claimed or name[:-SEQUENCE_DIGITS] in self._expected
 
     # --- by czxid ------------------------------------------------------------------------------
 
     def claim_czxid(self, path: str, czxid: int) -> None:
-        """Takes note that a znode at a fixed path is wanted by somebody here."""
+        """Records that a znode at a fixed path is wanted."""
         self._czxids.add(czxid)
         lost = self._lost.get(path)
         if lost is not None:
@@ -123,7 +122,7 @@ class NodeRegistry:
         self._czxids.discard(czxid)
 
     def note_lost(self, client: CoordinationClient, path: str, session_id: int, since: int) -> None:
-        """Takes note that the answer to a create at a fixed path was lost.
+        """Records that the answer to a create at a fixed path was lost.
 
         Args:
             client: the session.

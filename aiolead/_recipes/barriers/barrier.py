@@ -10,13 +10,13 @@ from ...abc import CoordinationClient
 from ...errors import AioleadError, NodeExistsError, NoNodeError
 from ...model import ACL, CreateMode, EventType
 from ...paths import parent
-from .._core.arguments import checked_acl, checked_client, checked_path
 from .._core.error_policy import Step, before_next_try
 from .._core.parents import with_parent
+from .._core.recipe import Recipe
 
 
 @final
-class Barrier:
+class Barrier(Recipe):
     """A barrier that any process sets and removes, and that others wait at while it is set.
 
         barrier = Barrier(client, "/maintenance")
@@ -39,17 +39,7 @@ class Barrier:
     def __init__(
         self, client: CoordinationClient, path: str, *, acl: Sequence[ACL] | None = None
     ) -> None:
-        self._client = checked_client(client)
-        self._path = checked_path(path)
-        self._acl = checked_acl(acl)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._path}>"
-
-    @property
-    def path(self) -> str:
-        """The znode."""
-        return self._path
+        super().__init__(client, path, acl)
 
     async def set(self) -> None:
         """Set the barrier. No effect if it is set.

@@ -126,7 +126,7 @@ class BarrierMembership(NodeAcquirable):
             await self._sleep()
 
     async def _join(self, watch: Watch) -> tuple[Stat | None, set[str]]:
-        """Makes our znode, and asks what there is: one round trip."""
+        """Creates our znode, and asks what is there: one round trip."""
         client = self._client
         self._own = self._new_znode()
         for _ in range(TRIES):
@@ -151,7 +151,7 @@ class BarrierMembership(NodeAcquirable):
             raise NodeGone from None
 
     async def _decide(self) -> bool:
-        """Enough are there: this lets all of them in. False if somebody else was quicker."""
+        """Enough are there: this lets all of them in. False if another member was quicker."""
         self._may_leave_ready = True
         try:
             created = await self._client.create(self._ready, acl=self._acl)
@@ -163,11 +163,11 @@ class BarrierMembership(NodeAcquirable):
         return True
 
     async def _is_under_way(self, round_: int, members: set[str], *, waits: bool) -> bool:
-        """Whether we may join a round that began before we came; or wakes us when to look again.
+        """Whether we may join a round that began before we came; else rouses us when to look again.
 
-        If nobody is left of those who were there when it began, it is over. Then `ready` has to go,
-        which whoever is alone sees to. Of several that come then only the oldest stays, so that it
-        will be alone; the others come again when something has changed.
+        If none of those are left who were there when it began, it is over. Then a member that is
+        alone removes `ready`. Of several that come then only the oldest stays, so that it will be
+        alone; the others come again when something has changed.
         """
         client = self._client
         own = self._own.node
@@ -208,7 +208,7 @@ class BarrierMembership(NodeAcquirable):
         return delete
 
     def left_early(self) -> None:
-        """Has `ready` removed, once our znode is gone, if nobody else is left to do it."""
+        """Removes `ready`, once our znode is gone, if no other member is left to do it."""
         self._may_leave_ready = False
         tidy_up = partial(tidy, self._client, self._path, self._ready)
         job = partial(in_background, self._ready, tidy_up)
@@ -224,7 +224,7 @@ class BarrierMembership(NodeAcquirable):
         few, and the end all.
 
         Our own znode goes first. While it is there a newcomer that sees `ready` joins the round, so
-        nobody may take `ready` away, or leave. Once it is gone, a listing that shows nobody proves
+        nobody may remove `ready`, or leave. Once it is gone, a listing that shows nobody proves
         that nobody is left who could let a newcomer join.
 
         Args:

@@ -1,10 +1,11 @@
-"""A contender in a line: how it gets to the front, and holds.
+"""A contender in a queue: how it gets to the front.
 
     (nothing) ──join──> waiting ──in front──> in front ──discard──> (nothing)
                            │  session over, or znode deleted by others: join again
                            └──────────────────────────────────────────────────────
 
-Its znode, and how that comes and goes, is that of a `QueueNode`.
+Its znode, and how that comes and goes, is that of a `QueueNode`; the loop is that of an
+`Acquirable`.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _NOBODY: frozenset[str] = frozenset()
 
 
 class Contender(QueueNode, Acquirable):
-    """One place in a line.
+    """One place in a queue.
 
     Args:
         client: the session.
         path: what is contended for.
         layout: how contenders are named.
-        role: what kind of thing it is.
+        role: what is contended for.
         data: what our znode holds: our identity.
         places: how many contenders may hold at once.
         acl: of our znode, and of the path if it has to be created.
@@ -90,10 +91,10 @@ class Contender(QueueNode, Acquirable):
         self._on_rank: Callable[[int | None], object] | None = None
 
     def when_ranked(self, call: Callable[[int | None], object]) -> None:
-        """Has it called, synchronously, as it gets known how many have to leave before we hold.
+        """Registers a callback for how many contenders have to leave before we hold; None: unknown.
 
-        To be asked for before it joins. None says that it is not known. A rank of 1 or 2 is true,
-        and becomes known at once; a greater one is what it was when the line was last listed.
+        Called synchronously. To be asked for before it joins. A rank of 1 or 2 is true, and becomes
+        known at once; a greater one is what it was when the queue was last listed.
         """
         self._on_rank = call
 
@@ -112,7 +113,6 @@ class Contender(QueueNode, Acquirable):
 
     @property
     def _is_new(self) -> bool:
-        """Whether we have not waited since the answer to our create, nor changed connections."""
         return self._new_since == self._local.changes
 
     async def _try(self, *, waits: bool) -> bool:
@@ -168,7 +168,7 @@ class Contender(QueueNode, Acquirable):
         await self._client.ensure_path(self._path, mode=self._layout._parents, acl=self._acl)
 
     async def _create(self) -> bool:
-        """One round trip: the create, and a look at the line, which shows the new znode, too."""
+        """One round trip: the create, and a look at the queue, which shows the new znode, too."""
         await self.look_before()
         if not await self._ready_to_create():
             return False
@@ -192,11 +192,12 @@ class Contender(QueueNode, Acquirable):
         return not self._standing.watch
 
     async def look_before(self) -> None:
-        """Has neighbours that do not fit refused before anything is written.
+        """Refuses neighbours that do not fit, before anything is written.
 
-        What is not ours to join must not be disturbed even for a moment: a name that a library does
-        not understand can make its `lock()` fail (see `kinds`). It takes a round trip, once in a
-        client for each kind of contender on a path. Who comes later is refused as it is seen.
+        A name that another library does not understand can make its `lock()` fail (see
+        `recognized`), so it must not be there even for a moment. It takes a round trip, once in a
+        client for each kind of contender on a path. Neighbours that come later are refused as they
+        are seen.
 
         Raises:
             MixedLayoutError: there is one.
@@ -229,7 +230,7 @@ class Contender(QueueNode, Acquirable):
     def _behind_ours(self) -> QueuePosition | None:
         """Where others of ours have the numbers just before us: those, without a listing.
 
-        A client with thousands of contenders in a line would list it thousands of times.
+        A client with thousands of contenders in a queue would list it thousands of times.
         """
         nearest = self._local.ours_at(self.node.sequence - 1)
         if nearest is None or not self._is_one_at_a_time or self._on_rank is not None:
@@ -245,19 +246,19 @@ class Contender(QueueNode, Acquirable):
             self._local.front = self.node.name
 
     def _was_first(self, name: str) -> bool:
-        """Whether the one just before us, who has gone, is known to have been the first.
+        """Whether the one just before us, which has gone, is known to have been the first.
 
         Then we are, and need not ask: as with `is_next`. Of another contender of this client, that
-        is known as soon as it is true. So whoever waits behind one of ours need not look ahead,
-        nor list the line when it goes.
+            is known as soon as it is true. So a waiter behind one of ours need not look ahead, nor
+            list the queue when it goes.
 
-        Not if it has gone before we have seen both: then it may be that the line was deleted and
-        made anew, and that its number was one of the old line.
+        Not if it has gone before we have seen both: then the queue may have been deleted and
+            created again, and its number may be one of the old queue.
         """
         return self._local.front == name and name in self._outlived and self._is_one_at_a_time
 
     async def _list_queue(self) -> QueuePosition:
-        """Lists the line and finds our place in it.
+        """Lists the queue and finds our place in it.
 
         Raises:
             NodeGone: we are not in it.
@@ -290,7 +291,7 @@ class Contender(QueueNode, Acquirable):
             False if one of the names is gone already, so that another look is due.
 
         Raises:
-            NodeGone: our own znode is not there any more.
+            NodeGone: our own znode is gone.
         """
         for name in [name for name in self._ahead if name not in names]:
             self._ahead.pop(name).close()
@@ -372,8 +373,8 @@ class Contender(QueueNode, Acquirable):
     def _is_unclaimed(self, name: str) -> bool:
         """Whether its name is one that this session's recipes have given, and nobody claims it.
 
-        Others may have znodes in our session (see `docs/aiozk.md`), with names of the same form:
-        but none that begins with our session and a number that its client gives once.
+        Others may have znodes in our session (see `docs/aiozk.md`), but none whose name begins with
+        our session and a number that its client gives once.
         """
         return not self._local.is_wanted(name) and self._layout._is_of(
             self._role, self._client.session_id, name
@@ -410,11 +411,6 @@ class Contender(QueueNode, Acquirable):
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
-        """Gives up the place in line, or the hold. Synchronous: the rest is the client's work.
-
-        Returns:
-            That our znode goes, to wait for; None if there is none to delete.
-        """
         self._leave_watches()
         return super().discard()
 
@@ -432,13 +428,13 @@ class Contender(QueueNode, Acquirable):
 
 
 def _lets_read(entry: ACL) -> bool:
-    """Whether an entry lets whoever creates a znode read it, whoever he is."""
+    """Whether an entry lets any creator of a znode read it."""
     is_anyone = (entry.scheme, entry.id) == ANYONE or entry.scheme == "auth"
     return is_anyone and Permission.READ in entry.permissions
 
 
 class Ahead:
-    """What the watch on one of those before a contender calls."""
+    """The callback of the watch on a contender before another one."""
 
     __slots__ = ("_contender", "_name")
 

@@ -3,22 +3,23 @@
 The first `places` contenders, in the order of their sequence numbers, hold. All others wait, and
 watch some of those before them. Which ones follows from two demands:
 
-* No lost wake-up. A contender of rank r (r others before it) may hold once fewer than `places` of
-  them are left, that is, once any r - places + 1 of them are gone. Whichever those are, one of any
-  `places` watched ones is among them; of fewer watched ones perhaps none. So it watches `places`.
+* No lost wake-up. A contender of rank r (r others before it) may hold once any r - places + 1 of
+  them are gone. Whichever those are, one of any `places` watched ones is among them; of fewer
+  watched ones perhaps none. So it watches `places`.
 * No herd. It watches the *nearest* ones, so each departure wakes at most `places` waiters, and in
   the order of arrival just one.
 
 With one place, the one before us may have been a waiter itself, so its departure alone does not
 make us first. But if it was first when we looked, nobody can have come in front of us since:
 numbers only rise. Then its departure needs no second look. To know that in time, we also watch the
-one before it (the look-ahead): when that one goes, we look again, while the nearest still holds.
+one before it (the look-ahead watch): when that one goes, we look again, while the nearest still
+holds.
 
-Readers and writers stand in one line. A writer waits for everybody before it, a reader for the
-writers before it, and each watches the nearest of those that it waits for. There is no look-ahead:
-readers behind one writer are many, and should be woken once, when they may go. One exception to
-"nobody comes in front": a writer that downgrades leaves a reader with its own number. So that a
-writer has gone tells a writer behind it nothing without another look; a reader it does tell.
+Readers and writers share one queue. A writer waits for everybody before it, a reader for the
+writers before it, and each watches the nearest of those. There is no look-ahead: readers behind one
+writer are many, and should be woken once, when they may go. One exception to "nobody comes in
+front": a writer that downgrades leaves a reader with its own number. So the departure of a writer
+needs another look by a writer behind it; a reader needs none.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .layouts import Layout, Role
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """Where a contender stands.
+    """Where a contender is in the queue.
 
     Attributes:
         rank: how many contenders are before it.
@@ -74,14 +75,14 @@ def in_order(path: str, names: Iterable[str], layout: Layout, role: Role) -> lis
 def standing(
     line: list[str], own: str, places: int, *, look_ahead: bool = False
 ) -> QueuePosition | None:
-    """Where the contender `own` stands in a line; None if it is not in it.
+    """Where the contender `own` is in a queue; None if it is not in it.
 
     Args:
         line: the contenders in order, from a listing that was asked for after `own` was created.
         own: our name.
         places: how many may hold at once.
-        look_ahead: whether to watch one more than it takes, where several may hold: then whoever
-            becomes the first in waiting is told that it is.
+        look_ahead: whether to watch one more than it takes, where several may hold: then the first
+            waiter learns that it is.
     """
     try:
         rank = line.index(own)
@@ -95,7 +96,7 @@ def standing(
 
 
 def sharing(line: list[str], own: str, layout: Layout, role: Role) -> QueuePosition | None:
-    """Where `own` stands in a line of readers and writers; None if it is not in it.
+    """Where `own` is in a queue of readers and writers; None if it is not in it.
 
     The rank counts those that exclude it: for a reader, only the writers before it.
 
@@ -120,7 +121,7 @@ def sharing(line: list[str], own: str, layout: Layout, role: Role) -> QueuePosit
 
 
 def holding(line: list[str], places: int, layout: Layout, role: Role) -> int:
-    """How many of a line hold, according to it: the first so many."""
+    """How many of a queue hold, according to it: the first so many."""
     if not role.shares:
         return min(places, len(line))
     readers = next((n for n, name in enumerate(line) if not layout._is_reader(name)), len(line))

@@ -1,10 +1,10 @@
 """How a contender's znode is named, and which neighbours do not fit.
 
 All libraries that contend on a path share one sequence counter, that of the parent, so its number
-says who came first, whatever the rest of the name says. Reading is universal therefore: whoever has
-a number is waited for. What differs is whom each library *sees* (see `kinds`): two libraries that
-do not see each other both believe to be first. So what is written follows a layout, and a neighbour
-that does not fit it is refused.
+says who came first, whatever the rest of the name. So whatever has a number is waited for. What
+differs is whom each library *sees* (see `recognized`): two libraries that do not see each other
+both believe to be first. So what is written follows a layout, and a neighbour that does not fit it
+is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from .recognized import KnownName, known_name, matcher
 from .recognized import Role as Role
 
 _PLACE = "{id}"
+
+_FIELDS = {Role.LOCK: "lock", Role.ELECTION: "election", Role.READ: "read", Role.WRITE: "write"}
+"""Of a `Layout`, with the patterns."""
 
 
 class _Identity(enum.Enum):
@@ -89,7 +92,7 @@ class _Form:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Layout:
-    """The naming scheme of the contenders on a path: with whom we share it.
+    """The naming scheme of the contenders on a path: with whom it is shared.
 
     One of those that are attributes here; or one of your own, for programs whose names none of them
     has, such as those of a subclass of kazoo's `Lock`:
@@ -97,10 +100,10 @@ class Layout:
         Layout(lock="{id}-job-")
 
     Each pattern is what comes before the number; `{id}` stands for 32 hexadecimal digits that are
-    never the same twice: the session, and how many contenders it has had. Others may have there
-    what they like. All contenders on a path have to have the same layout. They wait for whatever
-    has a number; a neighbour whose name is that of another library, or of another recipe, is
-    refused (`MixedLayoutError`). A recipe whose pattern is missing refuses the layout.
+    never the same twice: the session, and how many contenders it has had. Others may have anything
+    there. All contenders on a path must have the same layout. They wait for whatever has a number;
+    a neighbour whose name is that of another library, or of another recipe, is refused
+    (`MixedLayoutError`). A recipe whose pattern is missing refuses the layout.
 
     Args:
         lock: the pattern for `Lock` and `ReentrantLock`.
@@ -142,16 +145,10 @@ class Layout:
     _name: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        patterns = {
-            Role.LOCK: ("lock", self.lock),
-            Role.ELECTION: ("election", self.election),
-            Role.READ: ("read", self.read),
-            Role.WRITE: ("write", self.write),
-        }
         forms = {
             role: _parsed(name, pattern)
-            for role, (name, pattern) in patterns.items()
-            if pattern is not None
+            for role, name in _FIELDS.items()
+            if (pattern := getattr(self, name)) is not None
         }
         if not forms:
             raise ConfigurationError(
@@ -170,12 +167,7 @@ class Layout:
         kinds: Mapping[Role, frozenset[KnownName]],
     ) -> Layout:
         """The layout of a library: it knows whose names fit by their kind."""
-        layout = cls(
-            lock=forms.get(Role.LOCK),
-            election=forms.get(Role.ELECTION),
-            read=forms.get(Role.READ),
-            write=forms.get(Role.WRITE),
-        )
+        layout = cls(**{name: forms[role] for role, name in _FIELDS.items() if role in forms})
         own = {role: _Form.of(pattern, identity) for role, pattern in forms.items()}
         object.__setattr__(layout, "_forms", own)
         object.__setattr__(layout, "_kinds", kinds)
@@ -185,23 +177,14 @@ class Layout:
     def __repr__(self) -> str:
         if self._name:
             return f"Layout.{self._name}"
-        patterns = {
-            "lock": self.lock,
-            "election": self.election,
-            "read": self.read,
-            "write": self.write,
-        }
-        given = ", ".join(f"{name}={pattern!r}" for name, pattern in patterns.items() if pattern)
+        fields = {name: getattr(self, name) for name in _FIELDS.values()}
+        given = ", ".join(f"{name}={pattern!r}" for name, pattern in fields.items() if pattern)
         return f"Layout({given})"
 
     # --- what is written -----------------------------------------------------------------------
 
     def _require(self, recipe: str, *roles: Role) -> None:
-        """Returns if a recipe can be laid out so.
-
-        Raises:
-            ConfigurationError: it cannot.
-        """
+        """Raises `ConfigurationError` if the layout has no names for a recipe."""
         if not self._has(*roles):
             others = [layout for layout in LAYOUTS if layout._has(*roles)]
             raise ConfigurationError(
@@ -214,10 +197,10 @@ class Layout:
 
     @property
     def _parents(self) -> CreateMode:
-        """How the path is created where it is missing: as a container, if all can bear that.
+        """How a missing path is created: as a container, if all contenders can bear that.
 
-        Servers delete a container that is empty. kazoo looks for a path once, and never again; who
-        may contend in a layout of one's own is not known.
+        Servers delete an empty container. kazoo looks for a path once, and never again; who
+        contends in a layout of one's own is not known.
         """
         careful = self == Layout.KAZOO or not self._name
         return CreateMode.PERSISTENT if careful else CreateMode.CONTAINER
@@ -225,15 +208,14 @@ class Layout:
     def _prefix(self, role: Role, session_id: int, count: int) -> str:
         """What the server appends the number to.
 
-        No two znodes ever have the same name: numbers begin anew when a path was deleted and made
-        again, and a request of ours that was held back until then (a fenced write, a delete) must
-        not take somebody else's znode for ours.
+        No two znodes ever have the same name: numbers begin again when a path was deleted and
+            created again, and a request of ours that was held back until then (a fenced write, a
+            delete) must not take somebody else's znode for ours.
 
         Args:
             role: what is contended for.
             session_id: the session that contends.
-            count: what its client gives once (`Backend.serial`): with the session,
-                unique.
+            count: what its client gives once (`Backend.serial`): with the session, unique.
         """
         return self._forms[role].prefix(session_id, count)
 
@@ -242,19 +224,19 @@ class Layout:
         return self._forms[role].ours.fullmatch
 
     def _is_like_ours(self, role: Role, name: str) -> bool:
-        """Whether a name could be one that we have given."""
+        """Whether we could have given a name."""
         return self._ours(role)(name) is not None
 
     def _is_of(self, role: Role, session_id: int, name: str) -> bool:
-        """Whether a name could be one that we have given in a session."""
+        """Whether we could have given a name in a session."""
         form = self._forms[role]
         match = form.ours.fullmatch(name)
         return match is not None and match[1].startswith(form.identity.session(session_id))
 
     def _downgraded(self, name: str) -> str:
-        """The name of the reader that a writer of ours becomes: in the same place of the line.
+        """The name of the reader that a writer of ours becomes: in the same place of the queue.
 
-        That of one that has become a reader already is its own.
+        A reader's is its own.
         """
         match = self._forms[Role.WRITE].ours.fullmatch(name)
         if match is None:
@@ -265,7 +247,7 @@ class Layout:
     # --- what is read --------------------------------------------------------------------------
 
     def _is_reader(self, name: str) -> bool:
-        """Whether a name is that of somebody who shares with other readers."""
+        """Whether a name is that of a reader, which shares with other readers."""
         if self._name:
             return known_name(name) in _READERS
         return Role.READ in self._forms and self._is_own(Role.READ, name)
@@ -313,11 +295,7 @@ class Layout:
 
 
 def _parsed(name: str, pattern: str) -> _Form:
-    """A pattern of the user's.
-
-    Raises:
-        ConfigurationError: it is malformed.
-    """
+    """A pattern of the user's; raises `ConfigurationError` if it is malformed."""
     if not isinstance(pattern, str) or pattern.count(_PLACE) != 1 or "/" in pattern:
         raise ConfigurationError(
             f"{name}: must be a str without a slash, with {_PLACE} once in it, not {pattern!r}"
@@ -341,11 +319,7 @@ _NUMBERS = ("0000000007", "1234567890", "2147483647")
 
 
 def _check_sharing(forms: Mapping[Role, _Form]) -> None:
-    """Readers and writers come together, and every name says which of the two it is of.
-
-    Raises:
-        ConfigurationError: they do not, or it does not.
-    """
+    """Readers and writers come together, and every name tells which of the two it is of."""
     read, write = forms.get(Role.READ), forms.get(Role.WRITE)
     if read is None and write is None:
         return
@@ -370,11 +344,13 @@ def _listed(layouts: Sequence[Layout]) -> str:
 
 _READERS = frozenset({KnownName.CURATOR_READER, KnownName.KAZOO_READER, KnownName.AIOZK_READER})
 
-_CURATORS_SHARED = frozenset({KnownName.CURATOR_READER, KnownName.CURATOR_WRITER})
-_KAZOOS_SHARED = frozenset({KnownName.KAZOO_READER, KnownName.KAZOO})
-_AIOZKS_SHARED = frozenset({KnownName.AIOZK_READER, KnownName.AIOZK_WRITER})
 # Each goes by the number at the end, whatever is before it that the other one writes.
-_BY_NUMBER = frozenset({KnownName.AIOZK_LOCK, KnownName.WRITE_LOCK})
+_BY_NUMBER = {Role.LOCK: frozenset({KnownName.AIOZK_LOCK, KnownName.WRITE_LOCK})}
+
+
+def _shared(*names: KnownName) -> dict[Role, frozenset[KnownName]]:
+    return dict.fromkeys((Role.READ, Role.WRITE), frozenset(names))
+
 
 Layout.CURATOR = Layout._of_library(
     "CURATOR",
@@ -389,8 +365,7 @@ Layout.CURATOR = Layout._of_library(
     {
         Role.LOCK: frozenset({KnownName.MUTEX}),
         Role.ELECTION: frozenset({KnownName.LATCH}),
-        Role.READ: _CURATORS_SHARED,
-        Role.WRITE: _CURATORS_SHARED,
+        **_shared(KnownName.CURATOR_READER, KnownName.CURATOR_WRITER),
     },
 )
 Layout.KAZOO = Layout._of_library(
@@ -403,10 +378,8 @@ Layout.KAZOO = Layout._of_library(
         Role.WRITE: "{id}__lock__",
     },
     {
-        Role.LOCK: frozenset({KnownName.KAZOO}),
-        Role.ELECTION: frozenset({KnownName.KAZOO}),
-        Role.READ: _KAZOOS_SHARED,
-        Role.WRITE: _KAZOOS_SHARED,
+        **dict.fromkeys((Role.LOCK, Role.ELECTION), frozenset({KnownName.KAZOO})),
+        **_shared(KnownName.KAZOO_READER, KnownName.KAZOO),
     },
 )
 Layout.GO = Layout._of_library(
@@ -425,14 +398,13 @@ Layout.AIOZK = Layout._of_library(
         Role.WRITE: "write-{id}-",
     },
     {
-        Role.LOCK: _BY_NUMBER,
+        **_BY_NUMBER,
         Role.ELECTION: frozenset({KnownName.AIOZK_CANDIDATE}),
-        Role.READ: _AIOZKS_SHARED,
-        Role.WRITE: _AIOZKS_SHARED,
+        **_shared(KnownName.AIOZK_READER, KnownName.AIOZK_WRITER),
     },
 )
 Layout.WRITE_LOCK = Layout._of_library(
-    "WRITE_LOCK", _Identity.DECIMAL, {Role.LOCK: "x-{id}-"}, {Role.LOCK: _BY_NUMBER}
+    "WRITE_LOCK", _Identity.DECIMAL, {Role.LOCK: "x-{id}-"}, _BY_NUMBER
 )
 
 LAYOUTS = (Layout.CURATOR, Layout.KAZOO, Layout.GO, Layout.AIOZK, Layout.WRITE_LOCK)

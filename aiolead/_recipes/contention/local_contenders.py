@@ -35,7 +35,7 @@ class LocalContenders(NodeRegistry):
     # --- the session's state -------------------------------------------------------------------
 
     def follow(self, client: CoordinationClient) -> None:
-        """Has `changes` counted, until `unfollow` was called as often: once for all contenders."""
+        """Counts `changes`, until `unfollow` was called as often: once for all contenders."""
         if not self._followers:
             self._unfollow = client.backend.subscribe(self._on_state)
         self._followers += 1

@@ -1,4 +1,4 @@
-"""Refusing a neighbour that does not fit, with the name of whoever owns it."""
+"""Refusing a neighbour that does not fit, with its owner."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ async def queue_order(
 ) -> list[str]:
     """The contenders in order, as `in_order`; no checkpoint where all fit.
 
-    A neighbour that does not fit, and has gone by the time that its owner is asked for, is left out
-    like any other that is not there.
+    A neighbour that does not fit, and has gone by the time that its owner is asked for, is left
+    out.
 
     Raises:
         MixedLayoutError: one does not fit; says whose it is.

@@ -19,13 +19,13 @@ from .sequence_range import LAST_SEQUENCE, warn_of_the_end
 class QueueNode(SerialNode):
     """A sequential znode whose number is its place in a queue.
 
-    Its data may be set by others, who ask its owner to release (see `revocation`).
+    Others may set its data, to ask its owner to release (see `participants`).
 
     Args:
         client: the session.
         path: of the queue.
         layout: how it is named.
-        role: what kind of thing it is.
+        role: what is contended for.
         data: what it holds: our identity.
         acl: of it.
     """
@@ -66,7 +66,7 @@ class QueueNode(SerialNode):
     # --- creating ------------------------------------------------------------------------------
 
     async def _ready_to_create(self) -> bool:
-        """Waits for the link; says whether there is no znode already, of a create that was lost."""
+        """Waits for a connection; False if there is a znode, of a create that was lost."""
         if self._client.state is not SessionState.CONNECTED:
             await self._client.ready()
         return not await self.resolve()

@@ -1,14 +1,14 @@
-"""What the name of a contender's znode says of whoever has made it. Pure.
+"""What the name of a contender's znode tells about its creator. Pure.
 
-Each library has a name of its own, and sees some of the others' or none. Which of them can share a
+Each library has names of its own, and sees some of the others' or none. Which of them can share a
 path follows from how each one reads a name:
 
 * Curator sorts the children of a path, all of them, by the text after the last marker of its own
-  (`lock-`, `latch-`, `__READ__`, `__WRIT__`), or by the whole name where there is none. So what it
-  does not understand it passes over, or waits for, for ever.
+  (`lock-`, `latch-`, `__READ__`, `__WRIT__`), or by the whole name where there is none. So it
+  ignores what it does not understand, or waits for it forever.
 * go-zookeeper goes by the number after the last `lock-`, else after the last `__`. A child that has
   none makes its `Lock()` fail.
-* kazoo looks at nothing but names that end in `__lock__` (`__rlock__`) and the number.
+* kazoo looks only at names that end in `__lock__` (`__rlock__`) and the number.
 * aiozk takes every child that ends in ten digits, whatever is before them. Its readers wait for
   those whose label, before the last two dashes, is `write`.
 * ZooKeeper's own `WriteLock` goes by the number after the last dash. What has none comes last.
@@ -34,7 +34,7 @@ class Role(enum.Enum):
 
     @property
     def shares(self) -> bool:
-        """Whether it contends in a line of readers and writers, where readers share."""
+        """Whether it contends in a queue of readers and writers, where readers share."""
         return self in (Role.READ, Role.WRITE)
 
 
@@ -47,12 +47,12 @@ GUID = "[0-9a-f]{32}"
 
 @final
 class KnownName(enum.Enum):
-    """Of which recipe of which library a name is. The first one that fits a name is it.
+    """The recipe and library that a name is of. The first one that fits a name is it.
 
     Attributes:
         pattern: what comes before the number.
         what: what is contended for.
-        library: who does.
+        library: the library.
     """
 
     CURATOR_READER = ".*__READ__", "a read/write lock", "Curator"
@@ -76,7 +76,7 @@ class KnownName(enum.Enum):
 
 
 def matcher(*patterns: str) -> re.Pattern[str]:
-    """For `fullmatch`: names that begin as one of the patterns says, and end in a number."""
+    """For `fullmatch`: names that begin as one of the patterns, and end in a number."""
     return re.compile(f"(?:{'|'.join(patterns)}){NUMBER}", re.ASCII)
 
 
@@ -87,5 +87,5 @@ def _matchers() -> tuple[tuple[KnownName, re.Pattern[str]], ...]:
 
 
 def known_name(name: str) -> KnownName | None:
-    """Whose name it is; None if it is nobody's that is known here."""
+    """The recipe and library of a name; None if it is not known here."""
     return next((kind for kind, names in _matchers() if names.fullmatch(name)), None)

@@ -1,4 +1,4 @@
-"""How many of a path's sequence numbers are used up, and when to say so.
+"""How many of a path's sequence numbers are used up, and when to warn.
 
 The number is the parent's count of creates, 31 bits. At its end servers hand out the last number
 again and again (since ZOOKEEPER-3249), or negative ones: then nobody knows any more who came first,
@@ -25,9 +25,9 @@ _STEP = 5
 class SequenceWarning(UserWarning):
     """A path has used up half of its sequence numbers, or more; at the end nobody can contend.
 
-    Each process says so once for each path, and again with every twentieth that is used up besides.
-    It is one of Python's warnings: `logging.captureWarnings(True)` has it logged. What to do is
-    what `SequenceExhaustedError` says, while there is time.
+    Each process warns once for each path, and again with every further twentieth. It is one of
+    Python's warnings: `logging.captureWarnings(True)` logs it. What to do is what
+    `SequenceExhaustedError` says.
 
     Attributes:
         path: the path.

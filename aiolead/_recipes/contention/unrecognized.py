@@ -1,4 +1,4 @@
-"""Children of a line that are nobody's contenders, and what each library makes of them. Pure."""
+"""Children of a queue that are not contenders, and what each library makes of them. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from .recognized import known_name
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A child of a line whose name is that of no contender of any library that we know.
+    """A child of a queue whose name is that of no contender of any known library.
 
     Attributes:
         name: of the child.
-        blocks: the libraries whose contenders wait for it, as long as it is there: those that are
-            in the line behind it, or come to it.
+        blocks: the libraries whose contenders behind it wait for it, as long as it is there.
         breaks: the libraries whose contenders fail as they see it.
     """
 
@@ -27,16 +26,15 @@ class Stranger:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether nobody minds it."""
         return not self.blocks and not self.breaks
 
 
 def strangers(names: Iterable[str]) -> tuple[Stranger, ...]:
-    """The children of a line that are no contenders, and whom they disturb.
+    """The children of a queue that are not contenders, and whom they disturb.
 
-    aiolead passes over what has no number; others do not: a note that somebody has left in a line
-    may block Curator for ever. What has a number is a contender to us, whatever its name. Whether
-    anybody still wants such a znode its owner says: `exists` it, and delete one of no session.
+    aiolead ignores what has no number; others do not: a note that somebody has left in a queue may
+    block Curator forever. What has a number is a contender to us, whatever its name. Its owner
+    tells whether anybody still wants it: `exists` it, and delete one of no session.
 
     Args:
         names: all children of the path, as `get_children` gives them, contenders and others.

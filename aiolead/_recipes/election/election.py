@@ -34,8 +34,7 @@ class Election(QueuedRecipe[Term]):
             await work(fencing_token=term.token)
 
     The body is cancelled if leadership is lost, before the servers could give it to anybody else;
-    `LeadershipLost` is then raised on leaving. Leaving the body resigns. Contenders lead in the
-    order in which they came.
+    `LeadershipLost` is then raised on leaving. Contenders lead in the order in which they came.
 
     Args:
         client: the session that contends.
@@ -85,33 +84,30 @@ class Election(QueuedRecipe[Term]):
         )
 
     def leadership(self, *, timeout: float | None = None) -> TenureContext[Term]:
-        """Lead for the body of an `async with`.
+        """Lead for the body of an `async with`. Leaving resigns.
 
         Args:
             timeout: how long to wait for our turn, in seconds. None waits forever, 0 tries once.
 
-        Raises (on entering):
-            AcquireTimeout: our turn did not come within that time.
-
-        For other errors, cancellation and connection loss see `TenureContext`.
+        Raises (on entering): `AcquireTimeout`. For others, cancellation and loss see
+        `TenureContext`.
         """
         return TenureContext(self, timeout)
 
     async def run(self, worker: _Worker, *, pause: float = 1.0) -> NoReturn:
         """Contend forever, and call `worker(term)` once per term.
 
-        A worker that returns resigns; it contends again after the pause. A term that is lost
-        cancels the worker, and it contends again: at once, or after the pause if the servers refuse
-        to confirm our znode (`LossReason.REFUSED`), or aiolead fails (`LossReason.INTERNAL`). Any
-        other exception of the worker propagates unchanged.
+        A worker that returns resigns. A lost term cancels the worker; it contends again at once, or
+        after the pause if the servers refuse to confirm our znode (`LossReason.REFUSED`), or
+        aiolead fails (`LossReason.INTERNAL`). Any other exception of the worker propagates
+        unchanged.
 
         Args:
             worker: a coroutine function, called with each term.
-            pause: seconds in which nothing is held after a worker has returned, so that one that
-                returns at once does not hammer the servers. 0 contends again at once.
+            pause: seconds without a term after a worker has returned, so that a worker that returns
+                at once does not hammer the servers. 0 contends again at once.
 
         Raises:
-            ConfigurationError: an argument is malformed; nothing was sent.
             UsageError: `worker` is a coroutine (`run(worker())`) instead of a function.
 
         Cancellation: cancels the worker, awaits it, and resigns.
@@ -135,13 +131,9 @@ class Election(QueuedRecipe[Term]):
     ) -> AbstractAsyncContextManager[None, None]:
         """Run `worker(term)` in the background once per term, for the body of an `async with`.
 
-            async with election.running(worker):
-                yield   # the lifespan of a web application
-
-        As `run`, in a task of its own. Leaving the body cancels the worker, awaits it, and resigns.
-        An exception that ends `run` cancels the body, and is raised on leaving, unchanged.
-
-        Args: as for `run`. Cancellation: as leaving. On connection loss: goes on, as `run`.
+        As `run`, in a task of its own. Leaving cancels the worker, awaits it, and resigns, also
+        when cancelled. An exception that ends `run` cancels the body, and is raised on leaving,
+        unchanged. On connection loss: goes on.
         """
         checked_worker(worker)
         # It swallows nothing, which type checkers cannot know.
@@ -181,8 +173,8 @@ class Election(QueuedRecipe[Term]):
     def campaign(self) -> Campaign:
         """Contend in the background, and observe what becomes of it.
 
-        For code that reacts to leadership rather than lives inside of it: nothing is cancelled when
-        leadership is lost, so what acts as the leader has to call `term.check()`.
+        Nothing is cancelled when leadership is lost: whatever acts as the leader calls
+            `term.check()`.
         """
         return Campaign(self._client, self)
 

@@ -1,4 +1,4 @@
-"""The condition: waiting, under a lock, until another holder of it says that something is so."""
+"""The condition: waiting, under a lock, until another holder of it notifies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _AT_ONCE = 200
 
 
 class ConditionHeld(Held):
-    """The lock of a condition, held by the body of an `async with`, but for while it waits."""
+    """The lock of a condition, held by the body of an `async with`, except while it waits."""
 
     _waits = False
     _is_abandoned = False
@@ -58,17 +58,17 @@ class ConditionHeld(Held):
     # --- waiting -------------------------------------------------------------------------------
 
     async def wait(self, *, timeout: float | None = None) -> bool:
-        """Lets go of the lock, waits for `notify`, and takes the lock again.
+        """Release the lock, wait for `notify`, and acquire the lock again.
 
             while not await is_ready():
                 await held.wait()
 
-        Returns when the lock is held again: another tenure of it, with another `token`. Wait in a
-        loop: it may return without a `notify`, after an expired session for instance, and what was
-        so at the `notify` may be no longer so.
+        Returns when the lock is held again: another hold, with another `token`. Wait in a loop: it
+            may return without a `notify`, after an expired session for instance, and what was true
+            at the `notify` may have changed.
 
         Args:
-            timeout: how long to wait to be notified, in seconds; forever by default. Taking the
+            timeout: how long to wait to be notified, in seconds; None waits forever. Acquiring the
                 lock again has no limit. A cancel scope around this is none: see below.
 
         Returns:
@@ -116,7 +116,7 @@ class ConditionHeld(Held):
         return in_time
 
     def _let_go(self, refused: anyio.CancelScope) -> Departure | None:
-        """Releases the lock, by what is left of this step.
+        """Releases the lock, synchronously.
 
         Args:
             refused: cancelled if the servers refuse that.
@@ -160,7 +160,7 @@ class ConditionHeld(Held):
         await anyio.sleep_forever()  # it is being cancelled, since it was lost
 
     def _abandon(self) -> None:
-        """The wait was cut short, so that nothing is held; the block must not go on."""
+        """The wait was cut short, so nothing is held; the block must not go on."""
         self._is_abandoned = True
         self._on_lost()
 
@@ -196,10 +196,10 @@ class ConditionHeld(Held):
     # --- notifying -----------------------------------------------------------------------------
 
     async def notify(self, count: int = 1) -> int:
-        """Wakes the first `count` of those who wait, or as many as there are.
+        """Wake the first `count` waiters, or as many as there are.
 
-        They come in one after the other, once the lock is free. What is notified stays so whatever
-        becomes of us; if a waiter dies before it has the lock again, the next one is woken.
+        They come in one after the other, once the lock is free. A notification outlives its sender;
+        if a waiter dies before it has the lock again, the next one is woken.
 
         Returns:
             How many were woken.
@@ -217,7 +217,7 @@ class ConditionHeld(Held):
         return await self._notify(count)
 
     async def notify_all(self) -> int:
-        """Wakes everybody who waits. Otherwise as `notify`."""
+        """Wake all waiters. Otherwise as `notify`."""
         return await self._notify(None)
 
     async def _notify(self, count: int | None) -> int:
@@ -261,7 +261,7 @@ class ConditionHeld(Held):
         return seen
 
     async def _signal(self, names: Sequence[str]) -> bool:
-        """Wakes some, in a transaction that takes the lock for granted; False: look again."""
+        """Wakes some, in a transaction that the lock guards; False: look again."""
         change = self.fenced().transaction()
         for name in names:
             change.check(self._condition._znode(name))
@@ -282,7 +282,7 @@ class ConditionHeld(Held):
 
 @final
 class Condition(QueuedLock[ConditionHeld]):
-    """A lock whose holders can wait until another holder says that something is so.
+    """A lock whose holders can wait until another holder notifies them.
 
         async with condition as held:
             while not await is_ready():
@@ -293,9 +293,9 @@ class Condition(QueuedLock[ConditionHeld]):
             await make_it_ready()
             await held.notify()
 
-    As `java.util.concurrent.locks.Condition`, across processes. Whoever waits is notified in the
-    order in which they came. No notification is lost: not if the process that notified dies, nor if
-    the one that was notified does, or is cancelled; then the next one gets it.
+    As `java.util.concurrent.locks.Condition`, across processes. Waiters are notified in the order
+    in which they came. No notification is lost: not if the notifying process dies, nor if the
+    notified one does, or is cancelled; then the next one gets it.
 
     It holds what a `Lock` holds, at `lock` below the path: a `Lock` of that path contends with it.
 
@@ -303,9 +303,9 @@ class Condition(QueuedLock[ConditionHeld]):
         client: the session that holds it.
         path: the path; created, as a container, when it is missing. Nothing else should use it.
         identity: what others see; defaults to host name and process id.
-        on_disconnect: what becomes of a held lock when the link is lost: `"keep"` keeps it while
-            the lease lasts, `"resign"` gives it up at once.
-        acl: of what it creates; everybody everything by default.
+        on_disconnect: what becomes of a held lock when the connection is lost: `"keep"` keeps it
+            while the lease lasts, `"resign"` releases it at once.
+        acl: of what it creates; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

@@ -1,16 +1,14 @@
 """Waiting for a condition: the znode of a waiter, and the signals that wake it.
 
-A waiter is an ephemeral sequential znode below `waiters`. To notify it is to create a persistent
-znode of its name below `signals`, by a holder of the lock, in a transaction that also checks that
-the waiter is there. Whoever has come back takes away both.
+A waiter is an ephemeral sequential znode below `waiters`. A holder of the lock notifies it by
+creating a persistent znode of its name below `signals`, in a transaction that also checks that the
+waiter is there. A waiter that has come back deletes both.
 
 A signal whose waiter is gone (it died, or was cancelled, before it was back) is an orphan, and
-belongs to the next one. Every waiter watches the one before it, and looks when that one goes: at
+belongs to the next waiter. Every waiter watches the one before it, and looks when that one goes: at
 the signals first, then at the waiters. So what has a signal and is not among the waiters is gone,
-since signals are given only to those who are there. Whoever finds an orphan gives it to the first
-waiter without a signal: another transaction, which fails if somebody else has done it. That the one
-before *us* is gone is seen by whoever is behind it; if that one is on its way back, by the next one
-as soon as it is.
+since signals are given only to those who are there. A waiter that finds an orphan gives it to the
+first one without a signal: another transaction, which fails if another waiter has done it.
 """
 
 from __future__ import annotations
@@ -97,7 +95,7 @@ async def _names(listing: Reply[list[str]]) -> list[str]:
 
 
 class Waiter(QueueNode):
-    """One that waits, from before it lets go of the lock until it has it again.
+    """One that waits, from before it releases the lock until it has it again.
 
     Args:
         client: the session.
@@ -158,10 +156,10 @@ class Waiter(QueueNode):
             self._leave_watches()
 
     async def _is_signalled(self) -> bool:
-        """Looks at everybody, with watches on all that could change what follows from it.
+        """Looks at all waiters, with watches on what could change the result.
 
         Raises:
-            NodeGone: our znode is not there any more.
+            NodeGone: our znode is gone.
         """
         client, own = self._client, self.node
         self._wake = Wakeup()
@@ -202,7 +200,7 @@ class Waiter(QueueNode):
         return False
 
     async def _pass_on(self, orphan: str, to: str) -> None:
-        """Gives the signal of one that is gone to another one, unless somebody else has."""
+        """Gives the signal of a waiter that is gone to another one, unless that was done."""
         change = (
             self._client.transaction()
             .check(join(self._path, to))
@@ -242,7 +240,7 @@ class Waiter(QueueNode):
         return super().discard()
 
     def consume(self) -> None:
-        """Is back: takes its signal away, and its znode. Synchronous: the rest is client's work."""
+        """Is back: deletes its signal and its znode. Synchronous: the rest is the client's work."""
         node = self._node
         is_over = self._gone or (node and node.session_id != self._client.session_id)
         if node is None or is_over or not self._has_signal:
@@ -273,7 +271,7 @@ class Waiter(QueueNode):
             self._client.backend.spawn(partial(in_background, node.path, job))
 
     async def _take_away_later(self, node: RegisteredNode) -> None:
-        """There was no signal after all, or nobody knows whether it was taken away."""
+        """There was no signal after all, or the answer to the transaction was lost."""
         client = self._client
 
         async def take_away() -> None:

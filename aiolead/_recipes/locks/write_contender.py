@@ -4,9 +4,9 @@ A transaction creates the reader (`__READ__` with the writer's number, as Curato
 CURATOR-621) and deletes the writer. As its answer comes in, before anything that was asked after it
 is answered, the hold moves from the one znode to the other.
 
-If the link is lost meanwhile, nobody knows which of the two there is. The hold stays where it was.
-The next renewal finds the writer, or shows that it has gone; then the hold moves to the reader, and
-the renewal after that finds it, or shows that others have deleted what was there.
+If the connection is lost meanwhile, nobody knows which of the two exists. The hold stays where it
+was. The next renewal finds the writer, or shows that it has gone; then the hold moves to the
+reader, and the renewal after that finds it, or shows that others have deleted what was there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Downgrade(enum.Enum):
 
 
 class WriteContender(Contender):
-    """A contender for writing. Also the `Hold` that it gives: which znode that is on may change."""
+    """A contender for writing. Also the `Hold` that it gives: its znode may change."""
 
     downgrade = Downgrade.NONE
     _holding: Hold
@@ -61,7 +61,7 @@ class WriteContender(Contender):
     _on_reader: Callable[[RegisteredNode], object] | None = None
 
     def when_reader(self, call: Callable[[RegisteredNode], object]) -> None:
-        """Has it called, synchronously, once the writer is known to have become a reader."""
+        """Registers a callback, called synchronously once it is known to be a reader."""
         self._on_reader = call
 
     # --- what is held --------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class WriteContender(Contender):
     # --- becoming a reader ---------------------------------------------------------------------
 
     async def become_reader(self) -> None:
-        """Sends the transaction, unless that was done, and waits for what becomes of it.
+        """Sends the transaction, unless that was done, and waits for its outcome.
 
         It shows in `downgrade`: `NONE` again, if it was never applied.
 
@@ -148,7 +148,7 @@ class WriteContender(Contender):
         return join(self._path, self._layout._downgraded(self.node.name))
 
     def _answered(self, change: Reply[list[Any]]) -> None:
-        """The transaction is answered, or that was lost: before anything that came after it."""
+        """The transaction is answered, or that was lost: before anything after it."""
         error = change.error()
         if self._is_discarded:
             return
@@ -190,7 +190,7 @@ class WriteContender(Contender):
                 self._on_reader(reader)
 
     async def _find_out(self) -> None:
-        """Asks the quorum whether there is a reader: not only our server, which may lag behind."""
+        """Asks the quorum whether there is a reader: our server may lag behind."""
         try:
             await self._client.check(self._reader_path)
         except NoNodeError:
@@ -267,7 +267,7 @@ class _ReaderDeletion(PendingDelete):
         client: the session.
         writer: what the transaction deletes.
         path: of the reader.
-        gone: that the writer goes, by a delete that was sent before this one; None if it is gone.
+        gone: the delete of the writer, sent before this one; None if it is gone.
         over: see `PendingDelete`.
     """
 
@@ -294,11 +294,11 @@ class _ReaderDeletion(PendingDelete):
 
 
 async def _delete_reader(client: CoordinationClient, writer: RegisteredNode, path: str) -> None:
-    """Pays a debt, as `EphemeralNode` does, for a reader that may come only later.
+    """Deletes a reader that may come only later.
 
-    The transaction that makes the reader goes by the writer. So once the writer has been deleted,
-    the reader is there, or never comes. To look for it, even after a `sync`, would be to look too
-    early: a leader answers its own clients' `sync` before what it is about to apply.
+    The transaction that creates the reader goes by the writer. So once the writer has been deleted,
+    the reader exists, or never comes. To look for it, even after a `sync`, would be too early: a
+    leader answers its own clients' `sync` before what it is about to apply.
 
     Raises:
         AioleadError: it was refused.
