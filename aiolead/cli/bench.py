@@ -14,10 +14,10 @@ from typing import Any
 import anyio
 
 from .. import Client, CreateMode, Lock
-from ..errors import AioleadError, ConfigurationError, NoNodeError
+from ..errors import AioleadError, NoNodeError
 from ..paths import join, validate
 from . import render
-from .options import COMMON, Common, Seconds
+from .options import COMMON, Common, Seconds, check_range
 from .output import table, write_json, write_line
 
 MOST = 200_000
@@ -73,12 +73,9 @@ def bench(
         common: Where to connect.
     """
     validate(path)
-    if not 0.01 <= seconds <= 600:
-        raise ConfigurationError(f"--seconds: must be 0.01 to 600, not {seconds:g}")
-    if not 1 <= in_flight <= 1000:
-        raise ConfigurationError(f"--in-flight: must be 1 to 1000, not {in_flight}")
-    if not 0 <= size <= 500_000:
-        raise ConfigurationError(f"--size: must be 0 to 500,000 bytes, not {size}")
+    check_range(0.01, 600, " seconds", seconds=seconds)
+    check_range(1, 1000, in_flight=in_flight)
+    check_range(0, 500_000, " bytes", size=size)
 
     async def work(client: Client) -> None:
         async with common.connect() as other, _place(client, path) as place:

@@ -27,6 +27,7 @@ from cyclopts.config import Dict
 
 from ..errors import ConfigurationError
 from .environment import SECRET_OPTIONS
+from .options import reading
 from .output import Reporter
 
 
@@ -100,13 +101,12 @@ def _other_readers(path: Path) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    with reading("--config", path):
+        content = path.read_bytes()
     try:
-        return _with_dashes(tomllib.loads(path.read_text("utf-8")))
+        return _with_dashes(tomllib.loads(content.decode()))
     except RecursionError:
         raise ConfigurationError(f"--config: {path}: is nested too deeply") from None
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise ConfigurationError(f"--config: cannot read {path}: {why}") from None
     except ValueError as error:
         # Neither message shows any text of the file, which may be a password.
         why = "is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)

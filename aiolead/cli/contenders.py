@@ -19,7 +19,7 @@ from .contender_queue import (
     read_queue,
     semaphore_queue,
 )
-from .options import COMMON, Common, check_at_least
+from .options import COMMON, Common, check_range
 
 
 def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> int:
@@ -38,7 +38,7 @@ def contenders(path: str, /, *, leaders: int = 1, common: Common = COMMON) -> in
         common: Where to connect.
     """
     validate(path)
-    check_at_least(1, leaders=leaders)
+    check_range(1, leaders=leaders)
 
     async def work(client: Client) -> None:
         client.sync(path)

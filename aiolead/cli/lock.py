@@ -7,10 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from .. import Client, Held, Lock, ReadWriteLock, Semaphore
-from ..errors import ConfigurationError
 from ..types import TenureContext, WriteHeld
 from . import exits
-from .options import COMMON, Common, Flag, Seconds, check_at_least, check_one_of
+from .options import COMMON, Common, Flag, Seconds, check_one_of, check_range
 from .run_while_held import RUN_OPTIONS, HeldCommand, RunOptions
 
 
@@ -56,10 +55,9 @@ def lock(
         common: Where to connect.
     """
     check_one_of(nonblock=nonblock, wait=wait is not None)
-    if wait is not None and not wait >= 0:
-        raise ConfigurationError(f"--wait: must be 0 seconds or more, not {wait:g}")
+    check_range(0, unit=" seconds", wait=wait)
     check_one_of(shared=shared, exclusive=exclusive, slots=slots is not None)
-    check_at_least(1, slots=slots)
+    check_range(1, slots=slots)
     identity, timeout = options.id, 0.0 if nonblock else wait
 
     def acquire(client: Client) -> TenureContext[Held] | TenureContext[WriteHeld]:

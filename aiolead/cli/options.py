@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -272,12 +274,23 @@ BASIC_OPTIONS = _names(Basics)
 """Those of commands that connect to nothing."""
 
 
-def check_at_least(least: float, **options: float | None) -> None:
-    """Raise `ConfigurationError` for an option that is given and less than that."""
+def check_range(least: float, most: float = inf, unit: str = "", **options: float | None) -> None:
+    """Raise `ConfigurationError` for an option that is given and out of range."""
+    bounds = f"{least:g}{unit} or more" if most == inf else f"{least:g} to {most:g}{unit}"
     for name, value in options.items():
-        if value is not None and not value >= least:
+        if value is not None and not least <= value <= most:
             option = name.replace("_", "-")
-            raise ConfigurationError(f"--{option}: must be {least:g} or more, not {value:g}")
+            raise ConfigurationError(f"--{option}: must be {bounds}, not {value:g}")
+
+
+@contextmanager
+def reading(option: str, path: Path) -> Iterator[None]:
+    """Make an `OSError` a `ConfigurationError` about an option that names a file."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise ConfigurationError(f"{option}: cannot read {path}: {why}") from None
 
 
 def check_one_of(**options: bool) -> None:

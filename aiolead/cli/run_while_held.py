@@ -18,7 +18,7 @@ from . import exits, render
 from .child import Child, ChildExit, find_command
 from .environment import without_credentials
 from .first_of import first_of
-from .options import Common, Flag, Seconds
+from .options import Common, Flag, Seconds, check_range
 from .process_keeper import clock
 from .signals import Signals
 
@@ -89,13 +89,9 @@ class HeldCommand:
         timeout, grace = common.wanted_session_timeout, self.options.grace
         if not self.command:
             raise ConfigurationError("no command was given; it goes last, after --")
-        for option, code in (
-            ("--conflict-exit-code", self.not_acquired),
-            ("--lost-exit-code", self.options.lost_exit_code),
-        ):
-            # The system would keep the lowest eight bits: 256 would be success.
-            if not 0 <= code <= 255:
-                raise ConfigurationError(f"{option}: must be 0 to 255, not {code}")
+        # The system would keep the lowest eight bits: 256 would be success.
+        check_range(0, 255, conflict_exit_code=self.not_acquired)
+        check_range(0, 255, lost_exit_code=self.options.lost_exit_code)
         if grace is not None and not 0 <= grace <= timeout / 4:
             raise ConfigurationError(
                 f"--grace: must be 0 to {timeout / 4:g} seconds, a quarter of the session timeout "

@@ -26,7 +26,7 @@ from ..paths import basename, sequence_of, validate
 from ..types import TreeEvent, TreeNode
 from .contender_queue import MOST_DATA
 from .first_of import first_of
-from .options import check_at_least
+from .options import check_range
 from .scene import Scene
 from .server_inquiry import Inquirer, ServerAddress
 from .server_survey import connected_sessions
@@ -58,7 +58,7 @@ class SceneOptions:
         """Raise `ConfigurationError` if they, or the paths, make no sense."""
         for path in paths:
             validate(path)
-        check_at_least(1, leaders=self.leaders, max_znodes=self.max_znodes)
+        check_range(1, leaders=self.leaders, max_znodes=self.max_znodes)
 
     def feed(
         self,

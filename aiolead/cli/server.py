@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from ..errors import ConfigurationError
 from . import exits
 from .environment import variable
-from .options import BASICS, Basics
+from .options import BASICS, Basics, check_range, reading
 from .output import Reporter
 
 
@@ -53,8 +53,7 @@ def server(
     """
     from ..testing import EmbeddedServer  # nothing for the other commands
 
-    if not 0 <= port <= 65535:
-        raise ConfigurationError(f"--port: must be 0 to 65535, not {port}")
+    check_range(0, 65535, port=port)
     reporter = basics.reporter
     context = _tls(tls_cert, tls_key, tls_ca)
     users = {} if sasl_users is None else _users(sasl_users, reporter)
@@ -97,7 +96,8 @@ def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSLContext
         return None
     for option, path in (("--tls-cert", cert), ("--tls-key", key), ("--tls-ca", ca)):
         if path is not None:
-            _read(path, option)
+            with reading(option, path):
+                path.read_bytes()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     # Without a password, OpenSSL would ask for it on the terminal.
     password = os.environ.get(variable("AIOLEAD_TLS_KEY_PASSWORD"), "")
@@ -122,7 +122,8 @@ def _users(path: Path, reporter: Reporter) -> dict[str, str]:
     """The passwords in a file. No message shows any of them."""
     users: dict[str, str] = {}
     try:
-        lines = _read(path, "--sasl-users").decode().splitlines()
+        with reading("--sasl-users", path):
+            lines = path.read_bytes().decode().splitlines()
     except UnicodeDecodeError:
         raise ConfigurationError(f"--sasl-users: {path}: is no UTF-8") from None
     for number, line in enumerate(lines, start=1):
@@ -137,11 +138,3 @@ def _users(path: Path, reporter: Reporter) -> dict[str, str]:
     if path.stat().st_mode & stat.S_IROTH:
         reporter.error(f"{path} has passwords in it, and everybody can read it: chmod o-r")
     return users
-
-
-def _read(path: Path, option: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise ConfigurationError(f"{option}: cannot read {path}: {why}") from None

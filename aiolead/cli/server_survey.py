@@ -17,10 +17,10 @@ from cyclopts import Parameter
 
 from .. import Client, _parsing
 from .._parsing import MalformedError
-from ..errors import AioleadError, ConfigurationError
+from ..errors import AioleadError
 from ..model import EnsembleConfig
 from ..paths import parse_connect_string
-from .options import Common, Flag, Seconds
+from .options import Common, Flag, Seconds, check_range
 from .server_inquiry import (
     Inquirer,
     NotToldError,
@@ -57,12 +57,8 @@ class InquiryOptions:
 
     def inquirer(self, common: Common) -> Inquirer:
         """What asks servers; raises `ConfigurationError` for options that make no sense."""
-        if not 0.01 <= self.patience <= 3600:
-            raise ConfigurationError(
-                f"--patience: must be 0.01 to 3600 seconds, not {self.patience:g}"
-            )
-        if not 0 <= self.admin_port <= 65535:
-            raise ConfigurationError(f"--admin-port: must be 0 to 65535, not {self.admin_port}")
+        check_range(0.01, 3600, " seconds", patience=self.patience)
+        check_range(0, 65535, admin_port=self.admin_port)
         return Inquirer(
             common.wanted_tls,
             self.patience,

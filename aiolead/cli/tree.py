@@ -14,7 +14,7 @@ from ..model import Stat
 from ..paths import join, validate
 from . import render
 from .batches import Denied, read_each
-from .options import COMMON, Common, Flag, check_at_least
+from .options import COMMON, Common, Flag, check_range
 from .output import can_show, write_json, write_line
 
 AT_ONCE = 128
@@ -69,7 +69,7 @@ def tree(
         common: Where to connect.
     """
     validate(path)
-    check_at_least(1, depth=depth, limit=limit)
+    check_range(1, depth=depth, limit=limit)
 
     async def work(client: Client) -> None:
         top = Branch(path, path, 0)

@@ -10,7 +10,7 @@ from .. import Client
 from ..model import Missed, WatchEvent
 from ..paths import validate
 from . import render
-from .options import COMMON, Common, Flag, check_at_least
+from .options import COMMON, Common, Flag, check_range
 
 
 def watch(
@@ -36,7 +36,7 @@ def watch(
         common: Where to connect.
     """
     validate(path)
-    check_at_least(1, count=count)
+    check_range(1, count=count)
 
     async def work(client: Client) -> None:
         left = count

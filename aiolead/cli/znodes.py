@@ -15,7 +15,7 @@ from ..paths import basename, join, parent, validate
 from . import exits, render
 from .acl import parse_entries
 from .batches import Denied, read_each
-from .options import COMMON, Common, Flag, Seconds, check_at_least, check_one_of
+from .options import COMMON, Common, Flag, Seconds, check_one_of, check_range, reading
 from .output import is_terminal, write_bytes, write_json, write_line
 
 
@@ -98,7 +98,7 @@ def get(
     """
     validate(path)
     check_one_of(raw=raw, hex=hex)
-    check_at_least(1, limit=limit)
+    check_range(1, limit=limit)
 
     async def work(client: Client) -> None:
         client.sync(path)
@@ -302,11 +302,8 @@ def _content(data: str | None, file: Path | None) -> bytes | None:
         raise ConfigurationError("DATA, --file: one or the other")
     if str(file) == "-" and sys.stdin is None:
         raise ConfigurationError("--file: standard input is closed")
-    try:
+    with reading("--file", file):
         return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise ConfigurationError(f"--file: cannot read {file}: {why}") from None
 
 
 def rm(
