@@ -83,7 +83,7 @@ class Authentication:
         auth: the credentials.
         on_challenge: see `Exchange`; None: no exchange.
         send: takes packets for the server.
-        on_complete: called with the time when the exchange is over.
+        on_complete: called when the exchange is over.
         ended: makes the error for calls after the end.
     """
 
@@ -130,12 +130,9 @@ class Authentication:
             self._exchange.begin()
 
     def answer(self, token: bytes | None, now: float, *, is_last: bool) -> None:
-        """Gives the next token, in answer to `on_challenge`.
+        """Gives the next token, or None if the login is complete without one.
 
-        Args:
-            token: to be sent; None if the login is complete without one.
-            now: the time.
-            is_last: whether the login is complete once the server answers.
+        After the last token, the login is complete once the server answers.
         """
         if self._exchange is None:
             return  # the connection was lost meanwhile
@@ -207,10 +204,7 @@ class Authentication:
     def connection_lost(self, now: float, patience: float, *, established: bool) -> None:
         """Calls wait for the next server, unless they have waited for too long.
 
-        Args:
-            now: the time.
-            patience: how long requests wait for a connection, in seconds.
-            established: whether credentials could be presented.
+        `established` says whether credentials could be presented on the connection.
         """
         self._is_open = False
         self._exchange = None

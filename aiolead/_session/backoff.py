@@ -11,8 +11,8 @@ LONGEST = 1.0
 class Backoff:
     """Exponential, with full jitter: a random part of a limit that doubles with every round.
 
-    The first retry after a success is immediate, so that a reset link costs milliseconds. The
-    limit never exceeds a tenth of the session timeout, since a session must outlive the waiting.
+    The first retry after a success is immediate. The limit is a tenth of the session timeout at
+    most, since the session must outlive the wait.
     """
 
     def __init__(self, rng: random.Random) -> None:

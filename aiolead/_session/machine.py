@@ -143,14 +143,9 @@ class SessionMachine(SessionLife):
     def submit(self, call: Call[T], now: float, *, limited: bool = True) -> Call[T]:
         """Queues a call; calls leave in their order, as soon as they may.
 
-        Args:
-            call: the call.
-            now: the time.
-            limited: whether it is refused if too many wait already.
-
         Raises:
             LocalWireError: it is longer than the servers accept.
-            TooManyRequestsError: too many wait already.
+            TooManyRequestsError: it is `limited`, and too many wait already.
         """
         self.watches.sweep()
         self.check_size(call)
@@ -192,10 +187,7 @@ class SessionMachine(SessionLife):
         self._holds_back = True
 
     def close(self, now: float) -> Call[None]:
-        """Ends the session, after what is queued.
-
-        The answer to the returned call says that every ephemeral znode is gone.
-        """
+        """Ends the session, after what is queued; once answered, its ephemeral znodes are gone."""
         return self.submit(close_call(), now, limited=False)
 
     # --- the connection ------------------------------------------------------------------------
@@ -244,9 +236,7 @@ class SessionMachine(SessionLife):
         self._on_due()
 
     def receive(self, data: bytes, now: float) -> None:
-        """Takes bytes from the server.
-
-        After any error the connection must be cut.
+        """Takes bytes from the server. After any error the connection must be cut.
 
         Raises:
             RemoteWireError: they are not ZooKeeper's protocol.
@@ -282,7 +272,7 @@ class SessionMachine(SessionLife):
 
     @property
     def has_output(self) -> bool:
-        """Whether `data_to_send` may have something to give."""
+        """Whether `data_to_send` may give something."""
         return bool(self._out) or self.requests.has_queued
 
     def data_to_send(self, now: float) -> bytes:
@@ -386,8 +376,9 @@ class SessionMachine(SessionLife):
         if zxid > self.last_zxid:
             self.last_zxid = zxid
         worked = not isinstance(answer, AioleadError)
+        kind = call.kind
         self._lease_proof.answered(
-            call.sent_at, now, proof=call.kind.is_proof and worked, led=call.kind.is_led and worked
+            call.sent_at, now, proof=kind.is_proof and worked, led=kind.is_led and worked
         )
         call._settle(answer, missing=err != 0)
         if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):
@@ -408,9 +399,9 @@ class SessionMachine(SessionLife):
 
     @property
     def confirmed_at(self) -> float:
-        """When the servers last confirmed session and holds; `-inf` if there is no session.
+        """When the session was last confirmed by any answer, and holds by the quorum.
 
-        The session by any answer; holds, and lost ones that were not released, by the quorum.
+        `-inf` if there is no session.
         """
         if self.state not in (SessionState.CONNECTED, SessionState.SUSPENDED):
             return -inf
@@ -442,11 +433,7 @@ class SessionMachine(SessionLife):
         return max(short_at, self._established_at + self.timing.renew_every)
 
     def tick(self, now: float) -> str | None:
-        """Does what is due.
-
-        Returns:
-            Why the connection must be cut, if it must.
-        """
+        """Does what is due. Returns why the connection must be cut, if it must."""
         self.leases.expire(now)
         self.leases.settle(now)
         self.watches.sweep()

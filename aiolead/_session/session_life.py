@@ -15,12 +15,7 @@ from .watches.registry import WatchRegistry
 
 
 class SessionLife:
-    """A client's sessions, one after another. The base of `SessionMachine`, which sets the rest.
-
-    Args:
-        resume: the session to go on with, instead of a new one.
-        on_state: called with each change of state and the id of its session.
-    """
+    """A client's sessions, one after another. The base of `SessionMachine`, which sets the rest."""
 
     timing: Timing
     login: Authentication
@@ -96,7 +91,7 @@ class SessionLife:
         self._move(Trigger.EXPIRED)
         self._end_session(LossReason.EXPIRED, keep_queue=keep_queue)
         if self.is_resuming:
-            self._move(Trigger.CLOSED)  # whoever asked for this session wants no other one
+            self._move(Trigger.CLOSED)  # no other session was asked for
             return
         self.session_id = 0
         self._password = b""

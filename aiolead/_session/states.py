@@ -8,12 +8,11 @@
 
     CONNECTING ──established with a read-only server──> READ_ONLY ──expired──> EXPIRED
 
-A session that a read-only server has made up is over with its connection. One that is the
-ensemble's own is never shown to such a server: what that one says may be undone, and nobody who
-holds something, or waits for it, must act on it.
+A session that a read-only server has created ends with its connection. The ensemble's own session
+is never shown to such a server, whose answers must not be acted on by holders and waiters.
 
-Every state leads to AUTH_FAILED and CLOSED, which are final. `EXPIRED` is passed through: it is
-reported before anything of the next session, so that nobody can mistake one session for another.
+Every state leads to AUTH_FAILED and CLOSED, which are final. EXPIRED is passed through: it is
+reported before anything of the next session, so that no one mistakes one session for another.
 """
 
 from __future__ import annotations
@@ -63,11 +62,7 @@ TRANSITIONS: dict[tuple[SessionState, Trigger], SessionState] = {
 
 
 def after(state: SessionState, trigger: Trigger) -> SessionState:
-    """The state that a trigger leads to.
-
-    Raises:
-        RuntimeError: the table has no such transition; the caller's state is left as it was.
-    """
+    """The state that a trigger leads to. Raises `RuntimeError` if the table has no such entry."""
     try:
         return TRANSITIONS[state, trigger]
     except KeyError:
@@ -77,13 +72,13 @@ def after(state: SessionState, trigger: Trigger) -> SessionState:
 def why_over(
     state: SessionState, refusal: str, failure: InternalError | None, is_resuming: bool
 ) -> AioleadError:
-    """What whoever comes too late is told.
+    """The error for requests after the end.
 
     Args:
         state: in which the session has ended.
         refusal: why the credentials were refused, if they were.
-        failure: what the client could not go on after, if there was such a thing.
-        is_resuming: whether it was somebody else's session, which could not be resumed.
+        failure: the defect after which the client could not go on, if any.
+        is_resuming: whether it was a session of another client that could not be resumed.
     """
     match state:
         case SessionState.AUTH_FAILED:

@@ -24,7 +24,7 @@ def server_error(code: int, path: str | None = None) -> AioleadError:
         return cls(path)
     match code:
         case -4:
-            return ConnectionLossError("the server lost its link to the ensemble")
+            return ConnectionLossError("the server lost its connection to the ensemble")
         case -112:
             return SessionExpiredError("the server says that the session expired")
         case -115:

@@ -209,13 +209,7 @@ class LeaseBook:
         return self._next_renewal if self._settled and not self._unanswered else inf
 
     def renewal(self, most: int, room: int, now: float) -> list[HeldZnode]:
-        """The holds that the renewal which leaves now confirms; they take turns.
-
-        Args:
-            most: how many holds at most.
-            room: how many bytes the transaction may have.
-            now: when it leaves.
-        """
+        """At most `most` holds to confirm now, in `room` bytes; holds take turns."""
         self._unanswered = True
         self._begun = now
         self._extend_wait(now)
@@ -240,16 +234,11 @@ class LeaseBook:
         self._wait_until = now + max((self.deadline - now) / 2, usual)
 
     def renewed(self, sent: float, answered: float, now: float) -> None:
-        """The renewal was answered, and so was the request that confirms it.
+        """The renewal was sent, answered, and confirmed now by the second request.
 
         The next one leaves when it can prove something about this one, half a tick after its
         answer. For a lease that began short this may be late: then as soon as it can prove anything
         new.
-
-        Args:
-            sent: when the renewal was sent.
-            answered: when it was answered.
-            now: when it was confirmed.
         """
         self._unanswered = False
         self._took = now - self._begun
@@ -270,9 +259,8 @@ class LeaseBook:
     def short_at(self, *, can_move: bool) -> float:
         """When to give up the connection because a renewal is unanswered; `inf` for never.
 
-        Args:
-            can_move: whether there is another server. Without one, a new connection helps only if
-                the renewal was lost, and costs what is in flight: it is the last resort.
+        Unless the client `can_move` to another server, this is the last resort: it helps only if
+        the renewal was lost, and costs what is in flight.
         """
         waits = self._unanswered and self.is_held
         if not waits or any(held.resigns for held in self._settled):

@@ -48,7 +48,6 @@ class Overdue:
     """The holds of a client, as its watchdog sees them. A `HoldObserver`.
 
     Args:
-        machine: the client's session.
         clock: the lease's clock, which both threads read.
         reserve: how long before the servers may give it away a hold is overdue, in seconds.
         look_by: called in the event loop's thread with a time at which something may be overdue:

@@ -70,12 +70,12 @@ class LeaseProof:
         """How long the newest committed write of this connection took; 0 before the first."""
 
     def opened(self, timing: Timing, sent: float, *, created: bool) -> None:
-        """A connection was established.
+        """A connection was established, whose handshake was sent at `sent`.
 
         Args:
             timing: with the shortest session timeout that this session was granted.
             sent: when the handshake was sent.
-            created: whether the session is new, rather than one that moved here.
+            created: whether the session is new, rather than moved here.
         """
         self.closed()
         if created:
@@ -96,7 +96,7 @@ class LeaseProof:
         self.write_took = 0.0
 
     def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
-        """A request was answered.
+        """A request that was sent at `sent` was answered.
 
         Args:
             sent: when it was sent.

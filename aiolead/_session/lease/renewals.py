@@ -31,13 +31,8 @@ MOST_CHECKS = 256
 class Renewals:
     """Makes the requests that renew the lease, and reports their outcome to it.
 
-    They go before the users' requests, and are of no use on another connection.
-
-    Args:
-        leases: what is held.
-        requests: where requests are queued.
-        now: when anything came from the servers last: while answers are settled, the time.
-        on_output: called when there is something to send.
+    They go before the users' requests, and are of no use on another connection. `now` gives the
+    time while answers are settled.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ class Timing:
         granted: what the servers granted.
         asked: what they were asked for.
         half_tick: half the servers' tick time: how often a ZooKeeper leader collects from its
-            followers which sessions they have touched. The protocol does not tell it. By default
+            followers which sessions they have touched. It is not in the protocol. By default
             servers grant two ticks at least, so that a quarter of the session timeout is enough.
         grace_period: how long before the proven end of the session a holder has to begin to stop.
     """
@@ -123,7 +123,7 @@ class Timing:
 
     @property
     def ping_after(self) -> float:
-        """Silence of ours after which the server is told that we live."""
+        """Silence of the client after which a ping is due."""
         return self.patience / 3
 
     @property

@@ -31,13 +31,6 @@ _KINDS = (0, XID_SET_WATCHES, XID_AUTH)
 class Liveness:
     """What a connection has answered last, and which of its requests waits longest.
 
-    All times are seconds on the clock of the caller.
-
-    Args:
-        requests: the requests in flight.
-        watches: SetWatches in flight.
-        login: the credentials in flight.
-
     Attributes:
         last_answer: when anything was answered last, on any connection.
         pings: when each unanswered ping was sent.
@@ -66,11 +59,7 @@ class Liveness:
             self._last[min(xid, 0)] = now
 
     def pinged(self, now: float) -> float:
-        """The oldest ping was answered: requests that were sent behind it are next.
-
-        Returns:
-            When it was sent.
-        """
+        """The oldest ping was answered: requests sent behind it are next. Returns its time."""
         sent = self.pings.popleft()
         oldest = self._requests.oldest
         if oldest is not None and sent <= oldest.sent_at:
@@ -78,12 +67,7 @@ class Liveness:
         return sent
 
     def begun(self, first: bytes, now: float) -> None:
-        """More of a frame came in, which may be a long one on a slow connection.
-
-        Args:
-            first: the first bytes of its payload, as far as they are known.
-            now: the time.
-        """
+        """More of a frame came in, which may be a long one; `first` is where its payload begins."""
         if len(first) == 4 and first != _EVENT:
             self.answered(int.from_bytes(first, "big", signed=True), now)
 
@@ -100,10 +84,7 @@ class Liveness:
         return f"the server answers, but has not answered {what} for {bound:g} seconds"
 
     def _oldest(self) -> tuple[float, object]:
-        """Since when the unanswered request that waits longest does, and which it is.
-
-        `inf` if every request is answered.
-        """
+        """The unanswered request that waits longest, and since when; `inf` if there is none."""
         since: float = inf
         what: object = None
         if (call := self._requests.oldest) is not None:

@@ -39,13 +39,7 @@ MAX_QUEUED_BYTES = 256 * 1024 * 1024
 
 
 class RequestQueue:
-    """Calls in their order: first those in flight, then the queue.
-
-    Args:
-        window: how many of the users' calls may be in flight.
-        max_queued: how many calls may wait before `refuse_if_full` refuses more.
-        first_xid: the number of the first request.
-    """
+    """Calls in their order: first those in flight, then the queue."""
 
     def __init__(self, window: Window, max_queued: int, first_xid: int = 1) -> None:
         self._window = window
@@ -70,7 +64,7 @@ class RequestQueue:
 
     @property
     def inflight(self) -> int:
-        """How many requests were sent and not answered yet."""
+        """How many requests were sent and are not answered yet."""
         return len(self._inflight)
 
     @property
@@ -133,7 +127,7 @@ class RequestQueue:
         Args:
             now: the time.
             careful: whether `enqueue_first` calls must be answered in time; see `Window`.
-            early: whether only mere reads may leave, up to the first other request.
+            early: only mere reads may leave, up to the first other request.
         """
         if self._is_taking or not (self._queue or self._express):
             return b""
@@ -219,10 +213,6 @@ class RequestQueue:
 
         Bound calls fail, sent or not, and so do reads over which connections are lost again and
         again. The rest of the queue waits for the next connection from now on.
-
-        Args:
-            now: the time.
-            patience: how long requests wait for a connection, in seconds.
         """
         self._lost_at = now
         self._window.reset()

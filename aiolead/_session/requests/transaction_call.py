@@ -47,11 +47,7 @@ def multi_call(
 def multi_parser(
     ops: Sequence[MultiOp], paths: Sequence[str]
 ) -> Callable[[Reader], list[MultiResult]]:
-    """What reads the results of a transaction.
-
-    Args:
-        ops: the operations.
-        paths: how errors name their subjects.
+    """What reads the results of a transaction; `paths` are how errors name their subjects.
 
     Raises (from the returned function):
         TransactionError: one of the operations failed.

@@ -1,4 +1,4 @@
-"""What requests do to watches: the links between calls in flight and slots or streams."""
+"""What requests do to watches: the `WatchEffect` of each call that sets or removes one."""
 
 from __future__ import annotations
 

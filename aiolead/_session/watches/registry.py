@@ -31,8 +31,7 @@ class WatchRegistry:
     """All watches of a session.
 
     Args:
-        ask: sends a request on this connection or never: without a connection there is nothing to
-            ask, since only watches that are needed get re-armed.
+        ask: sends a request on this connection or never: on a new one, only what is needed is set.
         seen: the last zxid of any answer.
     """
 
@@ -286,12 +285,9 @@ class WatchRegistry:
         self.persistent.end(error)
 
     def rearm(self, relative_zxid: int, room: int) -> Iterator[SetWatches]:
-        """The requests that re-arm everything on a new connection, in chunks.
+        """The requests, of `room` bytes at most, that re-arm everything on a new connection.
 
-        Args:
-            relative_zxid: the last zxid that the client has seen; the server reports at once what
-                has changed since.
-            room: how many bytes one request may have.
+        The server reports at once what has changed since `relative_zxid`.
         """
         for request in self._requests(relative_zxid, min(CHUNK, room - SET_WATCHES)):
             self.unanswered += 1

@@ -325,7 +325,7 @@ MUTANTS = (
             Change(
                 "_session/lease/timing.py",
                 """
-                \"\"\"Silence of ours after which the server is told that we live.\"\"\"
+                \"\"\"Silence of the client after which a ping is due.\"\"\"
                 return self.patience / 3
                 """,
                 """
@@ -551,11 +551,11 @@ MUTANTS = (
                 "_session/session_life.py",
                 """
                 if self.is_resuming:
-                    self._move(Trigger.CLOSED)  # whoever asked for this session wants no other one
+                    self._move(Trigger.CLOSED)  # no other session was asked for
                 """,
                 """
                 if self.is_resuming and self.state is None:
-                    self._move(Trigger.CLOSED)  # whoever asked for this session wants no other one
+                    self._move(Trigger.CLOSED)  # no other session was asked for
                 """,
             ),
         ),
