@@ -24,8 +24,11 @@ from .request_queue import RequestQueue
 _EVENT = XID_EVENT.to_bytes(4, "big", signed=True)
 """What the frame of an event begins with."""
 
-_KINDS = (0, XID_SET_WATCHES, XID_AUTH)
-"""The kinds of answers that are waited for, by their xids; 0 for requests."""
+_REQUEST = 1
+"""Stands for the xids of all requests."""
+
+_KINDS = (_REQUEST, XID_SET_WATCHES, XID_AUTH)
+"""The kinds of answers that are waited for, by their xids."""
 
 
 class Liveness:
@@ -56,14 +59,14 @@ class Liveness:
         """An answer came in, or an event: the xid says which."""
         if xid != XID_EVENT:
             self.last_answer = now
-            self._last[min(xid, 0)] = now
+            self._last[_REQUEST if xid > 0 else xid] = now
 
     def pinged(self, now: float) -> float:
         """The oldest ping was answered: requests sent behind it are next. Returns its time."""
         sent = self.pings.popleft()
         oldest = self._requests.oldest
         if oldest is not None and sent <= oldest.sent_at:
-            self._last[0] = now
+            self._last[_REQUEST] = now
         return sent
 
     def begun(self, first: bytes, now: float) -> None:
@@ -88,7 +91,7 @@ class Liveness:
         since: float = inf
         what: object = None
         if (call := self._requests.oldest) is not None:
-            since, what = max(call.sent_at, self._last[0]), call
+            since, what = max(call.sent_at, self._last[_REQUEST]), call
         if self._watches.unanswered and self._last[XID_SET_WATCHES] < since:
             since, what = self._last[XID_SET_WATCHES], RESERVED_XIDS[XID_SET_WATCHES]
         if self._login.is_pending:

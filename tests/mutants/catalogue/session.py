@@ -379,7 +379,7 @@ MUTANTS = (
             ),
         ),
         aim=Aim((SWALLOWS,), least=1.5, groups=3),
-        tests=("tests/unit/session/test_session_silence.py",),
+        tests=("tests/unit/session/test_session_liveness.py",),
     ),
     Mutant(
         number="66",
@@ -616,7 +616,7 @@ MUTANTS = (
                 "return False",
             ),
         ),
-        tests=("tests/unit/session/test_session_call.py",),
+        tests=("tests/unit/session/test_session_request_queue.py",),
     ),
     Mutant(
         number="24i",
