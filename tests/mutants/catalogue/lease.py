@@ -169,7 +169,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "proof=call.kind.is_proof and worked, led=call.kind.is_led and worked",
+                "proof=kind.is_proof and worked, led=kind.is_led and worked",
                 "proof=worked, led=worked",
             ),
         ),
@@ -183,8 +183,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/machine.py",
-                "proof=call.kind.is_proof and worked, led=call.kind.is_led and worked",
-                "proof=call.kind.is_proof, led=call.kind.is_led",
+                "proof=kind.is_proof and worked, led=kind.is_led and worked",
+                "proof=kind.is_proof, led=kind.is_led",
             ),
         ),
         tests=("tests/unit/session/test_session_lease.py",),
