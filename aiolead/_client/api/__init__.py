@@ -1,1 +1,12 @@
-"""What users call: the client, its operations, transactions, watches and streams."""
+"""What users call: the client, its operations, transactions, watches and streams.
+
+client, session_side           the client: operations of znodes; the session
+client_backend                 what it does for recipes and adapters besides
+operations                     from the arguments of an operation to its call
+pending_reply                  the answer, as something to await
+transaction, fence, reads      several writes; the same while a znode exists; several reads
+client_watch, watch_stream     one-shot watches; the events of persistent ones
+session_states                 states as an async iterator
+server_features                requests that not every server supports
+quotas, reconfig, delete_all   operations that take several requests
+"""
