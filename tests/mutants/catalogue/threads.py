@@ -82,4 +82,27 @@ MUTANTS: tuple[Mutant, ...] = (
         tests=(f"{PLACES}::test_in_its_own_event_loop",),
         simulated=False,
     ),
+    Mutant(
+        number="309",
+        name="lost-items-are-not-told-to-threads",
+        wrong="A thread that iterates over a queue is told that the client was closed when it has "
+        "lost its item, and its `on_lost` is not called.",
+        changes=(
+            Change(
+                "blocking/_proxy.py",
+                "return self._current._tenures() if isinstance(self._current, Proxy) else ()",
+                "return ()",
+            ),
+        ),
+        tests=("tests/blocking/test_blocking_recipes.py::test_an_item_that_is_lost",),
+        simulated=False,
+    ),
+    Mutant(
+        number="310",
+        name="one-hold-is-two-objects-of-a-thread",
+        wrong="A thread that enters a lock again is given another object for the same hold.",
+        changes=(Change("blocking/_proxy.py", "loop.proxies.get(id(value))", "None"),),
+        tests=(f"{HOLDING}::test_the_other_recipes",),
+        simulated=False,
+    ),
 )
