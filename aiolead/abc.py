@@ -209,7 +209,7 @@ class Lease(Protocol):
         *,
         settled: Callable[[], object] | None = None,
         urgent: bool = False,
-        resigns: bool = False,
+        resign_on_disconnect: bool = False,
     ) -> Hold:
         """Registers a held znode.
 
@@ -222,7 +222,7 @@ class Lease(Protocol):
             settled: called once, synchronously, when the hold has lasted for a moment, and
                 before its first renewal.
             urgent: whether it settles, and is renewed, at once.
-            resigns: whether a lost link ends the hold, rather than the end of the lease.
+            resign_on_disconnect: whether a lost connection ends the hold, not the end of the lease.
         """
         ...
 

@@ -244,7 +244,7 @@ class Talker:
         self.now += seconds
         if self._held is None and self.machine.state is SessionState.CONNECTED:
             self._held = self.machine.leases.hold(
-                "/a", _nothing, settled=None, urgent=False, resigns=False, now=self.now
+                "/a", _nothing, settled=None, urgent=False, resign_on_disconnect=False, now=self.now
             )
         due = self.machine.tick(self.now)
         assert self.machine.next_deadline() > 0

@@ -262,7 +262,9 @@ class Endless(BrokenLease):
 class Riding(BrokenLease):
     """Surrenders nothing."""
 
-    def hold(self, path: str, lost: Any, *, resigns: bool = False, **options: Any) -> Any:
+    def hold(
+        self, path: str, lost: Any, *, resign_on_disconnect: bool = False, **options: Any
+    ) -> Any:
         return self._real.hold(path, lost, **options)
 
 

@@ -336,7 +336,7 @@ class Holder:
             lambda reason: self.lost.append((reason, script.now)),
             settled=lambda: self.settled.append(script.now),
             urgent=options.get("urgent", False),
-            resigns=options.get("resigns", False),
+            resign_on_disconnect=options.get("resign_on_disconnect", False),
             now=script.now,
         )
 

@@ -136,7 +136,7 @@ class ClientLease:
         *,
         settled: Callable[[], object] | None = None,
         urgent: bool = False,
-        resigns: bool = False,
+        resign_on_disconnect: bool = False,
     ) -> Hold:
         self._core.check_home()
         return self._core.machine.leases.hold(
@@ -144,6 +144,6 @@ class ClientLease:
             lost,
             settled=settled,
             urgent=urgent,
-            resigns=resigns,
+            resign_on_disconnect=resign_on_disconnect,
             now=self._core.clock(),
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import anyio
 
 from ...abc import CoordinationClient, Hold, Watch
 from ...errors import AioleadError, ConnectionLossError, LossReason, NoNodeError, Outcome
 from ...model import SessionState
-from .ephemeral import EphemeralNode, NodeGone
+from .ephemeral import EphemeralNode, HoldOptions, NodeGone
 from .error_policy import Action, Step, action_for, before_next_try
 from .pending_delete import Departure, all_of
 from .znode_registry import RegisteredNode
@@ -34,13 +34,12 @@ class Acquirable:
         """The znode. Only while it is held."""
 
     @abstractmethod
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
         """Registers it as held; to be called right after it was acquired.
 
         Args:
             lost: called once, synchronously, when the hold ends without a release.
-            urgent: whether the lease is renewed at once.
-            resigns: whether a lost connection ends the hold.
+            options: as for `abc.Lease.hold`.
         """
 
     @abstractmethod
@@ -204,9 +203,9 @@ class NodeAcquirable(Acquirable):
         """The last one that was created."""
         return max((znode.node for znode in self._znodes()), key=lambda node: node.token)
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
         """Registers all of the znodes: the loss of one is the loss of the hold."""
-        holds = [znode.hold(lost, urgent=urgent, resigns=resigns) for znode in self._znodes()]
+        holds = [znode.hold(lost, **options) for znode in self._znodes()]
         return holds[0] if len(holds) == 1 else HoldGroup(holds)
 
     def discard(self) -> Departure | None:

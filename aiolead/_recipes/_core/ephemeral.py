@@ -39,6 +39,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TypedDict, Unpack
 
 import anyio
 
@@ -58,6 +59,13 @@ from .error_policy import (
 from .ownership import now
 from .pending_delete import Departure, PendingDelete
 from .znode_registry import NodeRegistry, RegisteredNode
+
+
+class HoldOptions(TypedDict):
+    """How something is held: see `abc.Lease.hold`."""
+
+    urgent: bool
+    resign_on_disconnect: bool
 
 
 class NodeGone(Exception):
@@ -410,19 +418,28 @@ class EphemeralNode:
 
     # --- holding ---------------------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
+    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
         """Registers it as held; see `Acquirable.hold`."""
-        return self._hold(self.node.path, lost, urgent=urgent, resigns=resigns)
+        return self._hold(self.node.path, lost, **options)
 
     def _hold(
-        self, path: str, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool
+        self,
+        path: str,
+        lost: Callable[[LossReason], object],
+        *,
+        urgent: bool,
+        resign_on_disconnect: bool,
     ) -> Hold:
         def on_lost(reason: LossReason) -> None:
             self._gone = self._gone or reason is LossReason.DELETED
             lost(reason)
 
         hold = self._client.backend.lease.hold(
-            path, on_lost, settled=self._hold_settled, urgent=urgent, resigns=resigns
+            path,
+            on_lost,
+            settled=self._hold_settled,
+            urgent=urgent,
+            resign_on_disconnect=resign_on_disconnect,
         )
         self._lose = hold.lose
         return hold

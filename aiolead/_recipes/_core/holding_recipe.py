@@ -89,7 +89,7 @@ class HoldingRecipe(Recipe, Generic[T]):
         super().__init__(client, path, acl)
         self._identity = checked_identity(identity)
         self._data = self._identity.encode()
-        self._resigns = checked_on_disconnect(on_disconnect) == "resign"
+        self._resign_on_disconnect = checked_on_disconnect(on_disconnect) == "resign"
         self._tasks = client.backend.shared(path, TaskGuard)
         self._reporting = RecipeReporting(
             self._client,

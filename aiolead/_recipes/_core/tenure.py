@@ -103,7 +103,9 @@ class Tenure:
         self._path = node.path
         self._token = node.token
         self._session_id = node.session_id
-        self._hold = acquirable.hold(self._lose, urgent=recipe._urgent, resigns=recipe._resigns)
+        self._hold = acquirable.hold(
+            self._lose, urgent=recipe._urgent, resign_on_disconnect=recipe._resign_on_disconnect
+        )
         if self._loss is not None:
             # Only a client that is being closed does that. Nothing begins any more.
             self._hold.release()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, final
+from collections.abc import Sequence
+from typing import final
 
 import anyio
 
@@ -25,7 +25,6 @@ from ...paths import join
 from .._core.acquire import Acquirable
 from .._core.arguments import OnDisconnect, checked_count, checked_path, checked_wait
 from .._core.catching_up import catch_up
-from .._core.holding_recipe import HoldingRecipe
 from .._core.participants import read_participants
 from .._core.pending_delete import Departure
 from .._core.tenure import Held
@@ -43,17 +42,14 @@ class ConditionHeld(Held):
     _waits = False
     _is_abandoned = False
 
-    def __init__(
-        self,
-        recipe: HoldingRecipe[Any],
-        acquirable: Acquirable,
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
-    ) -> None:
-        assert isinstance(recipe, Condition)
-        self._condition = recipe
+    def _take(self, acquirable: Acquirable) -> None:
         self._task = current_task_id()
-        super().__init__(recipe, acquirable, on_lost, on_released)
+        super()._take(acquirable)
+
+    @property
+    def _condition(self) -> Condition:
+        assert isinstance(self._recipe, Condition)
+        return self._recipe
 
     # --- waiting -------------------------------------------------------------------------------
 

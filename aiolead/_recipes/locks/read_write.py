@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, final
+from collections.abc import Sequence
+from typing import final
 
 import anyio.lowlevel
 
@@ -14,7 +14,6 @@ from ...paths import basename
 from .._core.acquire import Acquirable
 from .._core.arguments import OnDisconnect
 from .._core.error_policy import Step, before_next_try
-from .._core.holding_recipe import HoldingRecipe
 from .._core.tenure import Held
 from .._core.znode_registry import RegisteredNode
 from ..contention.layouts import Layout, Role
@@ -25,17 +24,13 @@ from .write_contender import Downgrade, WriteContender
 class WriteHeld(Held):
     """One unbroken time of holding a lock for writing, or, after `downgrade`, for reading."""
 
-    def __init__(
-        self,
-        recipe: HoldingRecipe[Any],
-        acquirable: Acquirable,
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
-    ) -> None:
+    _is_downgraded = False
+    _writer: WriteContender
+
+    def _take(self, acquirable: Acquirable) -> None:
         assert isinstance(acquirable, WriteContender)
-        self._is_downgraded = False
         self._writer = acquirable
-        super().__init__(recipe, acquirable, on_lost, on_released)
+        super()._take(acquirable)
         acquirable.when_reader(self._on_reader)
 
     @property

@@ -15,7 +15,7 @@ import enum
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from ...abc import CoordinationClient, Hold, Reply, Watch
 from ...errors import (
@@ -28,6 +28,7 @@ from ...errors import (
 )
 from ...model import CreateMode, EventType, Stat, WatchEvent
 from ...paths import basename, join
+from .._core.ephemeral import HoldOptions
 from .._core.error_policy import may_be_applied, until_done
 from .._core.pending_delete import Departure, PendingDelete, whichever_there_is
 from .._core.znode_registry import RegisteredNode
@@ -51,7 +52,7 @@ class WriteContender(Contender):
     downgrade = Downgrade.NONE
     _holding: Hold
     _on_lost: Callable[[LossReason], object]
-    _resigns: bool
+    _options: HoldOptions
     _reader_look: Reply[tuple[bytes, Stat]] | None = None
     _refusal: AioleadError | None = None
     _writer_watch: Watch | None = None
@@ -66,12 +67,9 @@ class WriteContender(Contender):
 
     # --- what is held --------------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
-        self._on_lost = lost
-        self._resigns = resigns
-        self._holding = self._hold(
-            self.node.path, self._on_hold_lost, urgent=urgent, resigns=resigns
-        )
+    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
+        self._on_lost, self._options = lost, options
+        self._holding = self._hold(self.node.path, self._on_hold_lost, **options)
         return self
 
     def lose(self, reason: LossReason) -> None:
@@ -95,9 +93,8 @@ class WriteContender(Contender):
     def _move_hold(self) -> None:
         before, self._has_moved = self._holding, True
         self._gone = False
-        self._holding = self._hold(
-            self._reader_path, self._on_hold_lost, urgent=True, resigns=self._resigns
-        )
+        options: HoldOptions = {**self._options, "urgent": True}
+        self._holding = self._hold(self._reader_path, self._on_hold_lost, **options)
         before.release()
 
     # --- becoming a reader ---------------------------------------------------------------------

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from ...abc import CoordinationClient, Hold, Reply
 from ...errors import LossReason, NodeExistsError, NoNodeError, TransactionError
 from ...model import Created, CreateMode, Stat
 from ...paths import join
 from .._core.acquire import NodeAcquirable
-from .._core.ephemeral import EphemeralNode, NodeGone
+from .._core.ephemeral import EphemeralNode, HoldOptions, NodeGone
 from .._core.fixed import FixedNode
 from .._core.parents import with_parent
 from .._core.pending_delete import Departure
@@ -221,8 +221,8 @@ class ItemClaim(NodeAcquirable):
 
     # --- holding, releasing ----------------------------------------------------------------------
 
-    def hold(self, lost: Callable[[LossReason], object], *, urgent: bool, resigns: bool) -> Hold:
-        return self.own.hold(lost, urgent=urgent, resigns=resigns)
+    def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
+        return self.own.hold(lost, **options)
 
     def done(self) -> None:
         """The item and our claim are gone together, by our own transaction."""

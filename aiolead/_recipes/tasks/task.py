@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, cast, final
 
 import anyio
 import anyio.lowlevel
@@ -20,7 +19,6 @@ from .task_states import TaskResult
 
 if TYPE_CHECKING:
     from .._core.acquire import Acquirable
-    from .._core.holding_recipe import HoldingRecipe
     from .board import TaskBoard
     from .results import Results
 
@@ -37,17 +35,11 @@ class Task(Claimed):
     _is_reporting = False
     _fence: FencedClient
 
-    def __init__(
-        self,
-        recipe: HoldingRecipe[Any],
-        acquirable: Acquirable,
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
-    ) -> None:
-        board = cast("TaskBoard", recipe)
+    def _take(self, acquirable: Acquirable) -> None:
+        board = cast("TaskBoard", self._recipe)
         self._results: Results = board._results
         self._report_every: float = board._report_every
-        super().__init__(recipe, acquirable, on_lost, on_released)
+        super()._take(acquirable)
         self._fence = self.fenced()
         self._over = anyio.Event()
 

@@ -50,7 +50,7 @@ class HeldZnode:
     path: str
     _lost: Callable[[LossReason], object] | None
     _settled: Callable[[], object] | None
-    resigns: bool
+    resign_on_disconnect: bool
 
     def release(self) -> None:
         """Ends the hold: `lost` is no longer called."""
@@ -153,11 +153,11 @@ class LeaseBook:
         *,
         settled: Callable[[], object] | None,
         urgent: bool,
-        resigns: bool,
+        resign_on_disconnect: bool,
         now: float,
     ) -> HeldZnode:
         """A znode is held from now on; see `aiolead.abc.Lease.hold`."""
-        held = HeldZnode(self, path, lost, settled, resigns)
+        held = HeldZnode(self, path, lost, settled, resign_on_disconnect)
         if self.observer is not None:
             self.observer.began(held)
         if urgent or self.deadline - now < self._timing.short_lease:
@@ -263,7 +263,7 @@ class LeaseBook:
         the renewal was lost, and costs what is in flight.
         """
         waits = self._unanswered and self.is_held
-        if not waits or any(held.resigns for held in self._settled):
+        if not waits or any(held.resign_on_disconnect for held in self._settled):
             # A hold that is resigned on connection loss gains nothing by it.
             return inf
         left = self._timing.short_lease if can_move else self._timing.enough_lease
@@ -289,5 +289,5 @@ class LeaseBook:
         self._unanswered = False
         self._took = 0.0
         self._next_renewal = -inf
-        for held in [held for held in (*self._settled, *self._fresh) if held.resigns]:
+        for held in [held for held in (*self._settled, *self._fresh) if held.resign_on_disconnect]:
             held.lose(LossReason.DISCONNECTED)

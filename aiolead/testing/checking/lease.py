@@ -120,7 +120,10 @@ async def a_hold_outlives_a_link(stage: Stage) -> None:
         HELD, lambda reason: told.append(f"kept: {reason.name}"), urgent=True
     )
     given = client.backend.lease.hold(
-        HELD, lambda reason: told.append(f"given: {reason.name}"), urgent=True, resigns=True
+        HELD,
+        lambda reason: told.append(f"given: {reason.name}"),
+        urgent=True,
+        resign_on_disconnect=True,
     )
     stage.proxy.reset()
     await stage.eventually(lambda: SessionState.CONNECTED.value in told, "the next connection")

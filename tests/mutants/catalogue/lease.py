@@ -497,7 +497,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_session/lease/lease_book.py",
-                "held = HeldZnode(self, path, lost, settled, resigns)",
+                "held = HeldZnode(self, path, lost, settled, resign_on_disconnect)",
                 "held = HeldZnode(self, path, lost, settled, False)",
             ),
         ),

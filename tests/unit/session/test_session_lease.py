@@ -435,8 +435,8 @@ def test_a_renewal_that_never_left_is_not_sent_on_the_next_link(script: Script) 
 
 
 def test_surrender_ends_with_the_link_and_others_ride_it_out(script: Script) -> None:
-    rides, gives_up = Holder(script, "/a"), Holder(script, "/b", resigns=True)
-    settled = Holder(script, "/c", resigns=True, urgent=True)
+    rides, gives_up = Holder(script, "/a"), Holder(script, "/b", resign_on_disconnect=True)
+    settled = Holder(script, "/c", resign_on_disconnect=True, urgent=True)
     script.now += 1.0
     script.lose_link()
     assert rides.lost == []
@@ -584,7 +584,12 @@ def test_what_was_lost_winds_down_until_it_is_released(script: Script) -> None:
 def test_letting_go_from_within_the_loss_is_fine(script: Script) -> None:
     leases = script.machine.leases
     held = leases.hold(
-        "/a", lambda _: held.release(), settled=None, urgent=False, resigns=False, now=START
+        "/a",
+        lambda _: held.release(),
+        settled=None,
+        urgent=False,
+        resign_on_disconnect=False,
+        now=START,
     )
     held.lose(LossReason.DELETED)
     assert not leases.is_in_grace
@@ -599,7 +604,7 @@ def test_one_that_settles_may_release_another_that_is_about_to(script: Script) -
         lambda _: None,
         settled=lambda: second.hold.release(),
         urgent=False,
-        resigns=False,
+        resign_on_disconnect=False,
         now=START,
     )
     second = Holder(script, "/b")

@@ -168,7 +168,7 @@ def test_but_never_more_than_until_it_is_given_away(watch: Watch) -> None:
 
 
 def test_a_hold_that_was_surrendered_early_has_until_it_is_given_away(watch: Watch) -> None:
-    holder = Holder(watch.script, resigns=True)
+    holder = Holder(watch.script, resign_on_disconnect=True)
     watch.script.now += 1.0
     watch.script.lose_link()
     assert holder.reasons == [LossReason.DISCONNECTED]
@@ -259,8 +259,10 @@ class Life:
         self.session = 7
 
     def begin(self, choice: int) -> None:
-        resigns = choice % 2 == 1
-        self.holders.append(Holder(self.watch.script, f"/{choice}", resigns=resigns))
+        resign_on_disconnect = choice % 2 == 1
+        self.holders.append(
+            Holder(self.watch.script, f"/{choice}", resign_on_disconnect=resign_on_disconnect)
+        )
 
     def release(self, choice: int) -> None:
         if self.holders:

@@ -143,7 +143,12 @@ def test_it_proves_nothing_and_renews_nothing(script: Script) -> None:
     machine = script.machine
     assert machine.leases.deadline == -inf
     machine.leases.hold(
-        "/a", lambda _: lost.append(1), settled=None, urgent=True, resigns=False, now=script.now
+        "/a",
+        lambda _: lost.append(1),
+        settled=None,
+        urgent=True,
+        resign_on_disconnect=False,
+        now=script.now,
     )
     lost: list[int] = []
     machine.tick(script.now)

@@ -119,7 +119,7 @@ def test_a_refused_transaction_is_not_confirmed(script: Script) -> None:
 def test_a_refused_confirmation_proves_nothing_and_is_tried_again_soon(
     script: Script,
 ) -> None:
-    holder = Holder(script, "/held", resigns=True, urgent=True)
+    holder = Holder(script, "/held", resign_on_disconnect=True, urgent=True)
     renew(script)
     deadline = script.machine.leases.deadline
     packet = next_renewal(script)

@@ -95,7 +95,7 @@ def test_a_renewal_that_just_missed_a_proof_is_followed_by_another_at_once(scrip
 
 def test_who_surrenders_with_the_link_does_not_give_it_up(script: Script) -> None:
     script.machine.can_move = True
-    Holder(script, urgent=True, resigns=True)
+    Holder(script, urgent=True, resign_on_disconnect=True)
     sent = next_renewal(script).sent
     # It waits as long as any request may, although the lease is short by then.
     end = sent + script.machine.timing.silent_after
