@@ -112,9 +112,8 @@ class Acquirable:
         finally:
             unfollow()
 
-    @property
     @abstractmethod
-    def _is_new(self) -> bool:
+    def _has_just_created(self) -> bool:
         """Whether there was no wait, and no change of the session, since our last create."""
 
     @abstractmethod
@@ -161,9 +160,9 @@ class Acquirable:
             NodeGone: a znode of ours is gone.
         """
         client, znodes = self._client, self._znodes()
-        writes = int(self._is_new)
+        writes = int(self._has_just_created())
         while True:
-            if not self._is_new:
+            if not self._has_just_created():
                 for znode in znodes:
                     znode.watch()
             for znode in znodes:
@@ -191,10 +190,9 @@ class NodeAcquirable(Acquirable):
         client: the session.
     """
 
-    _is_new = False
-
     def __init__(self, client: CoordinationClient) -> None:
         self._client = client
+        self._is_new = False
         self._wake = anyio.Event()
         self._watches: list[Watch] = []
 
@@ -218,6 +216,9 @@ class NodeAcquirable(Acquirable):
             znode.withdraw()
 
     # --- waiting ---------------------------------------------------------------------------------
+
+    def _has_just_created(self) -> bool:
+        return self._is_new
 
     def _follow_session(self) -> Callable[[], object]:
         self._is_new = False

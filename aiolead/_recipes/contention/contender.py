@@ -111,8 +111,7 @@ class Contender(QueueNode, Acquirable):
     def _start_again(self) -> None:
         self.forget()
 
-    @property
-    def _is_new(self) -> bool:
+    def _has_just_created(self) -> bool:
         return self._new_since == self._local.changes
 
     async def _try(self, *, waits: bool) -> bool:

@@ -162,10 +162,10 @@ class Election(QueuedRecipe[Term]):
         except BaseExceptionGroup as group:
             if failure is not None:
                 raise failure from None
-            if len(group.exceptions) > 1:
+            left, *others = group.exceptions
+            if others:
                 raise
             # What the body has raised, unchanged: the group is not its context either.
-            (left,) = group.exceptions
             propagate(left, None)
         if failure is not None:
             raise failure
