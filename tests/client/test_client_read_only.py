@@ -151,7 +151,8 @@ async def test_an_observer_says_that_what_it_sees_may_be_old() -> None:
             await Election(client, "/election").contenders()
         fleet.server.set_read_only(True)
         async with fleet.connect("10.0.0.1", read_only=True) as client:
-            async with Election(client, "/election").observe() as states:
+            async with Election(client, "/election").observe() as view:
+                states = aiter(view)
                 with anyio.fail_after(20):
                     assert not (await anext(states)).is_current
                     fleet.server.set_read_only(False)
