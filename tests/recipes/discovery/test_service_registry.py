@@ -67,6 +67,11 @@ async def test_an_instance_is_there_as_long_as_the_block(server: Served) -> None
                 assert registration.instance == other
                 with pytest.raises(ConfigurationError, match="its name and id stay"):
                     await registration.update(replace(WEB, id="2"))
+                with pytest.raises(ValueError, match="no name"):
+                    await registration.set(b"{}")
+                await registration.set(WEB.to_json())
+                await sees(view, lambda each: each == WEB)
+                assert registration.state.is_present
             await eventually(lambda: not view.value, "it is gone")
             await b.sync()
             assert await theirs.instances("web") == []

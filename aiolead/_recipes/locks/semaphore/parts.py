@@ -16,12 +16,12 @@ from ....errors import (
     ConfigurationError,
     InvalidDataError,
     MixedLayoutError,
-    NodeExistsError,
     NoNodeError,
 )
 from ....model import ACL, CreateMode, Stat
-from ....paths import join, parent
+from ....paths import join
 from ...contention.layouts import Layout
+from ...values.optimistic import write
 
 _PARTS = ("locks", "leases", "limit")
 """Curator's, below the path."""
@@ -173,15 +173,6 @@ class LimitReply:
 async def publish(
     client: CoordinationClient, path: str, limit: int, acl: Sequence[ACL] | None
 ) -> None:
-    """Publishes a limit, whether or not there was one."""
+    """Publish a limit, whether or not there is one."""
     data = limit.to_bytes(SIZE, "big", signed=True)
-    while True:
-        try:
-            await client.set(path, data)
-        except NoNodeError:
-            await client.ensure_path(parent(path), mode=CreateMode.CONTAINER, acl=acl)
-            try:
-                await client.create(path, data, acl=acl)
-            except (NodeExistsError, NoNodeError):
-                continue
-        return
+    await write(client, path, data, acl, parents=CreateMode.CONTAINER)
