@@ -1,16 +1,14 @@
-"""The seam: what a recipe needs from a client, and what a client for aiolead must therefore offer.
+"""The client interface: what recipes need from a client, and a client for aiolead must offer.
 
-`aiolead.Client` is the usual implementation; an adapter around somebody else's client is another.
-Recipes are written against this module alone.
-
-Everything here belongs to one event loop and is not thread-safe.
+`aiolead.Client` is the usual implementation; an adapter around another library's client is another.
+Recipes are written against this module alone. Everything here belongs to one event loop and is not
+thread-safe.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from .errors import AioleadError, LossReason
@@ -37,7 +35,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Reply(Protocol[T_co]):
     """The answer to a request that was already handed to the client, in the order of the calls.
 
-    `await reply` waits for it; several may be awaited in any order, and each any number of times.
+    Several may be awaited in any order, and each any number of times.
     """
 
     def __await__(self) -> Generator[Any, Any, T_co]:
@@ -64,10 +62,10 @@ class Reply(Protocol[T_co]):
         ...
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Has the callback called, synchronously, as soon as the answer or error is there.
+        """Registers a callback for when the answer or error is there; at once, if it is.
 
-        At once, if it is there already. The callback runs in the client's task: it must be
-        quick. What it raises is logged by the client, and reaches nobody else.
+        It is called synchronously, in the client's task, and must be quick. What it raises is
+        logged by the client.
         """
         ...
 
@@ -76,29 +74,29 @@ class Watch(Protocol):
     """A one-shot watch: made by a client, armed by passing it to a read.
 
     It survives reconnects: the client re-arms it, relative to what it had seen. It fires at most
-    once per arming; reading again with the same object arms it again. A watch that can no longer
-    fire, since its session is over, reports an event of the type `NONE`.
+    once per arming; another read with the same object arms it again. When its session is over, so
+    that it can no longer fire, it reports an event of the type `NONE`.
     """
 
     @property
     def event(self) -> WatchEvent | None:
-        """The event that fired, or None while nothing happened that the servers told us of."""
+        """The event that fired; None while no server has reported one."""
         ...
 
     @property
     def is_armed(self) -> bool:
-        """Whether a server watches for us now.
+        """Whether a server watches now.
 
-        False before the read is answered, after the event, and while the link is down: "nothing
-        happened" is known only while this is true.
+        False before the read is answered, after the event, and while the connection is down:
+        "nothing happened" is known only while this is true.
         """
         ...
 
     async def wait(self) -> WatchEvent:
         """Waits for the event; returns at once if it has come already.
 
-        All tasks that wait get it. After that, arm the watch again (pass it to a read) before
-        waiting for the next event. `event` tells the last one at any time.
+        All tasks that wait get it. Then arm the watch again (pass it to a read) before waiting for
+        the next event.
 
         Raises:
             UsageError: the event was returned already, and the watch was not armed again; or the
@@ -111,24 +109,19 @@ class Watch(Protocol):
         ...
 
     def close(self) -> None:
-        """Takes the watch back, also on the server if nobody else here watches the same."""
+        """Removes the watch, also on the server if nobody else here watches the same."""
         ...
 
 
 class WatchStream(Protocol):
     """Every event of a persistent watch, in order, and `Missed` where there may be a gap.
 
-    A context manager, to be entered once: entering waits until the server watches.
+    A context manager, entered once: entering waits until the server watches.
     """
 
     async def __aenter__(self) -> Self: ...
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    async def __aexit__(self, *exc_info: object) -> None: ...
 
     def __aiter__(self) -> AsyncIterator[WatchEvent | Missed]: ...
 
@@ -162,8 +155,8 @@ class Transaction(Protocol):
     def commit(self) -> Reply[list[str | Stat | None]]:
         """Sends it. The answer has the path of a create, the `Stat` of a set, None for the rest.
 
-        The answer raises `TransactionError` if an operation failed, so that none was applied; with
-        a fence, `Fenced` if that was the guard. After a lost connection the outcome is UNKNOWN.
+        It raises `TransactionError` if an operation failed, so that none was applied; with a fence,
+        `Fenced` if that was the guard. After a lost connection the outcome is UNKNOWN.
         """
         ...
 
@@ -171,35 +164,35 @@ class Transaction(Protocol):
 
 
 class Hold(Protocol):
-    """One znode that is held under the lease. See `Lease.hold`."""
+    """A znode that is held under the lease. See `Lease.hold`."""
 
     def lose(self, reason: LossReason) -> None:
         """Ends the hold, as if the lease had run out: `lost` is called with the reason."""
         ...
 
     def release(self) -> None:
-        """Lets go: the znode is no longer confirmed, `lost` is no longer called."""
+        """Ends the hold: the znode is no longer confirmed, `lost` is no longer called."""
         ...
 
 
 class Lease(Protocol):
-    """Our own, pessimistic reading of how long the session surely lasts.
+    """Our own, pessimistic estimate of how long the session surely lasts.
 
-    While anything is held it is renewed through the quorum, one transaction per session however
-    many znodes are held. All times are seconds on the lease's own clock, which is monotonic.
+    While anything is held it is renewed through the quorum, by one transaction per session however
+    many znodes are held. Times are seconds on the lease's own clock, which is monotonic.
     """
 
     @property
     def deadline(self) -> float:
-        """When holders must have begun to stop: the proven end, less drift and grace period."""
+        """When holders must begin to stop: the proven end, less drift and grace period."""
         ...
 
     def remaining(self) -> float:
-        """Seconds until `deadline`, from the clock, at this very call; never below 0."""
+        """Seconds until `deadline`, at this very call; never below 0."""
         ...
 
     def is_enough(self) -> bool:
-        """Whether a hold may begin: what is left allows for its first renewal to be answered."""
+        """Whether a hold may begin: there is time for its first renewal to be answered."""
         ...
 
     def hold(
@@ -213,14 +206,13 @@ class Lease(Protocol):
     ) -> Hold:
         """Registers a held znode.
 
-        The client gives up the session no sooner than everything lost was let go of: see
-        `Hold.release`.
+        The client does not end the session before everything lost was released: see `Hold.release`.
 
         Args:
             path: the znode; the lease's renewals check that it exists.
             lost: called once, synchronously, when the hold is over without its holder's doing.
-            settled: called once, synchronously, when the hold has lasted for a moment, and
-                before its first renewal.
+            settled: called once, synchronously, when the hold has lasted for a moment, before its
+                first renewal.
             urgent: whether it settles, and is renewed, at once.
             resign_on_disconnect: whether a lost connection ends the hold, not the end of the lease.
         """
@@ -230,11 +222,12 @@ class Lease(Protocol):
 class FencedClient(Protocol):
     """Writes that the server applies only while the guarding znode exists.
 
-    Each raises `Fenced` if it does not, and otherwise what the same call of the client raises.
+    Each raises `Fenced` if it does not, else what the same call of the client raises; `create`
+    returns the znode's path.
     """
 
     def transaction(self) -> Transaction:
-        """Several of them, all or none."""
+        """Several writes, all or none."""
         ...
 
     async def create(
@@ -245,17 +238,11 @@ class FencedClient(Protocol):
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
         ttl: float | None = None,
-    ) -> str:
-        """Creates a znode and returns its path."""
-        ...
+    ) -> str: ...
 
-    async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:
-        """Sets a znode's data."""
-        ...
+    async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat: ...
 
-    async def delete(self, path: str, *, version: int = -1) -> None:
-        """Deletes a znode."""
-        ...
+    async def delete(self, path: str, *, version: int = -1) -> None: ...
 
 
 @runtime_checkable
@@ -314,15 +301,14 @@ class Backend(Protocol):
     def is_session_shared(self) -> bool:
         """Whether others create znodes in the session, as with `adapters.aiozk`.
 
-        If so, recipes do not take a znode for theirs because the session owns it.
+        Then recipes do not take a znode for theirs because the session owns it.
         """
         ...
 
     def unlimited(self) -> CoordinationClient:
         """The same client for the few requests of a recipe, which must not be refused.
 
-        A client that refuses requests when very many wait must not refuse those of the result; any
-        other client returns itself. Its `backend` may be this one.
+        A client that never refuses requests for want of room returns itself.
         """
         ...
 
@@ -341,8 +327,8 @@ class Backend(Protocol):
         """The object that everybody on this session shares for a path and a `make`.
 
         Made when there is none; views of other chroots get the same one for the same znode. It is
-        kept as long as anybody has it, and for a while longer: a program that makes a new `Lock`
-        for each use finds what is known of the path.
+        kept while anybody has it, and for a while longer, for programs that make a new `Lock` for
+        each use.
         """
         ...
 
@@ -358,7 +344,7 @@ class Backend(Protocol):
         """Arms watches on the data of several znodes, by one request, without reading them.
 
         Those of znodes that were deleted, or changed, after the transaction `since` fire at once,
-        before the answer. One that may not be read fires never, or as if it could be.
+        before the answer. One that may not be read never fires, or fires as if it could be.
 
         On connection loss: as for a read.
         """
@@ -389,15 +375,14 @@ class Backend(Protocol):
         """Runs a job in the client's own task group: work that must outlive its caller.
 
         The job ends with the client at the latest, cancelled at its next await; it runs at least to
-        its first one, also if the client is closed in between, so that its `finally` is run.
-        Whatever it raises ends the job, and neither the client nor other jobs. Without effect where
-        `state` is final already.
+        its first one, so that its `finally` is run. Whatever it raises ends the job, and nothing
+        else. Without effect where `state` is final already.
 
         Args:
             job: an async function without arguments.
             on_end: called synchronously, once, when the job has ended: with None if it returned;
                 with the `AioleadError` that it raised; with an `InternalError` if it raised any
-                other exception, which the client logs, once, with its traceback; with a
+                other exception, which the client logs with its traceback; with a
                 `ClientClosedError` if the end of the client cancelled it. Without `on_end`, an
                 `AioleadError` is logged as well.
         """
@@ -408,11 +393,9 @@ class Backend(Protocol):
 class CoordinationClient(Protocol):
     """A session with an ensemble.
 
-    Requests go out in the order of the calls, and are answered in that order; the call itself hands
-    the request over, so that several calls without an await between them leave in one segment. A
-    request made while the link is down waits for it, at most for the session timeout.
-
-    What only recipes and adapters need is behind `backend`.
+    Requests go out in the order of the calls, and are answered in that order. The call itself hands
+    the request over: several calls without an await between them leave in one segment. A request
+    made while the connection is down waits for it, at most for the session timeout.
     """
 
     @property
@@ -429,7 +412,7 @@ class CoordinationClient(Protocol):
     def session_timeout(self) -> float:
         """What was asked for or what the servers granted, whichever is less, in seconds.
 
-        Recipes wait with it, so no server can make it longer than the user has asked for.
+        Recipes wait with it, so no server can make their waits longer than the user has asked for.
         """
         ...
 
@@ -459,7 +442,7 @@ class CoordinationClient(Protocol):
     def sync(self, path: str = "/") -> Reply[None]: ...
 
     def check(self, path: str, *, version: int = -1) -> Reply[None]:
-        """Asks the quorum, as a transaction, whether a znode exists (and has that version)."""
+        """Asks the quorum, by a transaction, whether a znode exists and has the version."""
         ...
 
     def transaction(self) -> Transaction: ...
@@ -474,10 +457,10 @@ class CoordinationClient(Protocol):
         ...
 
     def watch(self, path: str, *, recursive: bool = False) -> WatchStream:
-        """What happens to a znode, or to a whole tree, as a stream of events.
+        """The events of a znode, or of a whole tree, as a stream.
 
         Raises (on entering):
-            UnsupportedError: the server has no persistent watches (before 3.6), or the client.
+            UnsupportedError: the server (before 3.6), or the client, has no persistent watches.
         """
         ...
 
@@ -488,13 +471,13 @@ class CoordinationClient(Protocol):
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        """Creates a znode, and what is missing above it, unless it is there."""
+        """Creates a znode and its missing parents, unless it is there."""
         ...
 
     def pipelined(self) -> AbstractContextManager[None]:
         """Requests that are made in the body of this `with` leave together, where they can.
 
-        Nothing more: `contextlib.nullcontext()` will do. Nothing is awaited in the body.
+        `contextlib.nullcontext()` will do. Nothing is awaited in the body.
         """
         ...
 

@@ -1,16 +1,12 @@
 """The anyio shell around the session machine: sockets, tasks, and the client that users hold.
 
-    connect      opens and closes a client
-    client       the operations
-    core         what all views of one client share: the machine, its clock, its observers
-    supervisor   the tasks: connecting, reading, writing, keeping time
-    hosts        where to connect next
-    peer         the server that we are connected to, and how to ask it for its version
-    deletion     deletes trees
-    quotas       limits on trees, kept where the command `setquota` keeps them
-    features     what servers know beyond ZooKeeper 3.5, and requests that need it
-    reply, watch, states, lease, transaction, reads, fenced      what the client hands out
-    clock        the lease's clock
+    connect.py   opens and closes a client; connect_options.py checks its arguments
+    core.py      what all views of one client share: the machine, its clock, its observers, its jobs
+    api/         the client's operations, and the replies, watches, views and transactions it
+    returns
+    net/         connections: which server, the byte stream, TLS, the tasks that carry the bytes
+    auth/        SASL
+    watchdog/    the thread that ends a process whose bodies outlive their lease
 
-Everything here runs on one event loop.
+A client belongs to one event loop (loop_affinity.py).
 """

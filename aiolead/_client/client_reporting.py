@@ -1,6 +1,6 @@
-"""What a client tells of: its session, its connections, the renewals of its lease; and the counts.
+"""The events and counts of a client: its session, its connections, the renewals of its lease.
 
-See `docs/observability.md` for what each event means.
+`docs/observability.md` says what each event means.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class ClientStatistics:
     """How a client is doing, at the moment of `Client.statistics()`; times are in seconds.
 
     Attributes:
-        state: where its session stands.
+        state: the state of its session.
         session_id: the session; 0 while there is none.
         session_timeout: what the servers have granted: the least to this session, where they
-            differ in that.
-        server: the server that it is connected to; None while it is not.
+            differ.
+        server: the server that it is connected to, or None.
         last_zxid: the newest transaction that an answer has shown.
         connections: how many connections have served it so far.
-        suspensions: how often the link to a session was lost.
+        suspensions: how often the connection of a session was lost.
         expirations: how many sessions have expired.
         requests: how many requests were sent, those of its own upkeep included, but for pings.
         in_flight: how many of them are not answered yet.
@@ -75,12 +75,12 @@ class ClientStatistics:
 
 @final
 class ClientReporting:
-    """Tells of one client, and counts.
+    """Emits the events of one client, and counts.
 
     Args:
         machine: its session.
         clock: the lease's clock.
-        sinks: who is told, beside the log.
+        sinks: receive the events, beside the log.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ClientReporting:
     ) -> None:
         self.hub: EventHub = EventHub(sinks)
         self.is_closing = False
-        """Set as the client takes its leave: that the server hangs up then is no event."""
+        """Set while the client closes: that the server hangs up then is no event."""
         self._machine = machine
         self._clock = clock
         self._before = machine.state
@@ -100,7 +100,6 @@ class ClientReporting:
         machine.leases.on_renewed = self._renewed
 
     def session(self, state: SessionState, session_id: int) -> None:
-        """The session has changed its state."""
         if self.is_closing and not state.is_final:
             return
         name, level = _SESSION[state]
@@ -135,16 +134,13 @@ class ClientReporting:
             )
 
     def connection_opened(self, server: str) -> None:
-        """A server serves us."""
         self._connections += 1
         self._emit_connection(EventName.CONNECTION_OPENED, {"server": server})
 
     def connection_failed(self, server: str, why: Exception) -> None:
-        """An attempt to be served by a server came to nothing."""
         self._emit_connection(EventName.CONNECTION_FAILED, _why(server, why))
 
     def connection_lost(self, server: str, why: Exception) -> None:
-        """A server serves us no longer."""
         if not self.is_closing:
             self._emit_connection(EventName.CONNECTION_LOST, _why(server, why))
 
@@ -162,11 +158,6 @@ class ClientReporting:
             self.hub.emit(EventName.LEASE_LATE, WARNING, session_id=session_id, fields=fields)
 
     def statistics(self, server: str | None) -> ClientStatistics:
-        """How the client is doing now.
-
-        Args:
-            server: which server it is connected to.
-        """
         machine = self._machine
         requests = machine.requests
         sent, in_flight, queued = requests.sent, requests.inflight, requests.queued

@@ -6,8 +6,8 @@ import os
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, final
 
 import anyio
@@ -210,37 +210,25 @@ def connect(
         following if observe_config else None,
         target,
         connect_timeout,
-        read_only=read_only,
+        read_only,
     )
 
 
 @final
+@dataclass(eq=False, repr=False)
 class Connection:
     """The context manager that `connect` returns; it can be entered once."""
 
-    def __init__(
-        self,
-        core: Core,
-        supervisor: Supervisor,
-        client: Client,
-        guard: Guard | None,
-        discovery: Discovery | None,
-        following: Callable[[], Awaitable[None]] | None,
-        target: str,
-        connect_timeout: float,
-        *,
-        read_only: bool,
-    ) -> None:
-        self._core = core
-        self._supervisor = supervisor
-        self._client = client
-        self._guard = guard
-        self._discovery = discovery
-        self._following = following
-        self._target = target
-        self._connect_timeout = connect_timeout
-        self._read_only = read_only
-        self._entered = False
+    _core: Core
+    _supervisor: Supervisor
+    _client: Client
+    _guard: Guard | None
+    _discovery: Discovery | None
+    _following: Callable[[], Awaitable[None]] | None
+    _target: str
+    _connect_timeout: float
+    _read_only: bool
+    _entered: bool = False
 
     if not TYPE_CHECKING:  # or else type checkers would believe that it has and is all of that
 
@@ -293,13 +281,8 @@ class Connection:
             raise
         return self._client
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        # Whatever the body raised leaves bare: the task group never sees it.
+    async def __aexit__(self, *exc_info: object) -> None:
+        # The task group never sees the body's exception, which propagates unchanged.
         try:
             if not self._core.is_forked:  # or else the session is another process's
                 await self._close_session()

@@ -39,26 +39,26 @@ OnEnd = Callable[[AioleadError | None], object]
 logger = get_logger("aiolead.client")
 
 KEPT = 1_000
-"""How many of the objects that were shared last are kept, although nobody has them any more."""
+"""How many of the objects that were shared last are kept, although nobody uses them."""
 
 MAX_SERIAL = 1 << 62
-"""Where the serials of a client begin at most: names have 64 bits for them."""
+"""The largest first serial of a client: names have 64 bits for them."""
 
 
 def _log_failure(error: AioleadError | None) -> None:
-    """The end of a job that nobody waits for."""
+    """The end of a job without `on_end`."""
     # Every job ends with the client, and an `InternalError` has been logged.
     if error is not None and not isinstance(error, (ClientClosedError, InternalError)):
         logger.warning("a background job of the client failed: %s", error)
 
 
 class Core:
-    """The machine, its clock, and whoever listens to it.
+    """The machine, its clock, and its observers.
 
     Args:
         make_machine: makes the session machine for this core.
         clock: seconds on the lease's clock.
-        sinks: who is told what happens, beside the log.
+        sinks: receive the events, beside the log.
         first_serial: the first number that `serial` gives.
     """
 
@@ -75,7 +75,7 @@ class Core:
         self.peer: Peer | None = None
         """Set by the supervisor: the server at the other end, while the session is connected."""
         self.server_version: Version | None = None
-        """What the servers are, if the user has said so."""
+        """The servers' version, if the user has given it."""
         self.on_output: Callable[[], None] = _ignore
         """Set by the supervisor: there is something to send."""
         self.pipelined: Pipelined = Pipelined(self)
@@ -86,7 +86,7 @@ class Core:
         self.is_session_shared = False
         """Whether others create znodes in the session; see `Backend.is_session_shared`."""
         self.attempts: Callable[[], Sequence[tuple[str, Exception]]] = tuple
-        """Set by the connection: what the last attempts to connect failed of, by address."""
+        """Set by the connection: why the last attempts to connect failed, by address."""
         self.detached = 0
         """The session that is not to be closed with the client."""
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
@@ -140,17 +140,13 @@ class Core:
         return unsubscribe
 
     def report(self, state: SessionState, session_id: int) -> None:
-        """A change of state: everybody is told, in the order of subscription."""
+        """A change of state: reported in the order of subscription."""
         self.reporting.session(state, session_id)
         for on_state in list(self._subscribers.values()):
             call_back(on_state, state, session_id)
 
     async def ready(self, *, read_only: bool = False) -> None:
-        """Waits until the session is connected; see `CoordinationClient.ready`.
-
-        Args:
-            read_only: whether a server that is cut off from the quorum will do.
-        """
+        """Waits until the session is connected, or `read_only` to a partitioned server."""
         self.check_home()
         await anyio.lowlevel.checkpoint()
         while not (
@@ -228,16 +224,13 @@ class Core:
     def start(self, job: Job, on_end: OnEnd = _log_failure) -> None:
         """Runs a job until the client is closed, whatever is cancelled around the client.
 
-        Whatever it raises ends the job, and is told to `on_end`; nothing of it reaches the task
-        group, whose other tasks go on. See `Backend.spawn`.
-
-        Every job runs at least to its first await, also if the client is closed before the job has
-        had its turn: whoever waits for a job's end (its `finally`) waits for one that comes. Once
-        the client is closed, which its state says, there are no more jobs: without effect.
+        What it raises goes to `on_end`, never to the task group. It runs at least to its first
+        await, also if the client is closed before: a wait for its `finally` ends. Once the client
+        is closed: no effect.
 
         A scope around `async with connect(...)` is around the client's tasks, too. When it is
         cancelled, holders still have to release, and the session to be closed: the tasks live until
-        the client has done that, and every wait of its exit is bounded.
+        then, and every wait of the client's exit is bounded.
         """
         if self.tasks is not None:
             self.tasks.start_soon(self._run, job, on_end)

@@ -1,12 +1,12 @@
 """Where a client belongs: one process, one thread, one event loop.
 
-Nothing in a client is locked, and its socket and its session are one process's own: used from
-elsewhere, it would mix up frames, wake tasks of a loop that does not run, or end the session of the
-process that has forked. So every way in asks first. It has to cost next to nothing: an event loop
-is told apart by one call that knows its thread, a fork by a value that changes in the child.
+Nothing in a client is locked, and its socket and session belong to one process: used from elsewhere
+it would mix up frames, wake tasks of a loop that does not run, or end the session of the parent
+process. So every way in checks, cheaply: one call that knows its thread tells the event loop, and a
+value that changes in the child tells a fork.
 
-A forked child has the parent's connections, too. Whatever it does, it must not write to them or
-take from them what the parent is to read: so in the child they are replaced by nothing at all.
+A forked child has the parent's connections, too, and must neither write to them nor take what the
+parent is to read: in the child they are replaced by `/dev/null`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _process = object()
 """Another object in each process that Python knows to be forked."""
 
 _sockets: dict[int, tuple[Any, Any]] = {}
-"""The descriptors of the clients' connections, and both their ends: a number may be used again."""
+"""The descriptors of the clients' connections, with both ends: a number may be reused."""
 
 
 def _in_child() -> None:
@@ -49,10 +49,10 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def kept_from_children(raw: Any) -> Iterator[None]:
-    """While this is open, a process that is forked gets no access to a connection.
+    """While this is open, a forked process gets no access to a connection.
 
     Args:
-        raw: its socket, or what has the `fileno()`; None if there is none.
+        raw: its socket, or an object with a `fileno()`; None if there is none.
     """
     fileno = -1 if raw is None else raw.fileno()
     ends = _ends(fileno)
@@ -73,7 +73,7 @@ def _ends(fileno: int) -> tuple[Any, Any] | None:
 
 
 class LoopAffinity:
-    """The place in which it is made, which must be within an event loop."""
+    """The process, thread and event loop in which it is made."""
 
     __slots__ = ("_loop", "_pid", "_process", "_running", "_thread")
 
@@ -117,9 +117,9 @@ class LoopAffinity:
 
 
 def _loop_teller() -> Callable[[], object]:
-    """What tells the running event loop, and raises `RuntimeError` where there is none."""
+    """A function that returns the running event loop, or raises `RuntimeError`."""
     teller: Callable[[], object]
-    # Neither is imported here: whoever runs on one of them has it, and may do without the other.
+    # Neither is imported here: a program on one of them may do without the other.
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None:
         teller = asyncio.get_running_loop

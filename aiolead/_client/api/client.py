@@ -62,22 +62,21 @@ class Client(SessionSide):
     takes one round trip, and the listing shows the new znode.
 
     Errors: arguments are checked at the call (`ConfigurationError`, `LocalWireError`,
-    `UsageError`), and whether there is room for one more request (`TooManyRequestsError`); what the
-    server says (`ServerError`) and what becomes of the session comes with
-    the reply.
+    `UsageError`), and whether there is room for one more request (`TooManyRequestsError`). Errors
+    of the server (`ServerError`) and of the session come with the reply.
 
     Cancellation: cancelling the wait for a reply abandons the answer, not the request.
 
-    A reply may be dropped. If it was never awaited, and its request fails, that is logged (to
-    `aiolead.client`), as event loops do with tasks; not so where the client was closed meanwhile.
+    A reply may be dropped. If it was never awaited and its request fails, that is logged to
+    `aiolead.client`, unless the client was closed meanwhile.
 
-    On connection loss: what was not sent waits for the next connection, for the session timeout at
-    most; reads are sent again; writes that were sent raise `ConnectionLossError` with the outcome
-    `UNKNOWN`, since they may have been applied, and are never sent twice.
+    On connection loss: requests that were not sent wait for the next connection, for the session
+    timeout at most; reads are sent again; writes that were sent raise `ConnectionLossError` with
+    the outcome `UNKNOWN`, since they may have been applied, and are never sent twice.
 
     A client belongs to the event loop, thread and process that it was entered in. Used from another
-    one it raises `UsageError`, and nothing is sent. What only tells how things stand (`state`,
-    `session_id`, `lease`) may be read from other threads.
+    one it raises `UsageError`, and nothing is sent; `state` and `session_id` may be read from other
+    threads.
     """
 
     def __init__(self, core: Core, prefix: str, backend: ClientBackend | None = None) -> None:
@@ -109,8 +108,8 @@ class Client(SessionSide):
         Args:
             path: where; in a sequential mode the server appends ten digits.
             data: its content.
-            mode: how it lives and is named.
-            acl: who may do what; everybody everything by default.
+            mode: how long it lives and how it is named.
+            acl: its permissions; by default everybody may do everything.
             ttl: for the modes with a time to live: that, in seconds.
 
         Returns:
@@ -153,9 +152,9 @@ class Client(SessionSide):
         return Transaction(self._core, self._scope, is_reported=self._limited)
 
     def check(self, path: str, *, version: int = -1) -> PendingReply[None]:
-        """Asks the quorum, as a transaction, whether a znode exists and has the version.
+        """Asks the quorum, by a transaction, whether a znode exists and has the version.
 
-        Unlike a read, this cannot be answered by a server that is cut off from the others.
+        Unlike a read, this cannot be answered by a server that is partitioned from the quorum.
 
         Raises:
             NoNodeError, BadVersionError, NoAuthError.
@@ -189,7 +188,7 @@ class Client(SessionSide):
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        """Creates a znode, and what is missing above it (the chroot included), unless it is there.
+        """Creates a znode and its missing parents (the chroot included), unless it is there.
 
         Args:
             path: the znode.
@@ -217,26 +216,27 @@ class Client(SessionSide):
     async def delete_all(self, path: str) -> int:
         """Deletes a znode with everything below it, whatever the versions.
 
-        Not as one transaction: others see a part of the tree while this goes on. What others delete
-        meanwhile is fine, and so is a tree that is not there. What they create is deleted, too, for
-        ten rounds. Transactions of up to 128 znodes are used, eight of them at a time.
+        Not as one transaction: others see a part of the tree meanwhile. It does not matter if
+        others delete, or if there is no tree; what they create is deleted, too, for ten rounds.
+        Uses transactions of up to 128 znodes, eight at a time.
 
         Args:
-            path: the top of the tree. `/` stands for all that is below the chroot, which stays;
-                without a chroot it is refused, and so are `/zookeeper` and the server's own below.
+            path: the top of the tree. `/` stands for everything below the chroot, which stays;
+                without a chroot it is refused, and so are `/zookeeper` and the server's own znodes
+                there.
 
         Returns:
-            How many znodes were deleted. After a lost connection, what somebody else deleted may be
-            among them.
+            How many znodes were deleted. After a lost connection, it may include some that others
+            deleted.
 
         Raises:
-            InvalidPathError: the server does not let anybody delete this.
+            InvalidPathError: no server deletes this.
             NotEmptyError: others go on creating in it.
             NoAuthError: a part of it may not be listed or deleted; other parts may be deleted.
 
         Cancellation: deletes no more; transactions that were sent may still be applied.
 
-        On connection loss: goes on with what is left, since what is gone cannot be deleted twice.
+        On connection loss: goes on with what is left.
         """
         return await TreeDeletion(self._core, self._scope, path).run()
 
@@ -252,8 +252,8 @@ class Client(SessionSide):
     def get(self, path: str, *, watch: Watch | None = None) -> PendingReply[tuple[bytes, Stat]]:
         """A znode's data and `Stat`.
 
-        A watch fires when the znode is deleted or its data set; it is not armed if this fails. Data
-        that another client has written as null (None in Java and kazoo) comes as `b""`.
+        A watch fires when the znode is deleted or its data set; it is not armed if this fails. Null
+        data, as other clients may write (None in Java and kazoo), is returned as `b""`.
 
         Raises:
             NoNodeError, NoAuthError.
@@ -289,7 +289,7 @@ class Client(SessionSide):
         return self._submit(self._scope.get_acl(path))
 
     def sync(self, path: str = "/") -> PendingReply[None]:
-        """Has the connected server catch up with the leader before it answers what comes after."""
+        """Makes the connected server catch up with the leader before it answers later requests."""
         return self._submit(self._scope.sync(path))
 
     # --- reads of newer servers ----------------------------------------------------------------
@@ -308,8 +308,8 @@ class Client(SessionSide):
         """The paths of this session's ephemeral znodes, in no particular order (ZooKeeper 3.6).
 
         Args:
-            prefix: how the paths must begin, as text: `/member-` finds `/member-1`, and `/a/` what
-                is below `/a`.
+            prefix: text that the paths begin with: `/member-` finds `/member-1`, and `/a/`
+                everything below `/a`.
 
         Raises:
             UnsupportedError: the server is older, or does not tell its version.
@@ -322,7 +322,7 @@ class Client(SessionSide):
         return Reads(self._core, self._scope)
 
     async def whoami(self) -> list[Identity]:
-        """Who the server takes this client for, by its address and credentials (ZooKeeper 3.7).
+        """The identities of this client for the server: address and credentials (ZooKeeper 3.7).
 
         Raises:
             UnsupportedError: the server is older, or does not tell its version.
@@ -332,18 +332,18 @@ class Client(SessionSide):
     # --- quotas --------------------------------------------------------------------------------
 
     async def get_quota(self, path: str) -> tuple[Quota, QuotaUsage] | None:
-        """The quota on a znode's tree, and what there is of it; None if there is no quota.
+        """The quota on a znode's tree, and its usage; None if there is no quota.
 
         Raises:
-            NoAuthError, RemoteWireError (somebody has written what is no quota).
+            NoAuthError, RemoteWireError (what is written there is no quota).
         """
         return await get_quota(self._core, self._scope, path)
 
     async def set_quota(self, path: str, quota: Quota) -> None:
-        """Sets the quota on a znode's tree, in the place of the one that it has.
+        """Sets the quota on a znode's tree, in place of the present one.
 
-        Written where ZooKeeper's `setquota` writes it, for all servers and clients alike. A server
-        that holds more than a limit allows already is not asked to give anything up.
+        Written where ZooKeeper's `setquota` writes it, for all servers and clients alike. What
+        exceeds a limit already stays.
 
         Args:
             path: the top of the tree, which must exist: not the root, nor `/zookeeper`.
@@ -361,20 +361,20 @@ class Client(SessionSide):
         await set_quota(self._core, self._scope, path, quota)
 
     async def delete_quota(self, path: str) -> None:
-        """Takes the quota off a znode's tree.
+        """Removes the quota on a znode's tree.
 
         Raises:
             NoNodeError: there is no quota on it.
             NoAuthError.
 
-        On connection loss: it may be gone; asking again says `NoNodeError` then.
+        On connection loss: it may be gone; then a second call raises `NoNodeError`.
         """
         await delete_quota(self._core, self._scope, path)
 
     # --- the ensemble --------------------------------------------------------------------------
 
     def get_config(self, *, watch: Watch | None = None) -> PendingReply[EnsembleConfig]:
-        """Who belongs to the ensemble, whatever the chroot; no servers if it has no such notion.
+        """The servers of the ensemble, whatever the chroot; none if it has no such configuration.
 
         A watch fires when that changes.
 
@@ -391,11 +391,11 @@ class Client(SessionSide):
         members: Sequence[ServerSpec | str] | None = None,
         version: int = -1,
     ) -> PendingReply[EnsembleConfig]:
-        """Changes who belongs to the ensemble: who comes and goes, or the whole of it.
+        """Changes the servers of the ensemble: some of them, or all.
 
-        Servers allow it where `reconfigEnabled` is set, to those who may write `/zookeeper/config`:
-        by default nobody but the super user. A server that joins has to run already, with the
-        members so far in its configuration.
+        Servers allow it where `reconfigEnabled` is set, to clients that may write
+        `/zookeeper/config`: by default only the super user. A server that joins has to run already,
+        with the present members in its configuration.
 
         Args:
             joining: servers to add, or to change; as `ServerSpec` or as `server.N=...`.
@@ -421,19 +421,19 @@ class Client(SessionSide):
     def watch(
         self, path: str, *, recursive: bool = False, max_events: int = MAX_EVENTS
     ) -> WatchStream:
-        """What happens to a znode, as it happens: `async with client.watch(path) as events:`.
+        """The events of a znode, as they happen: `async with client.watch(path) as events:`.
 
         The znode need not exist. The events are those of one znode, `CREATED`, `DELETED`,
         `DATA_CHANGED` and `CHILDREN_CHANGED`, or, if `recursive`, those of the whole tree from
-        there on, without `CHILDREN_CHANGED`, which the events of the children say better. Where
-        some may be missing, the stream says `Missed`. Needs servers of 3.6.
+        there on, without `CHILDREN_CHANGED`. Where some may be missing, the stream gives `Missed`.
+        Needs servers of 3.6.
 
         Args:
             path: where.
             recursive: whether to see everything below, too.
-            max_events: how many unread events to keep; with one more, all that is unread makes
-                room for one `Missed`. A change of data, or of the children, of a znode is merged
-                into the unread one before it, and needs no room.
+            max_events: how many unread events to keep; with one more, all unread ones are replaced
+                by one `Missed`. A change of data, or of the children, of a znode is merged into the
+                unread one before it, and needs no room.
 
         Raises (on entering):
             UnsupportedError: the server is older than 3.6, or does not tell its version.
@@ -446,7 +446,7 @@ class Client(SessionSide):
         """A znode's latest data: `async with client.observe_data(path) as view:`.
 
         `async for value in view:` gives `(data, Stat)`, or None while there is no such znode: the
-        present one, then what it becomes. See `View`.
+        present value, then each later one. See `View`.
 
         Raises (on entering):
             NoAuthError: it may not be read.
@@ -457,7 +457,7 @@ class Client(SessionSide):
         """A znode's latest children: `async with client.observe_children(path) as view:`.
 
         `async for names in view:` gives their names, sorted, or None while there is no such znode:
-        the present ones, then what they become. See `View`.
+        the present ones, then each later state. See `View`.
 
         Raises (on entering):
             NoAuthError: they may not be read.

@@ -69,12 +69,10 @@ class ClientBackend:
         return ClientWatch(self._core.machine.watches, on_event)
 
     def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> PendingReply[None]:
-        """Arms watches on the data of several znodes, by one request, without reading them.
+        """See `aiolead.abc.Backend.arm`.
 
-        For znodes that were there at `since`. One that was deleted, or whose data was changed,
-        after that has its watch fire at once, before the answer; the others are armed from then on.
-        What a read finds out on the way, this does not: servers let a watch be set on what may not
-        be read, and those since 3.8.4 and 3.9.2 never let it fire then.
+        A read would find more: servers let a watch be set on a znode that may not be read, and
+        those since 3.8.4 and 3.9.2 never let it fire then.
 
         Args:
             watches: paths, each with a watch of `make_watch` for it.

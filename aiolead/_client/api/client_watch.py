@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, final
 
 import anyio
@@ -16,10 +15,7 @@ from ...model import WatchEvent
 
 
 class _AwaitedSlot(WatchSlot):
-    """What the session knows of a watch, and whom it wakes.
-
-    Not the object that users hold, so that this one can be seen to be dropped.
-    """
+    """The session's part of a watch. Not the object that users hold, which may be dropped."""
 
     __slots__ = ("_fired",)
 
@@ -53,8 +49,8 @@ class _AwaitedSlot(WatchSlot):
 class ClientWatch:
     """See `aiolead.abc.Watch`. Also a context manager that closes the watch.
 
-    One that is dropped without being closed is taken back, too, with the next request or ping,
-    unless it has an `on_event` that is still to be called.
+    One that is dropped without being closed is removed, too, with the next request or ping, unless
+    it has an `on_event` that is still to be called.
     """
 
     __slots__ = ("__weakref__", "_registry", "_slot", "_told")
@@ -73,7 +69,7 @@ class ClientWatch:
             self._registry.dropped(self._slot)
 
     def _slot_in(self, registry: WatchRegistry) -> WatchSlot | None:
-        """What the session knows of it; None if it was made for another client's watches."""
+        """The session's part of it; None if it was made for another client's watches."""
         return self._slot if self._registry is registry else None
 
     @property
@@ -87,7 +83,7 @@ class ClientWatch:
         return self._slot.is_armed
 
     def close(self) -> None:
-        """Takes the watch back, also on the server if nobody else here watches the same."""
+        """Removes the watch, also on the server if nobody else here watches the same."""
         self._slot.close()
 
     async def wait(self) -> WatchEvent:
@@ -112,10 +108,5 @@ class ClientWatch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()

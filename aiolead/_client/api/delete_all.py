@@ -1,9 +1,9 @@
 """Deleting a znode with everything below it.
 
 ZooKeeper has no operation for this: a tree is listed from the top and deleted from the bottom,
-while others may create and delete in it. Listing comes in the order of a breadth-first search, so
-that its reverse has every znode before its parent. Deletions go out in this order, several
-transactions at a time, and servers apply them in this order.
+while others may create and delete in it. The listing is a breadth-first search, so its reverse has
+every znode before its parent. Deletions go out, and are applied, in this order, several
+transactions at a time.
 """
 
 from __future__ import annotations
@@ -35,31 +35,28 @@ DELETIONS = 128
 """How many znodes one transaction deletes at most."""
 
 TRANSACTION_BYTES = 64 * 1024
-"""How long a transaction becomes at most, however much the servers would take."""
+"""The longest transaction, in bytes, however much the servers would take."""
 
 DELETION_BYTES = 4 + 1 + 4 + 4 + 4
-"""What a deletion takes in a transaction beside its path: its header, a length, a version."""
+"""The size of a deletion beside its path: its header, a length, a version."""
 
 TRANSACTION_END = 4 + 1 + 4
-"""What a transaction takes beside its operations."""
+"""The size of a transaction beside its operations."""
 
 ROUNDS = 10
-"""How often the tree is listed anew because others created something in it."""
+"""How often the tree is listed again because others created something in it."""
 
 LOSSES = 5
-"""How many connections may be lost one after another before anything more is deleted."""
+"""How many connections may be lost in a row without anything being deleted."""
 
 FIXED = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
-"""What no server lets anybody delete."""
+"""Znodes that no server deletes."""
 
 
 class TreeDeletion:
     """One deletion of a tree; `run` it once.
 
-    Args:
-        core: the client.
-        scope: its view of the znodes.
-        path: the top of the tree. The root of a view under a chroot stays, what is below it goes.
+    The root of a view under a chroot stays, what is below it goes.
 
     Raises:
         InvalidPathError: the top is one of those znodes that cannot be deleted.
@@ -74,10 +71,10 @@ class TreeDeletion:
         self._room = min(core.machine.max_body, TRANSACTION_BYTES) - TRANSACTION_END
         self._deleted = 0
         self._unsure: set[str] = set()
-        """What was asked to be deleted, and not answered yet."""
+        """Deletions that were sent and not answered yet."""
 
     async def run(self) -> int:
-        """Deletes, and says how many znodes that were. See `Client.delete_all`."""
+        """Deletes; returns how many znodes. See `Client.delete_all`."""
         rounds = losses = 0
         while True:
             listed = await self._list()
@@ -99,7 +96,7 @@ class TreeDeletion:
                 )
 
     async def _list(self) -> list[str]:
-        """What there is, each znode before those below it."""
+        """The paths, each znode before those below it."""
         found = [self._top]
         queued, asked = deque(found), deque[tuple[str, PendingReply[list[str]]]]()
         missing = set[str]()
@@ -167,7 +164,7 @@ class TreeDeletion:
         return True
 
     async def _delete_one_by_one(self, batch: list[str]) -> bool:
-        """What others had their hands in.
+        """Deletes a batch that others have changed.
 
         Later transactions are in flight and may fail for what this one has not deleted yet. Theirs
         are then deleted one by one after ours, so that the order stays.

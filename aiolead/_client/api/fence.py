@@ -1,4 +1,4 @@
-"""Writes that the server applies only while a znode of ours exists."""
+"""Writes that the server applies only while a guarding znode exists."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Fence:
 
     Each write is a transaction that begins with a check of the guard, so the ensemble itself
     refuses it once the guard is gone: no clock is involved. A fence is good for the session that it
-    was made in. After that a znode of the guard's name may be somebody else's, since numbers start
-    anew with the path; no request crosses from one session to the next, so that looking at the call
-    is enough.
+    was made in: later a znode of the guard's name may be another contender's, since sequence
+    numbers start again with the path. No request crosses from one session to the next, so a look at
+    the call is enough.
 
     Args:
         core: the client.
@@ -93,7 +93,7 @@ class Fence:
 
 
 class FencedTransaction(Transaction):
-    """A transaction that is applied only while the guard exists; otherwise like any other.
+    """A transaction that is applied only while the guard exists.
 
     Raises:
         Fenced: the guard is gone; nothing was applied.

@@ -1,4 +1,4 @@
-"""From the arguments of an operation to its call: checked, encoded, and with the chroot applied."""
+"""From the arguments of an operation to its call: checked, encoded, with the chroot applied."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from .server_features import Bound, bound_read
 
 ANY_VERSION = -1
 MAX_TTL = 0xFF_FFFF_FFFF / 1000
-"""Longest time to live of a znode, in seconds: servers keep 40 bits of milliseconds."""
+"""The longest time to live, in seconds: servers keep 40 bits of milliseconds."""
 
 
 class Scope:
@@ -159,10 +159,17 @@ class Scope:
 
     # --- reads ---------------------------------------------------------------------------------
 
-    def exists(self, core: Core, path: str, watch: Watch | None) -> PendingReply[Stat | None]:
+    def _watched(
+        self, core: Core, path: str, watch: Watch | None, kind: WatchKind
+    ) -> tuple[bytes, Arming | None]:
         full = self.full(path)
-        body = path_and_flag(full, watch is not None)
-        arming = _arming(core, watch, full, path, WatchKind.DATA)
+        if watch is None:
+            return path_and_flag(full, False), None
+        watches = core.machine.watches
+        return path_and_flag(full, True), watches.begin(_slot(watches, watch), full, path, kind)
+
+    def exists(self, core: Core, path: str, watch: Watch | None) -> PendingReply[Stat | None]:
+        body, arming = self._watched(core, path, watch, WatchKind.DATA)
 
         def on_error(error: AioleadError) -> Stat | AioleadError | None:
             return None if isinstance(error, NoNodeError) else error
@@ -170,23 +177,17 @@ class Scope:
         return PendingReply(OpCode.EXISTS, body, _stat, path=path, arming=arming, on_error=on_error)
 
     def get(self, core: Core, path: str, watch: Watch | None) -> PendingReply[tuple[bytes, Stat]]:
-        full = self.full(path)
-        body = path_and_flag(full, watch is not None)
-        arming = _arming(core, watch, full, path, WatchKind.DATA)
+        body, arming = self._watched(core, path, watch, WatchKind.DATA)
         return PendingReply(OpCode.GET_DATA, body, _data, path=path, arming=arming)
 
     def get_children(self, core: Core, path: str, watch: Watch | None) -> PendingReply[list[str]]:
-        full = self.full(path)
-        body = path_and_flag(full, watch is not None)
-        arming = _arming(core, watch, full, path, WatchKind.CHILD)
+        body, arming = self._watched(core, path, watch, WatchKind.CHILD)
         return PendingReply(OpCode.GET_CHILDREN, body, _names, path=path, arming=arming)
 
     def get_children_and_stat(
         self, core: Core, path: str, watch: Watch | None
     ) -> PendingReply[tuple[list[str], Stat]]:
-        full = self.full(path)
-        body = path_and_flag(full, watch is not None)
-        arming = _arming(core, watch, full, path, WatchKind.CHILD)
+        body, arming = self._watched(core, path, watch, WatchKind.CHILD)
         return PendingReply(OpCode.GET_CHILDREN2, body, _children, path=path, arming=arming)
 
     def arm(
@@ -256,15 +257,6 @@ def _write(
 
 def _read(op: OpCode, request: Any, parse: Any, path: str) -> PendingReply[Any]:
     return PendingReply(op, encode_body(request), parse, path=path)
-
-
-def _arming(
-    core: Core, watch: Watch | None, full: str, path: str, kind: WatchKind
-) -> Arming | None:
-    if watch is None:
-        return None
-    watches = core.machine.watches
-    return watches.begin(_slot(watches, watch), full, path, kind)
 
 
 def _slot(watches: WatchRegistry, watch: Watch) -> WatchSlot:

@@ -18,7 +18,7 @@ _logger = get_logger("aiolead.client")
 
 
 class _Unseen:
-    """The failure of a request that nobody has asked about: logged if nobody ever does.
+    """A failure that nobody has asked about: logged if nobody ever does.
 
     Made only then, so that an answer that is awaited, or has not failed, costs nothing.
     """
@@ -37,8 +37,8 @@ class PendingReply(Call[T]):
     """A call whose answer can be awaited; see `aiolead.abc.Reply`.
 
     Attributes:
-        is_reported: set where it is handed to a user: it is logged if it fails, and is dropped
-            without having been awaited or asked for its error.
+        is_reported: set where it is handed to a user: a failure is logged if it is dropped without
+            having been awaited or asked for its error.
     """
 
     __slots__ = ("_unseen", "_was_awaited", "is_reported")
@@ -84,7 +84,7 @@ class PendingReply(Call[T]):
             self._unseen = _Unseen(f"{self}: {error}")
 
     def _see(self) -> None:
-        """Somebody asks what has become of it."""
+        """Somebody asks for the outcome."""
         if self._done:
             self._was_awaited = True
             if hasattr(self, "_unseen"):

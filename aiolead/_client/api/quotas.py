@@ -1,9 +1,8 @@
-"""Quotas, kept where the command `setquota` of ZooKeeper keeps them.
+"""Quotas, kept where ZooKeeper's command `setquota` keeps them.
 
 The quota of `/a/b` is two znodes below `/zookeeper/quota/a/b`: the limits, which anybody may write,
-and what there is, which servers count from the moment that znode is created. Servers look at the
-quota that is nearest above a path, so that one below another would take from what that one counts:
-they are not nested, which nobody but clients sees to.
+and the usage, which servers count once that znode exists. Servers go by the quota that is nearest
+above a path, so quotas are not nested; only clients check that.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ LIMITS = "zookeeper_limits"
 STATS = "zookeeper_stats"
 
 MOST = 0x7FFF_FFFF_FFFF_FFFF
-"""What Java's numbers end at."""
+"""The largest number of Java."""
 
 BEYOND = 10**19
-"""What numbers are below that have the digits of `MOST`: such a limit is as good as `MOST`."""
+"""A limit that has as many digits as `MOST`, up to this, is as good as `MOST`."""
 
 ATTEMPTS = 10
-"""How often others may change the quotas around ours while we do."""
+"""How often others may change the quotas around ours meanwhile."""
 
 Listing = tuple[str, list[str] | None]
 """A path and its children, None if there is no such znode."""
@@ -164,7 +163,7 @@ def _place(scope: Scope, path: str) -> str:
 
 
 def _line(place: str) -> list[str]:
-    """The place of a quota and what is above it, from the top."""
+    """The place of a quota and the paths above it, from the top."""
     line = []
     while place != ROOT:
         line.append(place)
@@ -173,7 +172,6 @@ def _line(place: str) -> list[str]:
 
 
 async def _children(core: Core, paths: list[str]) -> list[Listing]:
-    """Each path with its children, None where there is no such znode."""
     replies = [TREE.get_children(core, path, None) for path in paths]
     for reply in replies:
         core.submit(reply)
@@ -203,7 +201,7 @@ async def _check_alone(core: Core, line: list[Listing], path: str) -> None:
 
 
 async def _against_others(attempt: Callable[[], Awaitable[Transaction]]) -> None:
-    """Looks and acts, again if somebody else has acted in between."""
+    """Looks and acts, again if another client has acted in between."""
     error: ServerError | None = None
     for _ in range(ATTEMPTS):
         transaction = await attempt()

@@ -19,16 +19,16 @@ from .operations import Scope
 from .server_features import bound_read, read_with
 
 ReadResult = tuple[bytes, Stat] | list[str] | ServerError
-"""Data and `Stat` for a get, names for a get_children; or why there is none of it."""
+"""Data and `Stat` for a get, names for a get_children; or the error of that read."""
 
 
 class Reads:
     """Collects reads, then sends them as one (ZooKeeper 3.6).
 
     For instance `data, names = await client.reads().get("/a").get_children("/b")`. No write comes
-    between the reads of one request. Awaiting sends them, once; the result is a list with one entry
-    per read: what it gives, or the `ServerError` that it failed with (`NoNodeError`,
-    `NoAuthError`), which is not raised, since the others are none the worse for it.
+    between the reads of one request. Awaiting sends them, once; the result has one entry per read:
+    its result, or the `ServerError` that it failed with (`NoNodeError`, `NoAuthError`), which is
+    not raised.
 
     Raises:
         UnsupportedError: the server is older, or does not tell its version.

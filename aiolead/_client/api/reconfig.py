@@ -35,7 +35,7 @@ logger = get_logger("aiolead.connection")
 MAX_VERSION = (1 << 63) - 1
 
 PAUSE = 1.0
-"""How long a follower waits after a failure that should pass, in seconds."""
+"""How long to wait after a failure that should pass, in seconds."""
 
 
 def _config(r: Reader) -> EnsembleConfig:
@@ -99,13 +99,7 @@ def _checked_ids(leaving: Sequence[int]) -> str:
 async def observe_config(
     core: Core, update: Callable[[Sequence[Server]], None], *, secure: bool
 ) -> None:
-    """Keeps the list of servers as the ensemble's own configuration says, until it cannot.
-
-    Args:
-        core: the client.
-        update: takes the list.
-        secure: whether clients use TLS.
-    """
+    """Keeps the list of servers as the ensemble's own configuration says, until it cannot."""
     while True:
         try:
             await core.ready()

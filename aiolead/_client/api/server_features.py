@@ -1,9 +1,8 @@
 """Requests that need what not every server has: see `aiolead._wire.versions`.
 
-A server answers an operation that it does not know with an error and closes the connection
-(`UnimplementedRequestProcessor`), with everything that is in flight there. So it is asked for its
-version first, and such a request is bound to the connection that was asked about: the next one may
-lead to an older server, as during an upgrade of the ensemble.
+A server answers an unknown operation with an error and closes the connection, with everything in
+flight there. So it is asked for its version first, and such a request is bound to that connection:
+the next one may lead to an older server, as during an upgrade of the ensemble.
 """
 
 from __future__ import annotations
@@ -30,17 +29,10 @@ Bound = Callable[[], PendingReply[T]]
 
 
 async def require(core: Core, feature: Feature) -> Peer:
-    """Waits until the session is connected to a server that has a feature.
+    """Waits until the session is connected to a server that has a feature; returns that.
 
     There is no checkpoint between the last look and the return: a bound request that the caller
     submits at once goes to the server that was asked.
-
-    Args:
-        core: the client.
-        feature: what the server must have.
-
-    Returns:
-        The server.
 
     Raises:
         UnsupportedError: the server is too old, or does not tell its version.
@@ -51,7 +43,6 @@ async def require(core: Core, feature: Feature) -> Peer:
 
     Cancellation: nothing was asked of the session's own connection.
     """
-    core.check_home()
     core.check_home()
     session_id, losses = core.machine.session_id, Losses(core)
     while True:
@@ -67,7 +58,7 @@ async def require(core: Core, feature: Feature) -> Peer:
 
 
 async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
-    """Sends a read that needs a feature, again and again, until a connection lives that long.
+    """Sends a read that needs a feature, again after each lost connection.
 
     Like any read: see `requests.call.RETRIED_FOR`.
 
@@ -97,7 +88,7 @@ async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
 def bound_read(
     op: OpCode, request: Record, parse: Callable[[Reader], T], path: str | None
 ) -> Bound[T]:
-    """What makes a read for `read_with`, anew for each connection."""
+    """Makes a read for `read_with`, one for each connection."""
     body = encode_body(request)
     return lambda: PendingReply(op, body, parse, path=path, kind=BOUND_READ)
 

@@ -1,4 +1,4 @@
-"""What a client says and does about its session, rather than about znodes."""
+"""The part of a client that is about its session, rather than about znodes."""
 
 from __future__ import annotations
 
@@ -48,20 +48,19 @@ class SessionSide:
     def session_timeout(self) -> float:
         """What was asked for or what the servers granted, whichever is less, in seconds.
 
-        No wait of the client or of its recipes is longer, whatever a server grants. What they
-        granted, which is how long they keep the session of a client that is gone, is in
-        `statistics()`.
+        No wait of the client or of its recipes is longer. `statistics()` has the granted timeout,
+        which is how long servers keep the session of a client that is gone.
         """
         return self._core.machine.timing.patience
 
     @property
     def state(self) -> SessionState:
-        """Where the session stands."""
+        """The state of the session."""
         return self._core.machine.state
 
     @property
     def credentials(self) -> SessionCredentials:
-        """What it takes to go on with the session over another client, in another process maybe.
+        """What another client, maybe in another process, needs to go on with the session.
 
         Raises:
             UsageError: there is no session, or one that a read-only server has made up.
@@ -72,7 +71,7 @@ class SessionSide:
         return credentials
 
     def detach(self) -> SessionCredentials:
-        """Has the present session outlive the client: leaving does not close it.
+        """Lets the present session outlive the client: leaving does not close it.
 
         Whatever is still held then is lost first, as always. Its other ephemeral znodes live until
         the session timeout has passed, or for as long as `connect(resume=)` goes on with it. If the
@@ -94,25 +93,24 @@ class SessionSide:
         return self._backend
 
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
-        """Whether the servers have confirmed that this client is well, not longer ago than that.
+        """Whether the servers have confirmed recently that this client is well: for health probes.
 
-        For the probes of whatever watches over the process; see `docs/frameworks.md`. Without
-        asking a server:
+        See `docs/frameworks.md`. Without asking a server:
 
         * While something is held: whether the quorum has confirmed it. Not any more, for instance,
-          where the server that we are connected to is cut off from the others.
-        * While something was lost, and its holder has not let go of it: counted from what was
-          confirmed before the loss. So a body that ignores its cancellation is told.
-        * Otherwise, for instance while we wait for our turn: whether the server has answered
-          anything in this session.
+          if our server is partitioned from the others.
+        * While something was lost, and its holder has not released it: counted from the last
+          confirmation before the loss. So a body that ignores its cancellation shows.
+        * Otherwise, for instance while we wait for a lock: whether the server has answered anything
+          in this session.
 
         False without a session: before the first one, after an expiry until the next one has begun,
         on a read-only server, once the client is closed.
 
         Args:
-            max_unconfirmed: in seconds; the session timeout by default, after which the servers may
-                have ended the session. Where nothing is wrong, what is held was confirmed within
-                half of that and a round trip: with less this would be false now and then.
+            max_unconfirmed: in seconds; by default the session timeout, after which the servers may
+                have ended the session. A healthy holder is confirmed within half of that and a
+                round trip: with less this would be false now and then.
 
         Raises:
             ConfigurationError: that is no number of seconds, or more than a day.
@@ -124,10 +122,7 @@ class SessionSide:
         return self._core.clock() - machine.confirmed_at <= limit
 
     def statistics(self) -> ClientStatistics:
-        """How the client is doing: its session, its connections, its requests, its lease.
-
-        A look at what is known here, without asking a server.
-        """
+        """The client's session, connections, requests and lease, without asking a server."""
         peer = self._core.peer
         return self._core.reporting.statistics(None if peer is None else peer.name)
 
@@ -139,13 +134,13 @@ class SessionSide:
     def update_hosts(self, hosts: str | Sequence[str]) -> None:
         """Replaces the list of servers.
 
-        A client that is connected may have to move, so that load stays even: to one of the servers
-        that came, for some; away from a server that is gone, for all. It waits for the answers to
-        what it has sent, for an eighth of the session timeout at most; the session goes on.
+        A connected client may have to move, so that load stays even: to a new server, for some;
+        away from a server that is gone, for all. It waits for the answers to what it has sent, for
+        an eighth of the session timeout at most; the session goes on.
 
         Args:
-            hosts: a connect string, or a list of its parts, without a chroot: that of the
-                client is fixed.
+            hosts: a connect string, or a list of its parts, without a chroot: that of the client is
+                fixed.
 
         Raises:
             ConfigurationError: it is malformed, or has a chroot.
@@ -167,9 +162,8 @@ class SessionSide:
     def pipelined(self) -> AbstractContextManager[None]:
         """Requests that are made in the body of this `with` leave together, in one segment.
 
-        A request that is made while nothing else is under way leaves at once, and what follows it a
-        moment later. Where it is known that several come, as a read behind a write of a loop's, the
-        servers are told of them at once. Nothing else changes; the body must not await anything.
+        Otherwise a request that is made while nothing else is under way leaves at once, and the
+        next a moment later. The body must not await anything.
         """
         self._core.check_home()
         return self._core.pipelined
@@ -178,8 +172,8 @@ class SessionSide:
         """Presents more credentials: to the present server, and on every later connection.
 
         They count for every request that is made after this call; the answer says that the server
-        has taken them. While there is no connection it is the next server's, which is waited for as
-        long as the session timeout; the credentials are kept also after that.
+        has taken them. Without a connection the next server is waited for, as long as the session
+        timeout; the credentials are kept also after that.
 
         Raises:
             AuthFailedError: they were refused, which ends the client, as at `connect`.

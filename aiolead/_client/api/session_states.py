@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 import anyio
@@ -20,8 +19,8 @@ class SessionChange:
     """A change of a session's state.
 
     Attributes:
-        state: the state that it is in now.
-        session_id: the session that this speaks of; 0 while there is none.
+        state: the new state.
+        session_id: the session that it is about; 0 while there is none.
     """
 
     state: SessionState
@@ -31,9 +30,9 @@ class SessionChange:
 class SessionStates(AsyncIterator[SessionChange]):
     """The states of a client's session, from the present one on.
 
-    The latest state wins: a slow observer may miss that a link was lost and found again, but never
-    the last word, and never that a session expired: that comes before anything of the next one.
-    The iteration ends when the client is closed or its credentials were refused.
+    The latest state wins: a slow observer may miss that a connection was lost and found again, but
+    never the last state, and never that a session expired, which comes before anything of the next
+    one. The iteration ends when the client is closed or its credentials were refused.
 
     Use as a context manager: `async with client.observe() as states: async for change in states:`.
     """
@@ -52,18 +51,13 @@ class SessionStates(AsyncIterator[SessionChange]):
 
     async def __aenter__(self) -> Self:
         await anyio.lowlevel.checkpoint()
-        # No checkpoint from here on: who is cancelled while entering never leaves.
+        # No checkpoint from here on: a cancelled `__aenter__` has no `__aexit__`.
         self._unsubscribe = self._core.subscribe(self._on_state)
         self._pending = [self.current]
         self._open = True
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         self._unsubscribe()
         self._over = True
         self._wake.set()

@@ -19,11 +19,7 @@ from .operations import Scope
 from .pending_reply import PendingReply
 
 TransactionResult = str | Stat | None
-"""The path for a create, the `Stat` for a set, None for a check or delete.
-
-A create has no Stat here, unlike one on its own: servers leave it out (3.8 answers a create2 in a
-transaction like a create).
-"""
+"""The path for a create (servers give no Stat here), the `Stat` for a set, None for the rest."""
 
 
 class Transaction:
@@ -31,8 +27,8 @@ class Transaction:
 
     For instance `await client.transaction().check("/a", version=3).set("/b", b"new")`. Operations
     see the effect of those before them. Awaiting (or `commit`) sends the transaction, once; the
-    result is a list with one entry per operation: the path for a create, the `Stat` for a set, None
-    for a check or a delete.
+    result has one entry per operation: the path for a create, the `Stat` for a set, None for a
+    check or a delete.
 
     Raises:
         TransactionError: an operation failed, so none was applied.

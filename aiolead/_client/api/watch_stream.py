@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Self, final
 
 import anyio
@@ -24,15 +23,15 @@ from .pending_reply import PendingReply
 from .server_features import read_with
 
 MAX_EVENTS = 10_000
-"""How many unread events a stream keeps, unless told otherwise."""
+"""How many unread events a stream keeps, by default."""
 
 
 @final
 class WatchStream(AsyncIterator[WatchEvent | Missed]):
     """Every event of a persistent watch, in order, and `Missed` where there may be a gap.
 
-    Made by `Client.watch`. Use as a context manager:
-    `async with client.watch(path) as events: async for event in events:`. It can be entered once.
+    Made by `Client.watch`. Use as a context manager, once:
+    `async with client.watch(path) as events: async for event in events:`.
 
     Entering waits until the server watches, and raises what a read would; leaving removes the watch
     from the server, unless another stream of this client watches the same path. The iteration does
@@ -62,12 +61,12 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
 
     @property
     def unread(self) -> int:
-        """How many events, gaps included, have come in and not been read yet."""
+        """How many events, gaps included, are unread."""
         return len(self._slot.events)
 
     @property
     def is_live(self) -> bool:
-        """Whether a server watches now: not while the link is down."""
+        """Whether a server watches now: not while the connection is down."""
         return self._state == "open" and self._slot.is_set and self._core.machine.watches.is_live
 
     async def __aenter__(self) -> Self:
@@ -95,12 +94,7 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
             arming=joining,
         )
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         self._close()
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""SASL's mechanism GSSAPI (RFC 4752) by the package `gssapi`, which is an extra."""
+"""The SASL mechanism GSSAPI (RFC 4752), by the package `gssapi`, which is an extra."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Kerberos:
         self.is_complete = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The next token for the server; empty where it is the server's turn to speak.
+        """The next token for the server; empty where it is the server's turn.
 
         Raises:
             ConnectionEnded: there is no ticket for the server, now.
-            AuthFailedError: the server does not prove that it is the one that was asked for.
+            AuthFailedError: the server does not prove its identity.
         """
         gssapi = find_gssapi()
         if self._context is None:
@@ -88,7 +88,7 @@ class Kerberos:
         )
 
     def _choose_layer(self, offer: bytes) -> bytes:
-        """Answers the server's offer of security layers: none, that is the business of TLS."""
+        """Answers the server's offer of security layers with none: that is the business of TLS."""
         layers = self._context.unwrap(offer).message
         if len(layers) != 4 or not layers[0] & NO_LAYER:
             raise AuthFailedError("the server insists on signing or encrypting by Kerberos")

@@ -1,4 +1,4 @@
-"""SASL: what users say about it, and the side of a login that makes the tokens."""
+"""SASL: the settings of users, and the side of a login that makes the tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .kerberos import Kerberos, find_gssapi
 __all__ = ["SASL"]
 
 THREADS = 2
-"""How many steps of Kerberos may be under way; one that hangs is left to itself."""
+"""How many steps of Kerberos may be under way; one that hangs is abandoned."""
 
 
 class Mechanism(Protocol):
@@ -24,7 +24,7 @@ class Mechanism(Protocol):
 
     @property
     def blocks(self) -> bool:
-        """Whether a step may take its time, so that it must not be the event loop's."""
+        """Whether a step may block, and needs a thread."""
         ...
 
     @property
@@ -49,14 +49,14 @@ class SASL:
 
     @classmethod
     def digest_md5(cls, user: str, password: str) -> SASL:
-        """By a user name and a password, which stays off the wire.
+        """By a user name and a password, which is not sent.
 
-        The servers need a `DigestLoginModule` in their JAAS configuration. Who listens can try
-        passwords on what he heard, and change what comes after the login: use TLS where the network
-        is not trusted.
+        The servers need a `DigestLoginModule` in their JAAS configuration. An eavesdropper can try
+        passwords offline, and change what follows the login: use TLS where the network is not
+        trusted.
 
         Raises:
-            ConfigurationError: one of them is empty, or is not text that can be encoded.
+            ConfigurationError: one of them is empty, or cannot be encoded as UTF-8.
         """
         for name, value in (("user", user), ("password", password)):
             if not isinstance(value, str) or not value:
@@ -76,15 +76,15 @@ class SASL:
     ) -> SASL:
         """By Kerberos: needs `aiolead[kerberos]`, and a ticket or a keytab where Kerberos looks.
 
-        Tickets are not renewed here: that is the business of `k5start`, or of `KRB5_CLIENT_KTNAME`.
-        Without a ticket the client goes on trying, as it does where no server answers.
+        Tickets are not renewed here (`k5start` or `KRB5_CLIENT_KTNAME` do that). Without a ticket
+        the client goes on trying, as it does where no server answers.
 
         Args:
             service: of the servers' principals, `service/host@REALM`.
             host: of the servers' principals; by default the name of each server in the connect
                 string.
-            principal: who logs in, where there are tickets of several; the default one's owner
-                otherwise.
+            principal: who logs in, if there are tickets of several; by default the default ticket's
+                owner.
 
         Raises:
             ConfigurationError: an argument makes no sense, or the package `gssapi` is missing.
@@ -113,13 +113,6 @@ def checked_sasl(sasl: object) -> SASL | None:
 
 @final
 class Login:
-    """One login, on one connection.
-
-    Args:
-        mechanism: makes the tokens.
-        threads: where it does so, if that takes its time.
-    """
-
     def __init__(self, mechanism: Mechanism, threads: anyio.CapacityLimiter) -> None:
         self._mechanism = mechanism
         self._threads = threads
@@ -127,12 +120,11 @@ class Login:
         self._challenged = anyio.Event()
 
     def challenged(self, token: bytes) -> None:
-        """See `Logins.challenged`."""
         self._challenge = token
         self._challenged.set()
 
     async def run(self, answer: Callable[[bytes | None, bool], object]) -> None:
-        """Answers each token of the server, until there is no more to say.
+        """Answers each token of the server, until the login is complete.
 
         Args:
             answer: takes a token for the server, and whether it is the last.
@@ -156,11 +148,7 @@ class Login:
 
 @final
 class Logins:
-    """The logins of a client, one for each connection.
-
-    Args:
-        sasl: how to log in.
-    """
+    """The logins of a client, one for each connection."""
 
     def __init__(self, sasl: SASL) -> None:
         self._sasl = sasl
@@ -174,6 +162,6 @@ class Logins:
         return self._current
 
     def challenged(self, token: bytes) -> None:
-        """The server has sent a token; at first an empty one, which is our own cue."""
+        """The server has sent a token; at first an empty one, which asks for ours."""
         if self._current is not None:
             self._current.challenged(token)

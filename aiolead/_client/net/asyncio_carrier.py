@@ -1,9 +1,8 @@
-"""TCP on asyncio and its like, with as few turns of the event loop as there can be.
+"""TCP on asyncio and uvloop, with as few turns of the event loop as possible.
 
-A stream wakes the task that receives, which wakes the task that waits for the answer; and a task
-that sends. Here, what comes in is handed over in the event loop's own callback, and what is to be
-sent leaves at once, or is asked for in another callback, at the end of the turn in which there is
-something. No task is woken but that of the caller.
+What comes in is handed over in the event loop's own callback; what is to be sent leaves at once, or
+in another callback, at the end of the same turn. No task is woken but that of the caller. Over a
+stream, a sequential read takes twice the CPU time (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
         if self._carrying is not None and not self._ended.done():
             try:
                 self._write()
-            except Exception as error:  # a defect: not the caller's, who has only asked
+            except Exception as error:  # a defect, not the caller's
                 self._end(error)
 
     def _send(self) -> None:
@@ -95,8 +94,8 @@ class LoopCarrier(asyncio.BufferedProtocol):
             write(data)
 
     def _in_task(self, act: Callable[[], object]) -> None:
-        # In the end, code of users is called, which is told that it runs in a task of the client's;
-        # where there is none, anyio cannot even tell the time.
+        # Callbacks of users are to run in a task of the client's; outside of one, anyio cannot even
+        # tell the time.
         task = self._carrying
         if task is None:
             return

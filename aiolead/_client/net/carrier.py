@@ -1,8 +1,7 @@
-"""What carries the bytes of a session's connection: any byte stream, or a socket of the event loop.
+"""Carries the bytes of a session's connection: over any byte stream, or a socket of the event loop.
 
-A carrier hands over what comes in as it comes, and asks for what is to be sent. It is the only one
-that writes: a caller that is cancelled in the middle of a send would leave half a frame behind (on
-trio it does).
+A carrier hands over what comes in as it comes, and asks for what is to be sent. It is the only
+writer: a caller that is cancelled in the middle of a send would leave half a frame behind.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute
 
 Feed = Callable[[bytes], object]
-"""Is given what has come in. It draws its conclusions itself: what it raises is a defect."""
+"""Takes what has come in. What it raises is a defect."""
 
 Take = Callable[[], bytes]
 """Gives what is to be sent next; nothing if there is nothing."""
 
 READ_SIZE = 64 * 1024
-"""How much is read at a time, in bytes. With much more, memory is mapped anew for each read."""
+"""How much is read at a time, in bytes. For much more, memory is mapped at each read."""
 
 
 class Carrier(Protocol):
@@ -32,18 +31,17 @@ class Carrier(Protocol):
         ...
 
     def wake(self) -> None:
-        """There may be something to send: it is asked for soon, with all that comes up by then."""
+        """There may be something to send: `take` is called soon, for all there is by then."""
         ...
 
     def push(self) -> None:
-        """The same, but it is asked for before this returns, if it can leave at once."""
+        """The same, but `take` is called before this returns, if it can leave at once."""
         ...
 
     async def carry(self, feed: Feed, take: Take) -> None:
-        """Carries bytes, from a task of the client, until the connection has ended. Called once.
+        """Carries bytes, in a task of the client, until the connection has ended. Called once.
 
-        What is on its way out is bounded by what `take` gives once: it is asked for more when that
-        has left.
+        What is on its way out is bounded by what `take` gives once.
 
         Raises:
             EndOfStream: the other end has closed.

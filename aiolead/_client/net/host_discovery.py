@@ -26,7 +26,7 @@ class Discovery:
     """Keeps a list of servers as some `Hosts` say.
 
     Args:
-        hosts: says it.
+        hosts: the source.
         update: takes the list.
         once: whether to ask again only when no server answers.
     """
@@ -72,15 +72,13 @@ class Discovery:
         try:
             with anyio.fail_after(PATIENCE):
                 servers = servers_of(await self._hosts.ask())
+            if not servers:
+                raise LookupError("names no server")
         except Exception as error:  # whatever a provider raises
             if isinstance(error, TimeoutError) and not error.args:
                 error = TimeoutError(f"no answer in {PATIENCE:g} seconds")
             self.failure = error
             logger.warning("%s: %s", self._hosts.name, error)
-            return False
-        if not servers:
-            self.failure = LookupError("names no server")
-            logger.warning("%s: names no server", self._hosts.name)
             return False
         self.failure = None
         self._update(servers)
@@ -91,7 +89,7 @@ def servers_of(answer: Answer) -> tuple[Server, ...]:
     """The servers that an answer names.
 
     Raises:
-        ConfigurationError: it makes no sense; the message is short, whatever a file or the DNS has.
+        ConfigurationError: it makes no sense; the message is short, however long the answer is.
     """
     try:
         return _servers_of(answer)

@@ -14,10 +14,9 @@ from .rebalance import Server, moves
 
 
 class HostList:
-    """The servers that there are, and where to connect next.
+    """The servers of a client, and where to connect next.
 
-    Names are resolved anew for every attempt, since addresses change under long-lived clients
-    (ZOOKEEPER-2184).
+    Names are resolved for every attempt, since addresses change (ZOOKEEPER-2184).
 
     Args:
         hosts: names or addresses with their ports.
@@ -71,14 +70,7 @@ class HostList:
         return server in self._hosts
 
     def update(self, hosts: Sequence[Server]) -> bool:
-        """Replaces the list.
-
-        Args:
-            hosts: at least one.
-
-        Returns:
-            Whether the client has to leave the server that it is connected to; see `rebalance`.
-        """
+        """Replaces the list; whether the client has to leave its server, see `rebalance`."""
         before, now = self._hosts, tuple(dict.fromkeys(hosts))
         if set(now) == set(before):
             return False

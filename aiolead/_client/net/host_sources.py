@@ -26,9 +26,9 @@ PATIENCE = 10.0
 class Hosts:
     """Servers whose list may change, for `connect(hosts=)`; made by one of the class methods.
 
-    It is asked before the first connection, then every `refresh` seconds, and when no server has
-    answered. A failure leaves the list as it was, and is logged; so does an empty answer. When the
-    list changes, the client may have to move: see `Client.update_hosts`.
+    The source is asked before the first connection, then every `refresh` seconds, and when no
+    server has answered. A failure, or an empty answer, is logged and leaves the list as it was.
+    When the list changes, the client may have to move: see `Client.update_hosts`.
     """
 
     _fetch: Callable[[], Awaitable[Answer]] = field(repr=False)
@@ -36,7 +36,7 @@ class Hosts:
     _refresh: float
     _chroot: str
     _domain: str = ""
-    """Where the servers' names have to lie, so that their certificates may have them."""
+    """The domain of the servers' names, so that their certificates may have them."""
 
     @classmethod
     def provider(
@@ -45,11 +45,11 @@ class Hosts:
         """Asks a function.
 
         Args:
-            provider: an `async` function that gives the servers as text, like a connect string, or
-                as a list of hosts and ports. It may raise whatever it likes, and is cancelled if
-                it takes longer than ten seconds.
+            provider: an `async` function that returns the servers as text, like a connect string,
+                or as a list of hosts and ports. It may raise anything, and is cancelled after ten
+                seconds.
             refresh: how often to ask, in seconds.
-            chroot: the path under which the client lives.
+            chroot: the client's root path.
 
         Raises:
             ConfigurationError: an argument makes no sense.
@@ -67,7 +67,7 @@ class Hosts:
         Args:
             path: the file.
             refresh: how often to look, in seconds.
-            chroot: the path under which the client lives.
+            chroot: the client's root path.
 
         Raises:
             ConfigurationError: an argument makes no sense.
@@ -91,19 +91,19 @@ class Hosts:
 
         All targets are servers, whatever their priorities and weights: load has to be even.
 
-        The records are not authenticated: whoever can forge them chooses the targets. So with TLS,
-        a target below the domain in `name` must have a certificate for its own name, and any other
-        target one for that domain, as RFC 6125 has it. `TLS(server_hostname=)` sets one name for
-        all of them.
+        The records are not authenticated: an attacker who can forge them chooses the targets. So
+        with TLS, a target below the domain in `name` must have a certificate for its own name, and
+        any other target one for that domain, as RFC 6125 has it. `TLS(server_hostname=)` sets one
+        name for all.
 
         Args:
             name: such as `_zookeeper._tcp.example.com`.
             refresh: how often to look, in seconds.
-            chroot: the path under which the client lives.
+            chroot: the client's root path.
             resolver: a `dns.asyncresolver.Resolver`; by default one as the system configures it.
-            trust_targets: whether any target may have a certificate for its own name: then whoever
-                can forge DNS can pose as a server, with a certificate of any name. For resolvers
-                that check DNSSEC, and authorities that sign the servers alone.
+            trust_targets: whether any target may have a certificate for its own name: then an
+                attacker who forges DNS can pose as a server, with a certificate of any name. For
+                resolvers that check DNSSEC, and authorities that sign the servers alone.
 
         Raises:
             ConfigurationError: an argument makes no sense, or dnspython is not installed.
@@ -124,7 +124,7 @@ class Hosts:
 
         async def look_up() -> list[tuple[str, int]]:
             asked = asyncresolver.Resolver() if resolver is None else resolver
-            # By default it is that of whoever was first in this process, maybe on another loop.
+            # The default is that of the first caller in this process, maybe on another loop.
             backend = asyncbackend.get_backend(asyncbackend.sniff())
             answer = await asked.resolve(name, "SRV", lifetime=PATIENCE, backend=backend)
             return [(record.target.to_text(omit_final_dot=True), record.port) for record in answer]
@@ -164,24 +164,20 @@ class Hosts:
         return self._refresh
 
     def certificate_name(self, host: str) -> str:
-        """The name that a server's certificate must have: its own, or that of the service.
-
-        Args:
-            host: the server, as `ask` or the ensemble's configuration names it.
-        """
+        """The name that a server's certificate must have: its own, or that of the service."""
         is_ours = f".{host.removesuffix('.').lower()}".endswith(f".{self._domain}")
         return host if is_ours or not self._domain else self._domain
 
     async def ask(self) -> Answer:
-        """Asks once; whatever goes wrong is raised as it is. The caller bounds how long."""
+        """Asks once; errors are raised as they are. The caller bounds how long."""
         return await self._fetch()
 
 
 def _service_domain(name: str) -> str:
     """The domain in the name of a service: `example.com` in `_zookeeper._tcp.example.com`.
 
-    Where there is none, since the resolver is to complete the name, it is the name as it stands,
-    which no certificate has.
+    A name without one, which the resolver is to complete, stays as it stands: no certificate has
+    it.
     """
     labels = name.strip(".").lower().split(".")
     domain = list(dropwhile(lambda label: label.startswith("_"), labels))

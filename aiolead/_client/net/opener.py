@@ -47,9 +47,7 @@ class Opener:
         return self._tls is not None
 
     async def open_carrier(self, host: str, address: str, port: int) -> Carrier:
-        """The same for a session's connection, with less in between: without TLS, and unless the
-        user dials.
-        """
+        """The carrier of a session's connection; over TCP without TLS, the event loop's own."""
         if self._tls is None and self._dial is dial_tcp:
             if trio_here() is not None:
                 return await dial_trio(address, port)
@@ -59,7 +57,7 @@ class Opener:
         return StreamCarrier(await self.open(host, address, port))
 
     async def open(self, host: str, address: str, port: int) -> ByteStream:
-        """A stream that is ready for ZooKeeper's bytes: one task may send while one receives.
+        """A stream for ZooKeeper's bytes: one task may send while another receives.
 
         Args:
             host: the server's name or address in the connect string: what its certificate must
@@ -121,16 +119,32 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
+class _OverStream(ByteStream):
+    """A byte stream over another one."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        return await self._stream.receive(max_bytes)
+
+    async def send_eof(self) -> None:
+        await self._stream.send_eof()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        return self._stream.extra_attributes
+
+
 @final
-class SecureStream(ByteStream):
+class SecureStream(_OverStream):
     """A TLS stream whose failures are those of any stream.
 
-    anyio lets errors of the ssl module through, which come late in TLS 1.3: a server looks at the
-    client's certificate after the client has done its handshake.
+    anyio lets errors of the ssl module through; in TLS 1.3 they come after the client's handshake.
     """
-
-    def __init__(self, stream: TLSStream) -> None:
-        self._stream = stream
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         try:
@@ -141,22 +155,10 @@ class SecureStream(ByteStream):
     async def send(self, item: bytes) -> None:
         try:
             await self._stream.send(item)
-        except anyio.BusyResourceError as error:
-            # Renegotiation, before TLS 1.3, makes a sender wait for an answer that the receiver
-            # gets. Contexts of ours forbid it.
+        except (anyio.BusyResourceError, ssl.SSLError) as error:
+            # Busy: renegotiation, before TLS 1.3, makes a sender wait for an answer that the
+            # receiver gets. Contexts of ours forbid it.
             _broken(error)
-        except ssl.SSLError as error:
-            _broken(error)
-
-    async def send_eof(self) -> None:
-        await self._stream.send_eof()
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    @property
-    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        return self._stream.extra_attributes
 
 
 def _broken(error: Exception) -> NoReturn:
@@ -164,31 +166,18 @@ def _broken(error: Exception) -> NoReturn:
 
 
 @final
-class OneAtATime(ByteStream):
+class OneAtATime(_OverStream):
     """A stream whose senders wait for each other, in order: what TLS runs over.
 
-    TLS may have something to send while it receives, such as the answer to a change of keys. The
-    receiving task then sends it, perhaps while the sending task is at that, too, which streams
-    refuse. In the order in which TLS made them, the records are in order on the wire.
+    TLS may have to send while it receives, such as the answer to a change of keys, and the sending
+    task may be at that, too, which streams refuse. In the order in which TLS made them, the records
+    are in order on the wire.
     """
 
     def __init__(self, stream: ByteStream) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._sending = anyio.Lock(fast_acquire=True)
-
-    async def receive(self, max_bytes: int = 65536) -> bytes:
-        return await self._stream.receive(max_bytes)
 
     async def send(self, item: bytes) -> None:
         async with self._sending:
             await self._stream.send(item)
-
-    async def send_eof(self) -> None:
-        await self._stream.send_eof()
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    @property
-    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        return self._stream.extra_attributes

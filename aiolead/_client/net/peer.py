@@ -1,8 +1,8 @@
-"""The server at the other end of a session's connection, and what version it is.
+"""The server at the other end of a session's connection, and its version.
 
-A server does not say in the handshake what it is; it says so in answer to the word `srvr`, which
-has to come first on a connection, so it takes one of its own. Servers of ZooKeeper answer this word
-whatever is configured (`zkServer.sh` depends on it).
+The handshake does not tell the version; the answer to the word `srvr` does, which has to come first
+on a connection. Servers of ZooKeeper answer it however they are configured (`zkServer.sh` depends
+on it).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import anyio.lowlevel
 from anyio.abc import ByteStream
 
 from ..._wire.versions import NOT_SERVING, SRVR, Version, version_in
+from .four_letter_words import ask
 from .opener import ConnectionEnded
 
 MAX_ANSWER = 4096
@@ -38,23 +39,18 @@ class Peer:
         self._version: Version | None = None
 
     async def version(self, patience: float) -> Version | None:
-        """What version the server says it is; it is asked once.
+        """The server's version, None if it does not tell; it is asked once.
 
         Args:
             patience: how long that may take, in seconds.
 
-        Returns:
-            The version; None if the server does not tell.
-
         Raises:
             OSError: it could not be asked now; a `TimeoutError` if it did not answer in time.
-
-        Cancellation: closes the connection on which it was being asked.
         """
         if self._is_known:
             await anyio.lowlevel.checkpoint()
             return self._version
-        # The wait for somebody else who is asking counts, too.
+        # The wait for another caller that is asking counts, too.
         with anyio.fail_after(patience):
             async with self._asking:
                 if not self._is_known:
@@ -66,20 +62,11 @@ class Peer:
             stream = await self._open_stream()
         except (anyio.BrokenResourceError, ConnectionEnded) as error:
             raise ConnectionError(str(error) or "the connection broke") from error
-        answer = bytearray()
-        try:
-            await stream.send(SRVR)
-            while b"\n" not in answer and len(answer) < MAX_ANSWER:
-                answer += await stream.receive(MAX_ANSWER)
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
-            pass  # Some reset the connection after their answer: what came before counts.
-        finally:
-            await anyio.aclose_forcefully(stream)
-        return bytes(answer)
+        return await ask(stream, SRVR, MAX_ANSWER, end=b"\n")
 
     def _take(self, answer: bytes) -> None:
         if answer.startswith(NOT_SERVING):
             raise ConnectionError(NOT_SERVING.decode())
         self._version = version_in(answer)
-        # Who hung up without a word may have had too many connections: asked again next time.
+        # A server that hung up without a word may have too many connections: asked again later.
         self._is_known = answer != b""

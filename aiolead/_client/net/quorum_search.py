@@ -1,7 +1,7 @@
 """Looking for a server that is in contact with the quorum, from one that is not.
 
-Servers say which of the two they are in answer to the word `isro`. Those that may become read-only
-answer it unless told otherwise; it takes a connection of its own.
+Servers answer the word `isro` with `rw` or `ro`, if they may become read-only, unless they are
+configured not to.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from anyio.abc import ByteStream
 
 from ..._logging import get_logger
 from ...errors import TransportError
+from .four_letter_words import ask
 from .host_list import HostList
 from .rebalance import Server
 
@@ -34,12 +35,7 @@ Open = Callable[[Server, str], Awaitable[ByteStream]]
 async def find_full_server(hosts: HostList, open_stream: Open) -> Server:
     """Asks all servers, again and again, until one says that it is in contact with the quorum.
 
-    Args:
-        hosts: the servers; those of the moment are asked, the present one too, since it may have
-            other addresses.
-        open_stream: how to connect.
-
-    Cancellation: closes the connection on which a server was being asked.
+    The present one is asked, too, since it may have other addresses.
     """
     for pause in pauses():
         await anyio.sleep(pause)
@@ -58,7 +54,7 @@ def pauses() -> Iterator[float]:
 
 
 async def says(server: Server, wanted: bytes, hosts: HostList, open_stream: Open) -> bool:
-    """Whether a server, at one of its addresses, answers `isro` so: `rw`, or `ro`."""
+    """Whether a server, at one of its addresses, answers `isro` with `wanted`: `rw`, or `ro`."""
     try:
         with anyio.fail_after(PATIENCE):
             addresses = await hosts.resolve(*server)
@@ -68,24 +64,11 @@ async def says(server: Server, wanted: bytes, hosts: HostList, open_stream: Open
     for address in addresses:
         try:
             with anyio.fail_after(PATIENCE):
-                answer = await _ask(server, address, open_stream)
+                stream = await open_stream(server, address)
+                answer = await ask(stream, b"isro", LONGEST_ANSWER)
         except (OSError, anyio.BrokenResourceError, TransportError) as error:
             logger.debug("%s (%s) does not answer: %s", server[0], address, error)
         else:
             if answer.strip() == wanted:
                 return True
     return False
-
-
-async def _ask(server: Server, address: str, open_stream: Open) -> bytes:
-    stream = await open_stream(server, address)
-    answer = b""
-    try:
-        await stream.send(b"isro")
-        while len(answer) < LONGEST_ANSWER:
-            answer += await stream.receive(LONGEST_ANSWER)
-    except (anyio.EndOfStream, anyio.BrokenResourceError):
-        pass  # some reset the connection after their answer
-    finally:
-        await anyio.aclose_forcefully(stream)
-    return answer

@@ -1,24 +1,15 @@
 """Who moves, and where to, when the list of servers changes: so that load stays even. Pure.
 
-Every client decides for itself, by chance, without knowing of the others. The rule is that of the
-Java client (`HostConnectionManager.updateServerList`, ZOOKEEPER-1355); why it is right:
+Every client decides for itself, by chance, by the rule of the Java client
+(`HostConnectionManager.updateServerList`, ZOOKEEPER-1355). Of `s` servers before and `n` now, `o`
+are in both lists; each server is to have `1/n` of all clients.
 
-Let the list have had `s` servers, each with the share `1/s` of all clients, and have `n` now, of
-which `o` were in the old list and `k = n - o` were not. What is wanted is `1/n` on each.
+* *More servers than before* (`n > s`): a client of a server that stays leaves it with the
+  probability `1 - s/n`, for one of the new servers; so do all clients of servers that are gone.
+* *As many or fewer*: nobody leaves a server that stays. Each client of one that is gone goes to an
+  old server with the probability `o (s - n) / (n (s - o))`, which brings those to `1/n`.
 
-* *More servers than before* (`n > s`). A server that stays has too much. Each of its clients leaves
-  it with the probability `1 - s/n`, for one of the new servers; what stays is `1/s * s/n = 1/n`.
-  All clients of servers that are gone go to new servers, too. What comes there is what does not
-  stay on the `o` old ones: `1 - o/n = k/n`, so `1/n` for each of the `k`.
-* *As many or fewer* (`n <= s`). A server that stays lacks `1/n - 1/s`, so none of its clients
-  leaves. The clients of the `s - o` servers that are gone, `(s - o)/s` of all, are to bring to the
-  `o` old ones `o (1/n - 1/s)`, and the rest to the new ones. So each of them goes to an old server
-  with the probability
-
-      o (1/n - 1/s) / ((s - o)/s)  =  o (s - n) / (n (s - o))
-
-Within a group the order is random. A server that does not take us is passed over for the next one,
-of the same group if the draw says so and there is one left.
+Within a group the order is random.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The client's tasks: one that connects, and for each connection one that carries its bytes; and
-one that keeps time.
-"""
+"""Connects, carries the bytes of each connection, and keeps time: the client's tasks."""
 
 from __future__ import annotations
 
@@ -38,8 +36,7 @@ The clock that event loops sleep by stops while the machine is suspended; the le
 LASTING = 0.1
 """How long a connection lasts that is replaced at once when it is lost, in seconds.
 
-So a server that serves everybody and then drops them is asked by each client ten times a second at
-most; one that does so sooner, or does not serve, less and less often.
+A server that drops its clients sooner is asked less and less often.
 """
 
 MOVING = 1 / 8
@@ -53,7 +50,7 @@ LEAST_PATIENCE = 1 / 32
 
 
 REFUSALS = 3
-"""Rounds of refusals after which a session whose time is up is given up; one may be a bad link."""
+"""Rounds of refusals after which an overdue session is given up; one may be a bad connection."""
 
 
 class ServerConnection:
@@ -84,7 +81,7 @@ class Supervisor:
         backoff: when to try again.
         opener: opens the byte streams.
         logins: log in on each connection; None where the machine wants no SASL.
-        read_only: whether a server that is cut off from the quorum will do.
+        read_only: whether a server that is partitioned from the quorum will do.
     """
 
     def __init__(
@@ -104,7 +101,7 @@ class Supervisor:
         self._opener = opener
         self._logins = logins
         self._read_only = read_only
-        self._link: ServerConnection | None = None
+        self._connection: ServerConnection | None = None
         self.on_vain_round: Callable[[], object] = _ignore
         """Called when no server of the list has served us."""
         self._due = anyio.Event()
@@ -131,32 +128,31 @@ class Supervisor:
         return list(attempts.items())
 
     def _on_output(self) -> None:
-        link = self._link
-        if link is None:
+        connection = self._connection
+        if connection is None:
             return
         # A request that comes alone does not wait for others; where some are under way, those that
         # come in one turn of the event loop leave together.
         is_alone = not (self._machine.requests.inflight or self._core.pipelined.is_entered)
-        if is_alone and link.opened.is_set():
-            link.carrier.push()
+        if is_alone and connection.opened.is_set():
+            connection.carrier.push()
         else:
-            link.carrier.wake()
+            connection.carrier.wake()
 
     def _on_due(self) -> None:
-        # Mostly it is a lock that will be held for a millisecond, one after the other: what that
-        # makes due comes after the next look, which is soon.
+        # What is due after the next look, as for a lock that is held for a millisecond, can wait.
         if self._wakes_at > self._machine.next_deadline():
             self._due.set()
 
     def end(self, error: InternalError) -> None:
-        """The client cannot go on: it is closed, with the error, and so is its connection."""
+        """Closes the client with an internal error."""
         self._machine.failed(error)
         self._cut(error)
 
     def _cut(self, why: Exception) -> None:
         """Gives up the connection, at once as far as the machine is concerned."""
-        if self._link is not None and self._link.ended is None:
-            self._link.end(why)
+        if self._connection is not None and self._connection.ended is None:
+            self._connection.end(why)
             self._core.peer = None
             self._machine.connection_lost(self._core.clock())
 
@@ -172,22 +168,27 @@ class Supervisor:
 
     def move(self, why: str) -> None:
         """Leaves the server for another one, as soon as what was sent is answered."""
-        link = self._link
-        if link is None or link.is_leaving or link.ended is not None or not link.opened.is_set():
+        connection = self._connection
+        if (
+            connection is None
+            or connection.is_leaving
+            or connection.ended is not None
+            or not connection.opened.is_set()
+        ):
             return
-        link.is_leaving = True
+        connection.is_leaving = True
         self._machine.hold_back()
-        self._core.start(partial(self._leave, link, why), partial(self._left, link, why))
+        self._core.start(partial(self._leave, connection), partial(self._left, connection, why))
 
-    async def _leave(self, link: ServerConnection, why: str) -> None:
+    async def _leave(self, connection: ServerConnection) -> None:
         with anyio.move_on_after(self._machine.timing.patience * MOVING):
-            while link.ended is None and self._machine.requests.inflight:
+            while connection.ended is None and self._machine.requests.inflight:
                 self._answered = anyio.Event()
                 await self._answered.wait()
 
-    def _left(self, link: ServerConnection, why: str, _error: AioleadError | None) -> None:
+    def _left(self, connection: ServerConnection, why: str, _error: AioleadError | None) -> None:
         self._answered = None
-        if link is self._link:
+        if connection is self._connection:
             self._cut(ConnectionEnded(why))
 
     # --- time ----------------------------------------------------------------------------------
@@ -214,8 +215,7 @@ class Supervisor:
                 now = clock()
                 longest = LONGEST_SLEEP if machine.leases.is_held else inf
                 if was_woken:
-                    # Whoever has held something for a moment will do so again, and settles no
-                    # sooner than this.
+                    # A program that has held something for a moment will do so again.
                     longest = min(LONGEST_SLEEP, machine.timing.settle)
                 sleep = min(max(0.0, due - now), longest)
                 if sleep <= LONGEST_SLEEP:
@@ -257,14 +257,14 @@ class Supervisor:
         return self._machine.session_id
 
     def _session_is_hopeless(self) -> bool:
-        # Without a session, too: servers refuse whoever has seen more than they.
+        # Without a session, too: servers refuse clients that have seen a later zxid.
         if self._session_id == 0 and self._machine.last_zxid == 0:
             return False
         age = self._core.clock() - self._machine.last_contact
         return age > self._machine.timing.session_timeout
 
     async def _should_read_only(self, server: Server) -> bool:
-        """Whether to give up the session for a read-only server, to which it is not shown."""
+        """Whether to give up the session for a read-only server."""
         may = self._read_only and not self._machine.is_resuming
         return (
             may
@@ -287,8 +287,8 @@ class Supervisor:
     def _patience(self) -> float:
         """Seconds for one attempt: the session has to outlive a few dead servers.
 
-        So has the lease, while something is held: of what is left of it, a server that takes the
-        connection and says nothing, as one that is frozen, costs the same share.
+        So has the lease, while something is held: a frozen server costs the same share of what is
+        left.
         """
         timing, leases = self._machine.timing, self._machine.leases
         share = 1 / (1 + len(self._hosts))
@@ -328,7 +328,7 @@ class Supervisor:
         Args:
             server: which of the list it is.
             address: where to connect.
-            name: what errors and logs call it.
+            name: its name in errors and logs.
 
         Returns:
             `served` after a connection with a session, `refused` where the server accepted the
@@ -343,7 +343,7 @@ class Supervisor:
             self._failed(name, _reason(error, "no connection in time"))
             return "failed"
         self._doing = (name, "no answer to the handshake yet")
-        link = self._link = ServerConnection(
+        connection = self._connection = ServerConnection(
             carrier, Peer(name, partial(self._opener.open, host, address, port))
         )
         clock = self._core.clock
@@ -351,30 +351,30 @@ class Supervisor:
         login = None if self._logins is None else self._logins.begin(host)
         try:
             self._machine.connection_made(clock())
-            with kept_from_children(carrier.raw_socket), link.scope:
+            with kept_from_children(carrier.raw_socket), connection.scope:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._guard, link, self._carry)
+                    tasks.start_soon(self._guard, connection, self._carry)
                     if login is not None:
-                        tasks.start_soon(self._guard, link, partial(self._log_in, login))
+                        tasks.start_soon(self._guard, connection, partial(self._log_in, login))
                     with anyio.move_on_after(self._patience):
-                        await link.opened.wait()
+                        await connection.opened.wait()
                         opened_at = clock()
                         self._core.reporting.connection_opened(name)
                         if not self._hosts.opened(server):
                             self.move("the server is not in the list any more")
                         if self._machine.is_read_only:
-                            tasks.start_soon(self._guard, link, self._search)
-                    if not link.opened.is_set():
+                            tasks.start_soon(self._guard, connection, self._search)
+                    if not connection.opened.is_set():
                         self._cut(ConnectionEnded("no answer to the handshake in time"))
         finally:
             self._core.peer = None
             self._machine.connection_lost(clock())
-            self._link = None
+            self._connection = None
             await carrier.aclose()
             if self._answered is not None:
                 self._answered.set()
-        why = link.ended or ConnectionEnded("the connection ended")
-        if not link.opened.is_set():
+        why = connection.ended or ConnectionEnded("the connection ended")
+        if not connection.opened.is_set():
             self._failed(name, why)
             return "refused" if isinstance(why, ServerHungUp) else "failed"
         self._core.reporting.connection_lost(name, why)
@@ -384,21 +384,22 @@ class Supervisor:
         return "served"
 
     async def _guard(
-        self, link: ServerConnection, job: Callable[[ServerConnection], Awaitable[None]]
+        self, connection: ServerConnection, job: Callable[[ServerConnection], Awaitable[None]]
     ) -> None:
         """Runs a job of a connection. What it raises unexpectedly ends that connection."""
         try:
-            await job(link)
+            await job(connection)
         except Exception as error:
             self._cut(internal_error(error, job))
 
-    async def _carry(self, link: ServerConnection) -> None:
+    async def _carry(self, connection: ServerConnection) -> None:
+        feed, take = partial(self._feed, connection), partial(self._take, connection)
         try:
-            await link.carrier.carry(partial(self._feed, link), partial(self._take, link))
+            await connection.carrier.carry(feed, take)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             self._cut(_hang_up(error))
 
-    def _feed(self, link: ServerConnection, data: bytes) -> None:
+    def _feed(self, connection: ServerConnection, data: bytes) -> None:
         machine = self._machine
         try:
             machine.receive(data, self._core.clock())
@@ -407,30 +408,30 @@ class Supervisor:
             # At once, before anybody sees what it has failed with and finds the client connected.
             self._cut(error)
             return
-        self._look_whether_opened(link)
+        self._look_whether_opened(connection)
         if machine.has_output:
-            link.carrier.wake()
+            connection.carrier.wake()
         if self._answered is not None and not machine.requests.inflight:
             self._answered.set()
 
-    def _take(self, link: ServerConnection) -> bytes:
-        if link.ended is not None or not self._machine.has_output:
+    def _take(self, connection: ServerConnection) -> bytes:
+        if connection.ended is not None or not self._machine.has_output:
             return b""
         return self._machine.data_to_send(self._core.clock())
 
-    def _look_whether_opened(self, link: ServerConnection) -> None:
-        if not link.opened.is_set() and self._machine.state in SERVED:
-            self._core.peer = link.peer
-            link.opened.set()
+    def _look_whether_opened(self, connection: ServerConnection) -> None:
+        if not connection.opened.is_set() and self._machine.state in SERVED:
+            self._core.peer = connection.peer
+            connection.opened.set()
             self._on_due()
 
-    async def _log_in(self, login: Login, link: ServerConnection) -> None:
+    async def _log_in(self, login: Login, connection: ServerConnection) -> None:
         machine, clock = self._machine, self._core.clock
 
         def answer(token: bytes | None, is_last: bool) -> None:
-            if link.ended is None:
+            if connection.ended is None:
                 machine.login.answer(token, clock(), is_last=is_last)
-                self._look_whether_opened(link)
+                self._look_whether_opened(connection)
 
         try:
             await login.run(answer)

@@ -1,4 +1,4 @@
-"""TLS: what users say about it, and the context for the next connection."""
+"""TLS: the settings of users, and the context for the next connection."""
 
 from __future__ import annotations
 
@@ -28,21 +28,19 @@ class TLS:
     """TLS from PEM files: `connect(tls=TLS(ca="ca.pem"))`.
 
     The files are read at `connect`, and again before a connection when one of them has changed, so
-    that certificates are replaced without losing the session: what is connected stays connected,
-    and the next connection uses the new files. New files that cannot be used are logged, and the
-    old ones stay in use until they change again.
+    that certificates are replaced without losing the session. New files that cannot be used are
+    logged, and the old ones stay in use until they change again.
 
     Attributes:
-        ca: certificates of the authorities that sign the servers'; those that the system trusts
-            unless given.
-        cert: the client's certificate, with the chain below its authority, for servers that ask
-            for one.
-        key: its private key; in the same file as the certificate unless given.
+        ca: certificates of the authorities that sign the servers'; by default the system's.
+        cert: the client's certificate, with the chain below its authority, for servers that ask for
+            one.
+        key: its private key; by default in the same file as the certificate.
         password: of the private key, if it is encrypted.
         server_hostname: the name that the servers' certificates must have, where it is not the one
             in the connect string.
-        check_hostname: whether the certificate must have that name. Without this check, whoever has
-            any certificate of the authority can pose as a server.
+        check_hostname: whether the certificate must have that name. Without this check, anybody
+            with a certificate of the authority can pose as a server.
 
     Raises:
         ConfigurationError: the arguments do not go together.
@@ -126,7 +124,7 @@ class TLS:
 
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
-"""What tells that a file was changed or replaced: time, size and inode of each."""
+"""Time, size and inode of each file: they tell that one was changed or replaced."""
 
 
 def _stamp(files: tuple[FilePath, ...]) -> Stamp:
@@ -146,9 +144,9 @@ class ContextSource:
     """The TLS context for the next connection.
 
     Args:
-        given: a context, which is used as it is, or files to make one from.
-        name_of: from a server's name to the name that its certificate must have, unless that is
-            said with the files.
+        given: a context, used as it is, or files to make one from.
+        name_of: from a server's name to the name that its certificate must have, unless the files
+            come with one.
 
     Raises:
         ConfigurationError: no client can use that.
@@ -172,7 +170,7 @@ class ContextSource:
             raise ConfigurationError(f"tls: must be an ssl.SSLContext or a TLS, not {given!r}")
 
     def server_hostname(self, host: str) -> str:
-        """The name to check the certificate of a server for, by its name in the list of servers."""
+        """The name to check a server's certificate for, by its name in the list of servers."""
         if self._tls is not None and self._tls.server_hostname is not None:
             return self._tls.server_hostname
         if self._name_of is not None:
@@ -181,7 +179,7 @@ class ContextSource:
         return host.partition("%")[0].removesuffix(".")
 
     async def current(self) -> ssl.SSLContext:
-        """The context, made anew if a file has changed.
+        """The context, made again if a file has changed.
 
         Cancellation: at once; a thread that waits for a slow disk is left to itself.
         """
@@ -197,7 +195,7 @@ class ContextSource:
 
 
 def _refresh(tls: TLS, seen: Stamp) -> tuple[Stamp, ssl.SSLContext | None] | None:
-    """None where nothing has changed; else the files' new stamp, and a context if they are good."""
+    """None if nothing has changed; else the files' new stamp, and a context if they are good."""
     # Before they are read: what changes meanwhile is found the next time.
     stamp = _stamp(tls.files)
     if stamp == seen:

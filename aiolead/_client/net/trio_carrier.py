@@ -1,8 +1,7 @@
 """TCP on trio, with fewer calls of the kernel than a stream takes.
 
-A stream looks whether there is something to receive before it waits for it. There never is, in a
-client that has just handed over all that there was. And what can leave at once need not wake the
-task that sends.
+A stream tries to receive before it waits, in vain for a client that has just handed over all that
+there was. And what can leave at once need not wake the task that sends.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ class TrioCarrier(StreamCarrier):
                 self._rest = data[self._socket.send(data) :]
                 if self._rest:
                     break
-        except OSError:  # it has to wait; or it meets the same again, where that can be told
+        except OSError:  # it has to wait, or is broken, which the task that sends reports
             pass
-        except Exception as error:  # not the caller's, who has only asked
+        except Exception as error:  # not the caller's
             self._defect = error
         if self._rest or self._defect:
             self._take = None

@@ -1,4 +1,4 @@
-"""What a watchdog is asked to do, what it tells, and how it ends the process."""
+"""The settings of a watchdog, its report, and how it ends the process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..._escaping import described, escaped
 from ...errors import ConfigurationError, LossReason
 
 EXIT_CODE = 70
-"""`EX_SOFTWARE` of sysexits.h: none of those that Python or the command `aiolead` exit with."""
+"""`EX_SOFTWARE` of sysexits.h: no exit code of Python or of the command `aiolead`."""
 
 LEAST_LIMIT = 0.05
-"""What a report gets if there is no time left, in seconds; most take a few milliseconds."""
+"""The least time for a report, in seconds; most take a few milliseconds."""
 
 QUICK_SWITCHES = 1e-4
-"""How often threads take turns while the process is being ended, in seconds; usually 5 ms."""
+"""The interpreter's switch interval while the process is being ended; usually 5 ms."""
 
 
 @final
@@ -32,10 +32,10 @@ class OverdueHold:
     Attributes:
         path: its znode, with the chroot.
         session_id: the session that owns the znode.
-        reason: why it was lost: then its body goes on although it was cancelled. None if that was
-            not even noticed: then the event loop does not run.
-        remaining: seconds until the servers may give it to somebody else; negative if they may have
-            done so.
+        reason: why it was lost: its body goes on although it was cancelled. None if the loss was
+            not even noticed: the event loop does not run.
+        remaining: seconds until the servers may give it to another contender; negative if they may
+            have done so.
     """
 
     path: str
@@ -54,10 +54,10 @@ class OverdueHold:
 @final
 @dataclass(frozen=True, slots=True)
 class Overrun:
-    """What a watchdog tells its hook.
+    """What a watchdog's hook is told.
 
     Attributes:
-        holds: what should have ended: all that is overdue at the same time.
+        holds: all that is overdue at the same time.
     """
 
     holds: tuple[OverdueHold, ...]
@@ -74,14 +74,14 @@ class Overrun:
         return f"held for too long: {what}; the servers may have given it away {when}"
 
     def end_process(self, why: str = "") -> NoReturn:
-        """Does what a watchdog without a hook does: says so, and ends the process at once.
+        """Reports, and ends the process at once: what a watchdog without a hook does.
 
-        One line and the stacks of all threads go to the file descriptor of standard error; if that
-        does not take them in time, the process ends without. Nothing is cleaned up: no `finally`,
-        no `atexit`, no flushing of files. The exit code is 70.
+        One line and the stacks of all threads go to the file descriptor of standard error, if it
+        takes them in time. Nothing is cleaned up: no `finally`, no `atexit`, no flushing of files.
+        The exit code is 70.
 
         Args:
-            why: what else to say in the line.
+            why: more text for the line.
         """
         with suppress(BaseException):
             # A busy thread would keep us waiting at each of the steps that follow.
@@ -96,17 +96,16 @@ class Overrun:
 class Watchdog:
     """A hard stop for code that does not stop by itself: for `connect(watchdog=...)`.
 
-    While anything is held, a thread knows the time at which the servers may give it to somebody
-    else. Shortly before that, if it has not been released yet (its body has not ended), whether the
-    event loop is blocked or the body goes on although it was cancelled, the thread calls
-    `on_overrun`, or ends the process. So does it if a hold was lost otherwise, and its body has not
-    ended within the grace period.
+    While anything is held, a thread knows the time at which the servers may give it to another
+    contender. Shortly before that, if the body has not ended (the event loop is blocked, or the
+    body goes on although it was cancelled), the thread calls `on_overrun`, or ends the process. It
+    does the same if a hold was lost otherwise and its body has not ended within the grace period.
 
     Args:
-        on_overrun: called in a thread of its own, once for each hold; what it does must not need
-            the event loop. If it returns, the process goes on. If it raises, or has not returned
-            when the servers may give the hold away (or within `reserve`, if that is later), the
-            process is ended after all. By default, `Overrun.end_process` is called at once.
+        on_overrun: called in a thread of its own, once for each hold; it must not need the event
+            loop. If it returns, the process goes on. If it raises, or has not returned when the
+            servers may give the hold away (or within `reserve`, if that is later), the process is
+            ended after all. By default, `Overrun.end_process` is called at once.
         reserve: how long before that time the thread acts, in seconds: what it takes to end the
             process, or what `on_overrun` takes. At most half of the grace period; by default that
             half, or 0.25 if that is less. Bodies that take longer to stop than the grace period
@@ -130,10 +129,9 @@ class Watchdog:
 
 
 def within(seconds: float, job: Callable[[], object]) -> str | None:
-    """Runs a job in a thread of its own, and waits for it only so long.
+    """Runs a job in a thread of its own, and waits that long for it.
 
-    Returns:
-        What was wrong: it raised, or has not returned; None if it has.
+    Returns what was wrong: it raised, or has not returned; None if it has.
     """
     problem: list[str] = [f"has not returned within {seconds:.3g} seconds"]
 
@@ -163,8 +161,8 @@ def _report(line: str) -> None:
 def _stacks() -> bytes:
     """The stacks of all threads, as `faulthandler` shows them.
 
-    It writes without letting any other thread run. So it must not write to what may be full: it
-    writes to a pipe of our own, and what does not fit (64 KiB) is left out.
+    It lets no other thread run, so it must not write to what may be full: it writes to a pipe of
+    our own, and what does not fit (64 KiB) is left out.
     """
     source, sink = os.pipe()
     try:

@@ -1,10 +1,8 @@
 """The watchdog's thread.
 
-It sleeps until something may be overdue, looks (`_session.lease.overdue`), and acts. Renewals cost
-it nothing: they move the time that it finds when it looks next. Only a hold that begins or is lost
-takes the lock, and wakes the thread only if that had not meant to look in time.
-
-It is a daemon: it does not keep a process from ending.
+It sleeps until something may be overdue, looks (`_session.lease.overdue`), and acts. Renewals only
+move the time that its next look finds. A hold that begins or is lost takes the lock, and wakes the
+thread only if it would look too late. It is a daemon: it does not keep a process from ending.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ The clock that threads sleep by stops while the machine is suspended; the lease'
 """
 
 ENDS_WITHIN = 1.0
-"""How long the end of a thread that has nothing more to do is waited for, in seconds."""
+"""How long the end of an idle thread is waited for, in seconds."""
 
 
 @final
@@ -35,7 +33,7 @@ class Guard:
     Args:
         machine: the client's session, not used yet.
         clock: the lease's clock; called in this thread, too.
-        watchdog: what to do.
+        watchdog: the settings.
         end_process: what to do without a hook, or if that fails; told why.
     """
 
@@ -57,18 +55,10 @@ class Guard:
         self._thread = threading.Thread(target=self._run, name="aiolead-watchdog", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread.
-
-        Raises:
-            RuntimeError: the system has no thread for us.
-        """
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread, and waits for that, unless a body has not ended yet.
-
-        Then it stays until that has ended, or was dealt with.
-        """
+        """Ends the thread, and waits for that; later, if a body has not ended yet."""
         with self._news:
             self._closed = True
             self._news.notify()
@@ -86,16 +76,15 @@ class Guard:
         rested = True  # whether the last sleep was not disturbed
         while True:
             with self._news:
-                # Whoever makes something overdue earlier than this look finds has stored that
-                # before it takes the lock: either we see it, or we already sleep, and are woken.
+                # What becomes overdue earlier is stored before the lock is taken: either this look
+                # finds it, or the thread already sleeps, and is woken.
                 now = self._clock()
                 found, due = self._overdue.look(now)
                 if not found:
                     if due == inf and self._closed:
                         return
                     if due == inf and not rested:
-                        # Whoever has held something for a moment will do so again: it need not
-                        # wake us each time.
+                        # A program that has held something for a moment will do so again.
                         due = now + LONGEST_SLEEP
                     self._looks_at = due
                     rested = not self._sleep(due - now)
@@ -111,7 +100,7 @@ class Guard:
                 )
 
     def _sleep(self, seconds: float) -> bool:
-        """Sleeps for so long at most; returns whether it was woken."""
+        """Whether it was woken."""
         return self._news.wait(None if seconds == inf else min(seconds, LONGEST_SLEEP))
 
     def _act(self, overrun: Overrun) -> None:

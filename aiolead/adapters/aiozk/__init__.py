@@ -28,24 +28,23 @@ def adapt(
     """A client on the session of an `aiozk.ZKClient`: `async with adapt(zk) as client:`.
 
     While the block is open, the session lives on a connection of aiolead's, and aiozk's own
-    requests travel on it, too: `zk.get` and all the others go on working. Every recipe runs on
-    `client`, with the same guarantees as on `aiolead.connect`.
+    requests travel on it: `zk.get` and all the others go on working. Every recipe runs on `client`,
+    with the same guarantees as on `aiolead.connect`.
 
     Leaving ends what is held and gives the session back to aiozk, with its ephemeral znodes. If
-    something of ours is left in it all the same, a task that still waits for its turn say, the
-    session is closed instead, since aiozk would keep a place in line alive that nobody owns; aiozk
-    then opens a new one. One adaptation for the life of the program is best.
+    something of ours is left in it, such as a task that still waits for a lock, the session is
+    closed instead, since aiozk would keep a contender alive that nobody owns; aiozk then opens a
+    new one. One adaptation for the life of the program is best.
 
     Args:
         zk: the client, started, on this event loop.
-        connect_timeout: how long entering may take, in seconds; as long as the session timeout
-            unless given.
+        connect_timeout: how long entering may take, in seconds; by default the session timeout.
         grace_period: as for `aiolead.connect`.
         tick_time: as for `aiolead.connect`.
         watchdog: as for `aiolead.connect`.
 
     Raises (at the call):
-        ConfigurationError: it is no `aiozk.ZKClient`, or one of a version that is not known.
+        ConfigurationError: it is no `aiozk.ZKClient`, or one of an unknown version.
 
     Raises (on entering):
         UsageError: the client is not started, or closed, belongs to another event loop, or is

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, final
 
 import anyio
@@ -31,10 +30,10 @@ from .bridge import Bridge, BridgedConnection
 from .gate import check_ready
 
 RECONNECTING = 1 / 3
-"""How long aiozk has to connect again before leaving goes on without that, in session timeouts."""
+"""How long leaving waits for aiozk to connect again, in session timeouts."""
 
 LOOK_AGAIN = 0.01
-"""How long between two looks whether something of ours is left, in seconds."""
+"""The pause between two looks for something of ours, in seconds."""
 
 
 @final
@@ -77,16 +76,11 @@ class Adaptation:
         chroot = self._zk.chroot
         return self._client.chroot(chroot) if chroot and chroot != "/" else self._client
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         try:
             if not await self._let_go():
                 self._forget_session()
-            await self._connection.__aexit__(exc_type, exc, traceback)
+            await self._connection.__aexit__(*exc_info)
         finally:
             give_back(self._session, last_zxid=self._core.machine.last_zxid)
             if self._session.started:
@@ -95,7 +89,7 @@ class Adaptation:
                     await self._session.ensure_safe_state()
 
     def _prepare(self, credentials: SessionCredentials | None) -> None:
-        """Makes the client and the bridge; nothing is done by that, but the arguments checked."""
+        """Makes the client and the bridge, which checks the arguments; nothing is sent."""
         self._connection: Connection = connect(
             connect_string(self._session),
             # Whatever aiozk was granted; servers grant what they like.
@@ -154,10 +148,10 @@ class Adaptation:
     async def _let_go(self) -> bool:
         """Ends what is held, and then the client, without its session; whether that could be done.
 
-        Not while something of ours is left in the session. Whoever waits in a line has watches, or
-        requests under way, or a job that pays its debts. One who is just between a request and the
-        next has made that by the time that one of ours is answered. And between the look and the
-        end of the client nobody else has a turn.
+        It could not while something of ours is left in the session. A waiter has watches, requests
+        under way, or a background job; one that is between two requests has made the next by the
+        time that one of ours is answered. Nothing else runs between the look and the end of the
+        client.
         """
         machine = self._core.machine
         machine.leases.close()

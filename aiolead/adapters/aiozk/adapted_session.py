@@ -1,7 +1,7 @@
-"""An aiozk session while it is adapted: who takes it over, what it is meanwhile, who gets it back.
+"""An aiozk session while it is adapted: its take-over, its requests, its return.
 
-What aiozk does by itself, connecting, repairing and pinging, rests for that time. The object stays
-the same, since the application and aiozk's recipes have it; only its class is another one.
+aiozk's own connecting, repairing and pinging rest for that time. The object stays the same, since
+the application and aiozk's recipes have it; only its class changes.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ OLDEST = (3, 5, 1)
 """The version of servers that aiolead needs, for an aiozk that has never seen one."""
 
 DRAIN = 1 / 8
-"""How long the answers that aiozk's own connection owes are waited for, in session timeouts."""
+"""How long to wait for the answers on aiozk's own connection, in session timeouts."""
 
 LEAST_WAIT = 0.1
-"""What a task that was cancelled has to end, at least, in seconds."""
+"""The least time for a cancelled task to end, in seconds."""
 
 
 class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
     """An aiozk session whose requests are served by a bridge.
 
     Attributes:
-        bridge: what serves them.
+        bridge: serves them.
         is_bridged: set while the bridge may be used, and once it is not needed any more.
         end: closes the session.
         is_over: whether it was closed, by the application.
@@ -46,7 +46,7 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
     is_over: bool
 
     async def start(self) -> None:
-        """Waits until it is connected; it was started when it was adapted."""
+        """Waits until it is connected."""
         if self.is_over:
             raise exc.SessionLost("the client was closed: leave its adaptation first")
         await self.is_bridged.wait()
@@ -78,7 +78,7 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
         self.started = False
 
     def set_heartbeat(self) -> None:
-        """Does nothing: pings are not aiozk's business now."""
+        """Does nothing: aiolead sends the pings."""
 
     def create_heartbeat(self) -> None:
         """Does nothing, like `set_heartbeat`."""
@@ -88,7 +88,7 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
 
 
 def credentials_of(session: Any) -> SessionCredentials | None:
-    """What it takes to go on with the session; None if it has none at the moment."""
+    """The session's credentials; None if it has none at the moment."""
     if not session.session_id:
         return None
     return SessionCredentials(
@@ -97,10 +97,7 @@ def credentials_of(session: Any) -> SessionCredentials | None:
 
 
 def patience_of(session: Any) -> float:
-    """What waits for aiozk's own connection count with, in seconds.
-
-    That is its session timeout, which it has from the server; what it had asked for, it forgets.
-    """
+    """How long to wait for aiozk's own connection, in seconds: by the granted session timeout."""
     timeout: float = session.timeout
     return min(timeout, LONGEST_UNASKED)
 
@@ -111,10 +108,7 @@ def connect_string(session: Any) -> str:
 
 
 async def take_over(session: Any, bridge: Bridge, end: Callable[[], Awaitable[None]]) -> None:
-    """Stops what aiozk does by itself. From now on requests wait for the bridge.
-
-    Cancellation: all the same it has stopped then.
-    """
+    """Stops aiozk's own tasks, also if cancelled. From now on requests wait for the bridge."""
     repairs = session.repair_loop_task
     repairs.remove_done_callback(session._on_repair_loop_done)  # which calls it an error
     repairs.cancel()
@@ -132,7 +126,7 @@ async def take_over(session: Any, bridge: Bridge, end: Callable[[], Awaitable[No
 
 
 def give_back(session: Any, *, last_zxid: int) -> None:
-    """Has aiozk go on by itself, unless the application has closed its client."""
+    """Restarts aiozk's own tasks, unless the application has closed its client."""
     session.__class__ = Session
     is_over, is_bridged = session.is_over, session.is_bridged
     del session.bridge, session.is_bridged, session.end, session.is_over
@@ -146,14 +140,14 @@ def give_back(session: Any, *, last_zxid: int) -> None:
 
 
 def move(session: Any, state: str) -> None:
-    """Has the application know of a state, where that is news."""
+    """Reports a state to the application, if it is a new one."""
     states = session.state
     if (states.current_state, state) in states.valid_transitions:
         states.transition_to(state)
 
 
 async def _hang_up(conn: Any, patience: float) -> None:
-    """Ends aiozk's connection, and with it nothing else, once it owes no answers."""
+    """Ends aiozk's connection, and nothing else, once it owes no answers."""
     groups = [conn.pending.values(), *conn.pending_specials.values()]
     waiting = [future for group in groups for future in group if not future.done()]
     try:
@@ -162,7 +156,7 @@ async def _hang_up(conn: Any, patience: float) -> None:
     finally:
         conn.closing = True
         if conn.pending_count():
-            conn.abort()  # each is told that its connection was lost
+            conn.abort()  # each fails with a lost connection
         if conn.writer is not None:
             conn.writer.transport.abort()
         if conn.read_loop_task is not None:

@@ -1,7 +1,7 @@
 """aiozk's own requests, over a connection of ours.
 
-Encoding and decoding stay aiozk's; what becomes of a request is decided as for our own ones. What
-its callers are told is what aiozk would tell them.
+Encoding and decoding stay aiozk's; requests are sent, repeated and failed like our own. Callers get
+aiozk's errors.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ READS = frozenset(
         OpCode.SYNC,
     }
 )
-"""What may be sent again over the next connection."""
+"""Requests that may be sent again over the next connection."""
 
 OURS = frozenset({OpCode.PING, OpCode.AUTH, OpCode.SET_WATCHES, OpCode.SASL, OpCode.CLOSE_SESSION})
-"""What concerns the connection or the session, which aiozk has no say in while it is adapted."""
+"""Requests about the connection or the session, which are aiolead's while it is adapted."""
 
 KINDS: dict[Any, WatchKind] = {
     protocol.WatchEvent.CREATED: WatchKind.EXIST,
@@ -52,7 +52,7 @@ KINDS: dict[Any, WatchKind] = {
     protocol.WatchEvent.DATA_CHANGED: WatchKind.DATA,
     protocol.WatchEvent.CHILDREN_CHANGED: WatchKind.CHILD,
 }
-"""As what a callback for an event has to be watched. aiozk itself forgets the deletions."""
+"""How to watch for the events of a callback. aiozk itself forgets the deletions."""
 
 MISSING = object()
 """The answer to `exists` where there is nothing: an error to aiozk, but its watch is set."""
@@ -73,10 +73,7 @@ class Bridge:
         self._loop = asyncio.get_running_loop()
 
     async def ask(self, request: Any) -> Any:
-        """The answer to a request, or raises aiozk's error for it.
-
-        Waits for a server, for ever, as aiozk does.
-        """
+        """The answer to a request, or raises aiozk's error for it. Waits forever for a server."""
         try:
             await self._core.ready()
         except SessionError as error:
@@ -136,7 +133,7 @@ class Bridge:
         return call
 
     def _translated(self, error: AioleadError) -> Exception:
-        """What aiozk's callers are told."""
+        """Aiozk's error for one of ours."""
         found: Exception = error
         if isinstance(error, ServerError):
             found = exc.get_response_error(error.code)
@@ -158,8 +155,8 @@ class Bridge:
     def take_watches(self) -> None:
         """Watches what aiozk has callbacks for. While there is no connection.
 
-        The next handshake has them set, relative to what was seen before, as aiozk does by itself;
-        also in another session.
+        The next handshake sets them, relative to the last zxid, as aiozk does; also in another
+        session.
         """
         for (type_, path), callbacks in self._session.watch_callbacks.items():
             kind = KINDS.get(type_)
@@ -181,14 +178,14 @@ class Bridge:
     def _fired(self, path: str, kind: WatchKind, event: WatchEvent) -> None:
         self._forget_idle(path, kind)
         if event.type is EventType.NONE:
-            return  # the session is over: aiozk says that by its state
+            return  # the session is over: aiozk reports that by its state
         state = protocol.WatchEvent.CONNECTED
         self._session.event_dispatch(
             protocol.WatchEvent(type=int(event.type), state=state, path=event.path)
         )
 
     def _forget_idle(self, path: str, kind: WatchKind) -> None:
-        """Lets go of a watch that is neither armed nor about to be."""
+        """Drops a watch that is neither armed nor about to be."""
         if (path, kind) in self._watches:
             slot = self._slot(path, kind)
             if slot.kind is None and not slot.pending:
@@ -196,7 +193,7 @@ class Bridge:
 
 
 def _watched(request: Any) -> tuple[str, WatchKind] | None:
-    """What a request is to have watched, if anything."""
+    """What a request is to watch, if anything."""
     if not getattr(request, "watch", False):
         return None
     is_listing = request.opcode in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
@@ -204,16 +201,16 @@ def _watched(request: Any) -> tuple[str, WatchKind] | None:
 
 
 def _unconnected() -> Exception:
-    """To be tried again, or not: as the application's own `RetryPolicy` says."""
+    """An error that the application's own `RetryPolicy` may have repeated."""
     error: Exception = exc.ConnectError(BridgedConnection.host, BridgedConnection.port)
     return error
 
 
 class BridgedConnection:
-    """What aiozk takes for its connection, for as long as it is adapted.
+    """aiozk's connection, as it sees it while it is adapted.
 
     Args:
-        bridge: what serves its requests.
+        bridge: serves its requests.
         version: of the servers, as aiozk has read it.
     """
 
@@ -227,11 +224,11 @@ class BridgedConnection:
         self.version_info = version
 
     def send(self, request: Any, xid: int | None = None) -> asyncio.Future[tuple[int, Any]]:
-        """See aiozk's `Connection.send`; the number of the request is ours to choose."""
+        """See aiozk's `Connection.send`; `xid` is ours to choose."""
         return self._bridge.submit(request)
 
     async def close(self, timeout: float) -> None:
-        """Does nothing: its connection is not this one's to close."""
+        """Does nothing: the connection is aiolead's."""
 
     def abort(self, exception: Any = None) -> None:
         """Does nothing: every request is answered, or fails, by itself."""

@@ -1,4 +1,4 @@
-"""Which clients can be adapted. All of it is asked before anything is touched."""
+"""Which clients can be adapted: checked before anything is touched."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from typing import Any
 from ...errors import ConfigurationError, UsageError
 
 KNOWN = re.compile(r"0\.32\.\d+")
-"""The versions whose private attributes are known to be what the adapter takes them for."""
+"""The versions whose private attributes the adapter knows."""
 
 
 def check_version(zk: object) -> None:
-    """Raises unless this is a client of an aiozk that is known.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
+    """Raises `ConfigurationError` unless this is a client of a known version of aiozk."""
     try:
         aiozk: Any = importlib.import_module("aiozk")
     except ImportError as error:
@@ -38,8 +34,8 @@ def check_ready(session: Any, plain: type, adapted: type) -> None:
 
     Args:
         session: aiozk's.
-        plain: the class that it has while nobody has changed anything.
-        adapted: the class that it has while it is adapted.
+        plain: its class while nobody has changed anything.
+        adapted: its class while it is adapted.
 
     Raises:
         UsageError: it is not started, closed, adapted, or of another event loop.

@@ -36,11 +36,11 @@ MUTANTS = (
                 "_client/net/supervisor.py",
                 """
                 with anyio.move_on_after(self._patience):
-                    await link.opened.wait()
+                    await connection.opened.wait()
                 """,
                 """
                 with anyio.move_on_after(None):
-                    await link.opened.wait()
+                    await connection.opened.wait()
                 """,
             ),
         ),

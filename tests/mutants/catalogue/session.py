@@ -165,14 +165,14 @@ MUTANTS = (
                 finally:
                     self._core.peer = None
                     self._machine.connection_lost(clock())
-                    self._link = None
+                    self._connection = None
                     await carrier.aclose()
                 """,
                 """
                 finally:
                     self._core.peer = None
                     self._machine.connection_lost(clock())
-                    self._link = None
+                    self._connection = None
                     await carrier.aclose()
 
                     async def late() -> None:
@@ -292,11 +292,11 @@ MUTANTS = (
             Change(
                 "_client/net/supervisor.py",
                 """
-                await link.carrier.carry(partial(self._feed, link), partial(self._take, link))
+                await connection.carrier.carry(feed, take)
                 """,
                 """
                 try:
-                    await link.carrier.carry(partial(self._feed, link), partial(self._take, link))
+                    await connection.carrier.carry(feed, take)
                 except anyio.EndOfStream:
                     await anyio.sleep_forever()
                 """,
@@ -569,8 +569,8 @@ MUTANTS = (
         changes=(
             Change(
                 "_client/net/supervisor.py",
-                "while link.ended is None and self._machine.requests.inflight:",
-                "while link.ended is None and False:",
+                "while connection.ended is None and self._machine.requests.inflight:",
+                "while connection.ended is None and False:",
             ),
         ),
         tests=("tests/client/test_client_moves.py", *ASYNCIO),
