@@ -318,8 +318,7 @@ class Connection:
                 goodbye = anyio.Event()
                 if machine.session_id == core.detached:
                     # Its answer comes behind those to everything that was sent before.
-                    barrier = Scope("").exists(core, "/", None)
-                    core.submit(barrier, limited=False)
+                    barrier = core.submit(Scope("").exists(core, "/", None), limited=False)
                     barrier.add_done_callback(goodbye.set)
                 else:
                     machine.close(core.clock()).add_done_callback(goodbye.set)

@@ -32,6 +32,7 @@ from .loop_affinity import LoopAffinity
 from .net.peer import Peer
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Call[Any])
 
 Job = Callable[[], Awaitable[object]]
 OnEnd = Callable[[AioleadError | None], object]
@@ -81,7 +82,7 @@ class Core:
         self.pipelined: Pipelined = Pipelined(self)
         self.on_due: Callable[[], None] = _ignore
         """Set by the supervisor: something became due earlier than it was."""
-        self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore_hosts
+        self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore
         """Set by the supervisor: the list of servers is replaced."""
         self.is_session_shared = False
         """Whether others create znodes in the session; see `Backend.is_session_shared`."""
@@ -104,14 +105,15 @@ class Core:
         self.machine: SessionMachine = make_machine(self)
         self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
 
-    def submit(self, call: Call[T], *, limited: bool = True) -> None:
-        """Hands a call to the machine; see `SessionMachine.submit`.
+    def submit(self, call: C, *, limited: bool = True) -> C:
+        """Hands a call to the machine, and returns it; see `SessionMachine.submit`.
 
         Raises:
             UsageError: from elsewhere than where the client belongs.
         """
         self.check_home()
         self.machine.submit(call, self.clock(), limited=limited)
+        return call
 
     # --- where it belongs ----------------------------------------------------------------------
 
@@ -276,9 +278,5 @@ class Pipelined:
             self._core.on_output()
 
 
-def _ignore() -> None:
-    pass
-
-
-def _ignore_hosts(_hosts: Sequence[tuple[str, int]]) -> None:
+def _ignore(*_: object) -> None:
     pass

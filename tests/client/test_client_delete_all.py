@@ -96,10 +96,10 @@ def before_each(client: Client, op: OpCode, act: Callable[[], object]) -> None:
     """Has something done before each request of a kind is handed over."""
     submit = client._core.submit
 
-    def act_and_submit(call: Any, **options: Any) -> None:
+    def act_and_submit(call: Any, **options: Any) -> Any:
         if call.op == op:
             act()
-        submit(call, **options)
+        return submit(call, **options)
 
     client._core.submit = act_and_submit  # type: ignore[method-assign]
 
@@ -240,11 +240,11 @@ async def test_what_is_in_flight_is_bounded() -> None:
         flying: Counter[int] = Counter()
         submit = client._core.submit
 
-        def count_in(call: Any, **options: Any) -> None:
+        def count_in(call: Any, **options: Any) -> Any:
             flying[call.op] += 1
             most[call.op] = max(most[call.op], flying[call.op])
             call.add_done_callback(lambda: flying.subtract([call.op]))
-            submit(call, **options)
+            return submit(call, **options)
 
         client._core.submit = count_in  # type: ignore[method-assign]
         assert await client.delete_all("/a") == count

@@ -351,10 +351,11 @@ async def test_a_request_that_was_not_sent_is_not_sent_to_an_older_server() -> N
             telephone.answer = says(b"Zookeeper version: 3.5.9\n")
             submit = client._core.submit
 
-            def lose_at_once(call: Any, **options: Any) -> None:
+            def lose_at_once(call: Any, **options: Any) -> Any:
                 client._core.machine.hold_back()
                 submit(call, **options)
                 server.disconnect(client.session_id)
+                return call
 
             client._core.submit = lose_at_once  # type: ignore[method-assign]
             with pytest.raises(UnsupportedError):

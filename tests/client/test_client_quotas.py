@@ -211,12 +211,12 @@ async def test_others_set_quotas_at_the_same_time(server: ServerUnderTest) -> No
         place = f"/zookeeper/quota{server.chroot}"
         once = iter([place, f"{place}/a"])
 
-        def meddle(call: Any, **options: Any) -> None:
+        def meddle(call: Any, **options: Any) -> Any:
             if call.op == OpCode.MULTI and (path := next(once, None)):
                 client._core.submit = submit  # type: ignore[method-assign]
                 whole.create(path)
                 client._core.submit = meddle  # type: ignore[method-assign]
-            submit(call, **options)
+            return submit(call, **options)
 
         client._core.submit = meddle  # type: ignore[method-assign]
         await client.set_quota("/a/1", Quota(count=7))

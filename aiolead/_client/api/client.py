@@ -8,18 +8,11 @@ from typing import final
 from anyio.lowlevel import checkpoint
 
 from ..._recipes.values.znode_views import ChildrenView, DataView
-from ..._session.requests.call import WRITE
-from ..._session.requests.transaction_call import multi_parser
-from ..._wire.codes import OpCode
-from ..._wire.jute import Reader
-from ..._wire.packets import encode_body
-from ..._wire.requests import Multi
 from ..._wire.versions import Feature
 from ...abc import Watch
 from ...errors import (
     NodeExistsError,
     NoNodeError,
-    TransactionError,
 )
 from ...model import (
     ACL,
@@ -159,17 +152,7 @@ class Client(SessionSide):
         Raises:
             NoNodeError, BadVersionError, NoAuthError.
         """
-        op = self._scope.check_request(path, version)
-        parse_multi = multi_parser([op], [path])
-
-        def parse(r: Reader) -> None:
-            try:
-                parse_multi(r)
-            except TransactionError as error:
-                raise error.cause from None
-
-        body = encode_body(Multi((op,)))
-        return self._submit(PendingReply(OpCode.MULTI, body, parse, path=path, kind=WRITE))
+        return self._submit(self._scope.check(path, version))
 
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
         """Writes that are applied only while the znode `guard` exists, and in this session only.
@@ -467,8 +450,7 @@ class Client(SessionSide):
     def _submit(self, reply: PendingReply[T]) -> PendingReply[T]:
         if self._limited:
             reply.is_reported = True
-        self._core.submit(reply, limited=self._limited)
-        return reply
+        return self._core.submit(reply, limited=self._limited)
 
 
 def _never() -> bool:

@@ -81,9 +81,7 @@ class ClientBackend:
         Raises:
             UsageError: there are none, or a watch comes twice, is closed, or on something else.
         """
-        reply = self._scope.arm(self._core, watches, since)
-        self._core.submit(reply, limited=False)
-        return reply
+        return self._core.submit(self._scope.arm(self._core, watches, since), limited=False)
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
         """See `aiolead.abc.Backend.subscribe`; applications are better served by `observe`."""

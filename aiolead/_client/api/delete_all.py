@@ -103,8 +103,7 @@ class TreeDeletion:
         while queued or asked:
             while queued and len(asked) < LISTINGS:
                 path = queued.popleft()
-                reply = self._scope.get_children(self._core, path, None)
-                self._core.submit(reply)
+                reply = self._core.submit(self._scope.get_children(self._core, path, None))
                 asked.append((path, reply))
             path, reply = asked.popleft()
             try:
@@ -169,11 +168,9 @@ class TreeDeletion:
         Later transactions are in flight and may fail for what this one has not deleted yet. Theirs
         are then deleted one by one after ours, so that the order stays.
         """
-        replies = [(path, self._scope.delete(path, ANY_VERSION)) for path in batch]
-        for _, reply in replies:
-            self._core.submit(reply)
+        deletions = [self._core.submit(self._scope.delete(path, ANY_VERSION)) for path in batch]
         is_clean = True
-        for path, reply in replies:
+        for path, reply in zip(batch, deletions, strict=True):
             try:
                 await reply
             except NoNodeError:

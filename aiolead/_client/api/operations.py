@@ -7,6 +7,7 @@ from typing import Any
 
 from ..._escaping import described
 from ..._session.requests.call import SYNC, WRITE, no_result
+from ..._session.requests.transaction_call import multi_parser
 from ..._session.watches.arming import Arming, BulkArming
 from ..._session.watches.one_shot import WatchKind, WatchSlot
 from ..._session.watches.registry import WatchRegistry
@@ -28,6 +29,7 @@ from ..._wire.requests import (
     GetACL,
     GetAllChildrenNumber,
     GetEphemerals,
+    Multi,
     SetACL,
     SetData,
     Sync,
@@ -41,6 +43,7 @@ from ...errors import (
     InvalidPathError,
     NoNodeError,
     RemoteWireError,
+    TransactionError,
     UsageError,
 )
 from ...model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Identity, Stat
@@ -156,6 +159,18 @@ class Scope:
     def set_acl(self, path: str, acl: Sequence[ACL], version: int) -> PendingReply[Stat]:
         request = SetACL(self.full(path), _checked_acl(acl), _checked_version(version))
         return _write(OpCode.SET_ACL, request, _stat, path)
+
+    def check(self, path: str, version: int) -> PendingReply[None]:
+        request = self.check_request(path, version)
+        parse_multi = multi_parser([request], [path])
+
+        def parse(r: Reader) -> None:
+            try:
+                parse_multi(r)
+            except TransactionError as error:
+                raise error.cause from None
+
+        return _write(OpCode.MULTI, Multi((request,)), parse, path)
 
     # --- reads ---------------------------------------------------------------------------------
 

@@ -55,10 +55,8 @@ _PAIR = re.compile(r"(\w+)=(-?[0-9]{1,19})=?")
 async def get_quota(core: Core, scope: Scope, path: str) -> tuple[Quota, QuotaUsage] | None:
     """See `Client.get_quota`."""
     place = _place(scope, path)
-    limits = TREE.get(core, join(place, LIMITS), None)
-    stats = TREE.get(core, join(place, STATS), None)
-    core.submit(limits)
-    core.submit(stats)
+    limits = core.submit(TREE.get(core, join(place, LIMITS), None))
+    stats = core.submit(TREE.get(core, join(place, STATS), None))
     try:
         return decode_limits((await limits)[0]), decode_usage((await stats)[0])
     except NoNodeError:
@@ -74,9 +72,7 @@ async def set_quota(core: Core, scope: Scope, path: str, quota: Quota) -> None:
         await require(core, Feature.HARD_QUOTAS)
 
     async def attempt() -> Transaction:
-        exists = scope.exists(core, path, None)
-        core.submit(exists)
-        if await exists is None:
+        if await core.submit(scope.exists(core, path, None)) is None:
             raise NoNodeError(path)
         line = await _children(core, _line(place))
         await _check_alone(core, line, path)
@@ -172,9 +168,7 @@ def _line(place: str) -> list[str]:
 
 
 async def _children(core: Core, paths: list[str]) -> list[Listing]:
-    replies = [TREE.get_children(core, path, None) for path in paths]
-    for reply in replies:
-        core.submit(reply)
+    replies = [core.submit(TREE.get_children(core, path, None)) for path in paths]
     found: list[Listing] = []
     for path, reply in zip(paths, replies, strict=True):
         try:

@@ -104,9 +104,8 @@ async def observe_config(
         try:
             await core.ready()
             with ClientWatch(core.machine.watches, None) as watch:
-                reading = get_config(core, watch)
-                core.submit(reading)
-                _follow(await reading, update, secure=secure)
+                config = await core.submit(get_config(core, watch))
+                _follow(config, update, secure=secure)
                 await watch.wait()
         except (NoNodeError, NoAuthError, RemoteWireError) as error:
             logger.warning("the configuration of the ensemble is not followed: %s", error)

@@ -75,8 +75,7 @@ async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
     losses = Losses(core)
     while True:
         peer = await require(core, feature)
-        reply = make()
-        core.submit(reply)
+        reply = core.submit(make())
         try:
             return await reply
         except ConnectionLossError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+from ..._session.requests.call import no_result
 from ..._wire.codes import OpCode
-from ..._wire.jute import Reader
 from ..._wire.packets import encode_body
 from ..._wire.requests import AuthPacket
 from ...errors import ConfigurationError, UsageError
@@ -184,11 +184,7 @@ class SessionSide:
             raise ConfigurationError("auth: must be an Auth, such as Auth.digest(user, password)")
         self._core.check_home()
         body = encode_body(AuthPacket(auth.scheme, auth.credential))
-        reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, _nothing)
+        reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, no_result)
         self._core.machine.check_size(reply)
         self._core.machine.login.add(auth, reply, self._core.clock())
         return reply
-
-
-def _nothing(_: Reader) -> None:
-    return None

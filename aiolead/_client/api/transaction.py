@@ -90,8 +90,7 @@ class Transaction:
         )
         if self._is_reported:
             reply.is_reported = True
-        self._core.submit(reply)
-        return reply
+        return self._core.submit(reply)
 
     def __await__(self) -> Generator[Any, Any, list[TransactionResult]]:
         return self.commit().__await__()

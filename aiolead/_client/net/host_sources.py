@@ -29,12 +29,17 @@ class Hosts:
     The source is asked before the first connection, then every `refresh` seconds, and when no
     server has answered. A failure, or an empty answer, is logged and leaves the list as it was.
     When the list changes, the client may have to move: see `Client.update_hosts`.
+
+    Attributes:
+        name: the source, for errors and logs.
+        refresh: how often it is asked, in seconds.
+        chroot: the client's root path; empty for the whole tree.
     """
 
     _fetch: Callable[[], Awaitable[Answer]] = field(repr=False)
-    _name: str
-    _refresh: float
-    _chroot: str
+    name: str
+    refresh: float
+    chroot: str
     _domain: str = ""
     """The domain of the servers' names, so that their certificates may have them."""
 
@@ -145,23 +150,8 @@ class Hosts:
             validate(chroot, name="chroot")
         return cls(fetch, name, refresh, "" if chroot == "/" else chroot, domain)
 
-    @property
-    def chroot(self) -> str:
-        """The path under which the client lives; empty for the whole tree."""
-        return self._chroot
-
     def __str__(self) -> str:
-        return self._name + self._chroot
-
-    @property
-    def name(self) -> str:
-        """What errors and logs call it."""
-        return self._name
-
-    @property
-    def refresh(self) -> float:
-        """How often it is asked, in seconds."""
-        return self._refresh
+        return self.name + self.chroot
 
     def certificate_name(self, host: str) -> str:
         """The name that a server's certificate must have: its own, or that of the service."""

@@ -88,8 +88,7 @@ class Bridge:
             UsageError: a request about the connection or the session.
             LocalWireError: it is longer than servers accept.
         """
-        call = self._call(request)
-        self._core.submit(call, limited=False)
+        call = self._core.submit(self._call(request), limited=False)
         future: asyncio.Future[tuple[int, Any]] = self._loop.create_future()
 
         def settle() -> None:
