@@ -75,8 +75,7 @@ async def observe(bench: Bench) -> None:
     async with election(await bench.client()).leadership():
         other = election(await bench.client())
         await bench.start()
-        async with other.observe() as states:
-            await anext(states)
+        async with other.observe():
             await bench.stop()
 
 
