@@ -1,12 +1,11 @@
 """The anyio shell around the session machine: sockets, tasks, and the client that users hold.
 
-    connect.py   opens and closes a client; connect_options.py checks its arguments
-    core.py      what all views of one client share: the machine, its clock, its observers, its jobs
-    api/         the client's operations, and the replies, watches, views and transactions it
-    returns
-    net/         connections: which server, the byte stream, TLS, the tasks that carry the bytes
-    auth/        SASL
-    watchdog/    the thread that ends a process whose bodies outlive their lease
-
-A client belongs to one event loop (loop_affinity.py).
+connect, connect_options   opens and closes a client; the arguments and their checks
+core                       what all views of one client share: the machine, observers, jobs
+api/                       operations, and the replies, watches, views and transactions
+net/                       which server, the byte stream, TLS, the tasks that carry the bytes
+auth/                      SASL
+watchdog/                  the thread that ends a process whose bodies outlive their lease
+client_reporting           events and statistics of sessions, connections and renewals
+clock, loop_affinity       the lease's clock; the one event loop that a client belongs to
 """

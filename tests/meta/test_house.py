@@ -12,7 +12,7 @@ import aiolead
 
 ROOT = Path(aiolead.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-MOST_LINES = 600
+MOST_LINES = 500
 GETS_LOGGERS = (ROOT / "_logging.py",)
 ATTACHES_HANDLERS = (ROOT / "testing" / "simulation" / "run.py",)  # and logs nothing
 OUTLIVE_SCOPES = (ROOT / "_client" / "core.py", ROOT / "blocking" / "_thread_task.py")
@@ -76,7 +76,7 @@ def test_the_rule_about_loggers_bites(code: str) -> None:
 
 PACKAGES = [
     folder / "__init__.py"
-    for top in ("_wire", "_session", "_recipes")
+    for top in ("_wire", "_session", "_client", "_recipes")
     for folder in (ROOT / top, *(ROOT / top).rglob("*"))
     if (folder / "__init__.py").exists()
 ]

@@ -7,4 +7,5 @@ asyncio_carrier, trio_carrier      the same over plain TCP, with less in between
 host_list, host_sources            where to connect next; lists of servers that change
 host_discovery, rebalance          following such a list, and who moves when it changes
 peer, quorum_search                the connected server; from a read-only one to a full one
+four_letter_words                  asking a server by a four-letter word
 """
