@@ -1,9 +1,9 @@
 """The event loop of a client, in a thread of its own, and the way into it from other threads.
 
-Threads share an inbox from which the event loop takes what they ask for, and a flag that says
-whether it still does. Nothing is locked: a thread that is stopped anywhere, by a signal handler
-that itself uses the client, say, never holds up anybody else. All other state belongs either to the
-event loop or to one thread.
+Threads share an inbox, from which the event loop takes what they ask for, and a flag that says
+whether it still does. Nothing is locked, so a thread that is stopped anywhere, for instance by a
+signal handler that uses the client itself, holds up nobody. All other state belongs to the event
+loop, or to one thread.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ T = TypeVar("T")
 Act = Callable[[], object]
 
 THREAD_ENDS = 1.0
-"""How long closing waits for the thread once everything in it has ended, in seconds. Only the event
-loop itself is left then, which may wait for more: asyncio's for a name that is being resolved.
-"""
+"""How long closing waits for the thread once all in it has ended, in seconds. Only the event loop
+is left then, which may wait for more: asyncio's for a name that is being resolved."""
 
 
 class _OfThread(threading.local):
@@ -100,10 +99,9 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Close the connection, end the thread and wait for that.
+        """Close the connection and end the thread; new calls are refused from the start on.
 
-        From the start of this, new calls are refused. In a forked child it does nothing: both
-        belong to the parent.
+        In a forked child it does nothing: both belong to the parent.
 
         Raises:
             UsageError: called in that thread.
@@ -130,13 +128,8 @@ class LoopThread:
 
     def _run(self, connection: Connection, opened: ThreadResult[Client]) -> None:
         try:
-            anyio.run(
-                self._main,
-                connection,
-                opened,
-                backend=self._backend,
-                backend_options=self._options,
-            )
+            main = partial(self._main, connection, opened)
+            anyio.run(main, backend=self._backend, backend_options=self._options)
         except BaseException as error:
             # `_main` has reported its own: this is an event loop that cannot be started.
             self._refuse()
@@ -159,7 +152,10 @@ class LoopThread:
                             await anyio.sleep_forever()
                 except BaseException as error:  # whatever it is: nobody is left waiting for us
                     failure = error
-                self._end()
+                self._refuse()
+                self._ring()
+                for task in self._tasks:
+                    task.dismiss()
             if failure is not None:
                 raise failure  # unchanged: not out of the group
         except BaseException as error:
@@ -168,14 +164,8 @@ class LoopThread:
                 self._over.fail(error)
         self._over.set(None)
 
-    def _end(self) -> None:
-        """Refuse everything from now on, and end what still runs."""
-        self._refuse()
-        self._ring()
-        for task in self._tasks:
-            task.dismiss()
-
     def _refuse(self) -> None:
+        """Refuse everything from now on."""
         self._has_ended = True
         self._take()
 
@@ -224,8 +214,8 @@ class LoopThread:
     def call(self, act: Callable[[], Awaitable[T]]) -> T:
         """Await something in the event loop, inside of whatever this thread has open.
 
-        In a signal handler that has interrupted such a wait of this thread: beside that, since what
-        is open waits itself.
+        A signal handler that has interrupted a wait of this thread has it beside that: what is open
+        waits itself.
         """
         self.check_here()
         mine = self._mine

@@ -55,7 +55,7 @@ class ThreadJob(Generic[T]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left that could be undone."""
+        """Whether nothing is left to undo."""
         return self.done.is_set()
 
 
@@ -78,8 +78,8 @@ class BlockJob(ThreadJob[T]):
         wrap: turns its value into what the thread gets; called in the event loop.
 
     Attributes:
-        left: set when it has been left; or the error that leaving raised.
-        error: set by the thread: the exception of the body.
+        left: set when it has been left, or to the error that leaving raised.
+        error: what the body raised; set by the thread.
         is_left: set by the thread, after `error`, when it leaves.
     """
 
@@ -106,10 +106,6 @@ class BlockJob(ThreadJob[T]):
             self.left.set(None)
         finally:
             task.blocks.pop()
-
-    @property
-    def is_over(self) -> bool:
-        return self.is_left or self.is_abandoned
 
     def fail(self, error: BaseException) -> None:
         super().fail(error)
@@ -166,7 +162,7 @@ class ThreadProxyTask:
 
     async def serve(self, block: BlockJob[Any]) -> None:
         """Run what the thread asks for inside a block, until it leaves the block."""
-        while not (block.is_over or self._is_dismissed):
+        while not (block.is_left or block.is_abandoned or self._is_dismissed):
             if self._jobs:
                 await self._run(self._jobs.popleft())
                 continue
