@@ -73,19 +73,19 @@ class CampaignState:
         """The fencing token of the term."""
     @property
     def phase(self) -> Phase:
-        """A state of a campaign."""
+        """See `CampaignState`."""
     @property
     def rank(self) -> int | None:
-        """A state of a campaign."""
+        """See `CampaignState`."""
     @property
     def reason(self) -> aiolead.errors.LossReason | None:
-        """A state of a campaign."""
+        """See `CampaignState`."""
     @property
     def session_id(self) -> int:
-        """A state of a campaign."""
+        """See `CampaignState`."""
     @property
     def term(self) -> aiolead.Term | None:
-        """A state of a campaign."""
+        """See `CampaignState`."""
 
 @final
 class ChildrenView(View[list[str] | None]):
@@ -110,16 +110,16 @@ class Client:
         """What was asked for or what the servers granted, whichever is less, in seconds."""
     @property
     def state(self) -> SessionState:
-        """Where the session stands."""
+        """The state of the session."""
     @property
     def credentials(self) -> SessionCredentials:
-        """What it takes to go on with the session over another client, in another process maybe."""
+        """What another client, maybe in another process, needs to go on with the session."""
     def detach(self) -> SessionCredentials:
-        """Has the present session outlive the client: leaving does not close it."""
+        """Lets the present session outlive the client: leaving does not close it."""
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
-        """Whether the servers have confirmed that this client is well, not longer ago than that."""
+        """Whether the servers have confirmed recently that this client is well: for health probes."""
     def statistics(self) -> ClientStatistics:
-        """How the client is doing: its session, its connections, its requests, its lease."""
+        """The client's session, connections, requests and lease, without asking a server."""
     def observe(self) -> SessionStates:
         """The states of the session, from the present one on, as an iterator."""
     def update_hosts(self, hosts: str | Sequence[str]) -> None:
@@ -141,11 +141,11 @@ class Client:
     def transaction(self) -> Transaction:
         """Several writes that are applied together or not at all."""
     def check(self, path: str, *, version: int = -1) -> None:
-        """Asks the quorum, as a transaction, whether a znode exists and has the version."""
+        """Asks the quorum, by a transaction, whether a znode exists and has the version."""
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
         """Writes that are applied only while the znode `guard` exists, and in this session only."""
     def ensure_path(self, path: str, *, mode: CreateMode = ..., acl: Sequence[ACL] | None = None) -> None:
-        """Creates a znode, and what is missing above it (the chroot included), unless it is there."""
+        """Creates a znode and its missing parents (the chroot included), unless it is there."""
     def delete_all(self, path: str) -> int:
         """Deletes a znode with everything below it, whatever the versions."""
     def exists(self, path: str) -> Stat | None:
@@ -159,7 +159,7 @@ class Client:
     def get_acl(self, path: str) -> tuple[list[ACL], Stat]:
         """A znode's ACL and `Stat`."""
     def sync(self, path: str = '/') -> None:
-        """Has the connected server catch up with the leader before it answers what comes after."""
+        """Makes the connected server catch up with the leader before it answers later requests."""
     def get_all_children_number(self, path: str = '/') -> int:
         """How many znodes there are below a path, at any depth (ZooKeeper 3.6)."""
     def get_ephemerals(self, prefix: str = '/') -> list[str]:
@@ -167,19 +167,19 @@ class Client:
     def reads(self) -> Reads:
         """Several reads in one request, answered from one moment (ZooKeeper 3.6)."""
     def whoami(self) -> list[Identity]:
-        """Who the server takes this client for, by its address and credentials (ZooKeeper 3.7)."""
+        """The identities of this client for the server: address and credentials (ZooKeeper 3.7)."""
     def get_quota(self, path: str) -> tuple[Quota, QuotaUsage] | None:
-        """The quota on a znode's tree, and what there is of it; None if there is no quota."""
+        """The quota on a znode's tree, and its usage; None if there is no quota."""
     def set_quota(self, path: str, quota: Quota) -> None:
-        """Sets the quota on a znode's tree, in the place of the one that it has."""
+        """Sets the quota on a znode's tree, in place of the present one."""
     def delete_quota(self, path: str) -> None:
-        """Takes the quota off a znode's tree."""
+        """Removes the quota on a znode's tree."""
     def get_config(self) -> EnsembleConfig:
-        """Who belongs to the ensemble, whatever the chroot; no servers if it has no such notion."""
+        """The servers of the ensemble, whatever the chroot; none if it has no such configuration."""
     def reconfig(self, *, joining: Sequence[ServerSpec | str] = ..., leaving: Sequence[int] = ..., members: Sequence[ServerSpec | str] | None = None, version: int = -1) -> EnsembleConfig:
-        """Changes who belongs to the ensemble: who comes and goes, or the whole of it."""
+        """Changes the servers of the ensemble: some of them, or all."""
     def watch(self, path: str, *, recursive: bool = False, max_events: int = 10000) -> WatchStream:
-        """What happens to a znode, as it happens: `with client.watch(path) as events:`."""
+        """The events of a znode, as they happen: `with client.watch(path) as events:`."""
     def observe_data(self, path: str) -> DataView:
         """A znode's latest data: `with client.observe_data(path) as view:`."""
     def observe_children(self, path: str) -> ChildrenView:
@@ -382,7 +382,7 @@ class Fence:
         """Deletes a znode; see `Client.delete`."""
 
 class FencedTransaction(Transaction):
-    """A transaction that is applied only while the guard exists; otherwise like any other."""
+    """A transaction that is applied only while the guard exists."""
 
 @final
 class Group:
@@ -934,10 +934,10 @@ class WatchStream:
     def __next__(self) -> WatchEvent | Missed: ...
     @property
     def unread(self) -> int:
-        """How many events, gaps included, have come in and not been read yet."""
+        """How many events, gaps included, are unread."""
     @property
     def is_live(self) -> bool:
-        """Whether a server watches now: not while the link is down."""
+        """Whether a server watches now: not while the connection is down."""
     def __enter__(self) -> Self: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
@@ -977,5 +977,5 @@ class Connection:
     def __enter__(self) -> Client: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
-def connect(hosts: str | Sequence[str] | Hosts | None = None, *, session_timeout: float = 10.0, connect_timeout: float | None = None, auth: Sequence[Auth] = ..., tls: ssl.SSLContext | TLS | None = None, sasl: SASL | None = None, grace_period: float | None = None, tick_time: float | None = None, watchdog: Watchdog | bool | None = None, observe_config: bool = False, read_only: bool = False, resume: SessionCredentials | None = None, server_version: str | None = None, limits: Limits | None = None, on_event: EventSink | Sequence[EventSink] | None = None, hooks: Hooks | None = None, backend: Literal['asyncio', 'trio'] = 'asyncio', backend_options: dict[str, Any] | None = None) -> Connection:
+def connect(hosts: str | Sequence[str] | Hosts | None = None, *, session_timeout: float = 10.0, connect_timeout: float | None = None, auth: Sequence[Auth] = ..., tls: ssl.SSLContext | TLS | None = None, sasl: SASL | None = None, grace_period: float | None = None, tick_time: float | None = None, watchdog: Watchdog | bool | None = None, observe_config: bool = False, read_only: bool = False, resume: SessionCredentials | None = None, server_version: str | None = None, limits: Limits | None = None, on_event: EventSink | Sequence[EventSink] | None = None, hooks: Hooks | None = None, backend: Literal["asyncio", "trio"] = 'asyncio', backend_options: dict[str, Any] | None = None) -> Connection:
     """A session with a ZooKeeper ensemble: `with blocking.connect(...) as client:`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from importlib.util import find_spec
 from types import TracebackType
-from typing import Any, Literal, final
+from typing import Any, final
 
 import aiolead
 
@@ -14,13 +14,7 @@ from ._loop import LoopThread
 from ._proxy import Proxy, new
 
 
-def connect(
-    hosts: Any = None,
-    *,
-    backend: Literal["asyncio", "trio"] = "asyncio",
-    backend_options: dict[str, Any] | None = None,
-    **options: Any,
-) -> Connection:
+def connect(*args: Any, **kwargs: Any) -> Connection:  # noqa: D417 - they are `SIGNATURE`'s
     """A session with a ZooKeeper ensemble: `with blocking.connect(...) as client:`.
 
     Entering starts a thread with an event loop in it, and waits for the session. Leaving closes the
@@ -44,22 +38,32 @@ def connect(
     An exception that a signal handler raises (Ctrl-C) while entering gives up. While leaving, it
     ends the wait: the thread goes on closing the session.
     """
+    options = SIGNATURE.bind(*args, **kwargs).arguments
+    backend = options.pop("backend", "asyncio")
+    backend_options = options.pop("backend_options", None)
     if backend not in ("asyncio", "trio"):
         raise ConfigurationError(f'backend: must be "asyncio" or "trio", not {backend!r}')
     if backend == "trio" and find_spec("trio") is None:
         raise ConfigurationError('backend: trio is not installed; pip install "aiolead[trio]"')
-    return Connection(aiolead.connect(hosts, **options), LoopThread(backend, backend_options))
+    return Connection(aiolead.connect(**options), LoopThread(backend, backend_options))
 
 
 def _signature() -> inspect.Signature:
     """That of `aiolead.connect`, and the event loop."""
-    ours, theirs = inspect.signature(connect), inspect.signature(aiolead.connect)
-    parameters = {**theirs.parameters, **ours.parameters, "hosts": theirs.parameters["hosts"]}
-    del parameters["options"]
-    return ours.replace(parameters=list(parameters.values()))
+    theirs = inspect.signature(aiolead.connect)
+    ours = (
+        ("backend", "asyncio", 'Literal["asyncio", "trio"]'),
+        ("backend_options", None, "dict[str, Any] | None"),
+    )
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=type_)
+        for name, default, type_ in ours
+    ]
+    return theirs.replace(parameters=[*theirs.parameters.values(), *parameters])
 
 
-connect.__signature__ = _signature()  # type: ignore[attr-defined]
+SIGNATURE = _signature()
+connect.__signature__ = SIGNATURE  # type: ignore[attr-defined]
 
 
 @final

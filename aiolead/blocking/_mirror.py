@@ -132,12 +132,14 @@ def mirrored(name: str) -> type[Proxy]:
     base = BY_HAND.get(name) or (mirrored(above[0]) if above else Proxy)
     cls: Any = type(name, (base,), {"__module__": "aiolead.blocking", "_source": source})
     cls.__doc__ = (name in BY_HAND and vars(base).get("__doc__")) or doc_of(source)
+    if hasattr(source, "__dataclass_fields__"):  # these are properties here
+        cls.__doc__ = cls.__doc__.partition("\n\nAttributes:")[0]
     hidden = NOT_HERE.get(name, frozenset())
     for attribute, member in _members(source).items():
         if attribute not in hidden and not hasattr(cls, attribute):
             setattr(cls, attribute, member)
     if name in MADE:
-        cls._is_made, cls.__signature__ = True, _signature(source)
+        cls._is_made, cls.__signature__ = True, _signature(source, client="aiolead.blocking.Client")
     # Another thread may have made it meanwhile: both use the first one.
     made: type[Proxy] = _classes.setdefault(name, cls)
     return made
@@ -163,7 +165,7 @@ def _members(source: type) -> dict[str, Any]:
             elif isinstance(member, (property, types.MemberDescriptorType)):
                 annotations = getattr(member, "fget", base).__annotations__
                 returns = annotations.get("return", annotations.get(name, "Any"))
-                found[name] = _property(name, returns, doc_of(member) or doc_of(base))
+                found[name] = _property(name, returns, doc_of(member) or f"See `{base.__name__}`.")
     return found
 
 
@@ -179,7 +181,8 @@ def _method(name: str, function: types.FunctionType) -> Any:
         getattr(self._target, name)(*args, **kwargs)
         return self
 
-    def hold(self: Proxy, *args: Any, on_lost: OnLost | None = None, **kwargs: Any) -> Any:
+    def hold(self: Proxy, *args: Any, **kwargs: Any) -> Any:
+        on_lost: OnLost | None = kwargs.pop("on_lost", None)
         act = partial(getattr(self._target, name), *args, **kwargs)
         proxy = new(self._loop, act() if name in DIRECT else self._loop.ask(act))
         proxy._on_lost = on_lost
@@ -225,10 +228,12 @@ def _property(name: str, returns: str, doc: str) -> property:
 # --- signatures and docstrings -----------------------------------------------------------------
 
 
-def _signature(thing: Callable[..., Any], *extra: inspect.Parameter) -> inspect.Signature:
+def _signature(
+    thing: Callable[..., Any], *extra: inspect.Parameter, client: str = "Client"
+) -> inspect.Signature:
     signature = inspect.signature(thing)
     parameters = [
-        each.replace(annotation=threaded(each.annotation))
+        each.replace(annotation=client if each.name == "client" else threaded(each.annotation))
         for each in signature.parameters.values()
         if each.name != "watch"  # one-shot watches are for recipes
     ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import collections
 from array import array
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -42,11 +42,11 @@ class Tally:
         failures: what was found.
     """
 
-    schedules: Counter[str] = field(default_factory=Counter)
+    schedules: collections.Counter[str] = field(default_factory=collections.Counter)
     virtual: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
-    seen: Counter[str] = field(default_factory=Counter)
-    reached_in: Counter[str] = field(default_factory=Counter)
+    faults: collections.Counter[str] = field(default_factory=collections.Counter)
+    seen: collections.Counter[str] = field(default_factory=collections.Counter)
+    reached_in: collections.Counter[str] = field(default_factory=collections.Counter)
     margins: array[float] = field(default_factory=lambda: array("d"))
     failures: list[Failure] = field(default_factory=list)
 
