@@ -47,7 +47,9 @@ class Liveness:
         self._login = login
         self.last_answer: float = -inf
         self.pings: deque[float] = deque()
-        self._last = dict.fromkeys(_KINDS, -inf)  # when an answer of each kind came in last
+        self._last: dict[int, float] = dict.fromkeys(
+            _KINDS, -inf
+        )  # when an answer of each kind came in last
 
     def connected(self, now: float) -> None:
         """A connection was established."""
