@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from aiolead.types import Connection
     from aiolead.testing import (
         BlockingEnsemble,
         EnsembleSandbox,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         Sandbox,
         ThreadedServer,
     )
+    from aiolead.types import Connection
 
 __all__ = [
     "zookeeper",

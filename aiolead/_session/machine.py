@@ -122,7 +122,7 @@ class SessionMachine(SessionLife):
         self.leases: LeaseBook = LeaseBook(self._lease_proof, self.timing, on_due)
         self.watches: WatchRegistry = WatchRegistry(self._ask, lambda: self.last_zxid)
         self._window = Window(max_in_flight, self.timing.prompt)
-        self.requests = RequestQueue(self._window, max_queued, first_xid)
+        self.requests: RequestQueue = RequestQueue(self._window, max_queued, first_xid)
         self._liveness = Liveness(self.requests, self.watches, self.login)
         self._renewals = Renewals(self.leases, self.requests, lambda: self.last_contact, on_output)
         self._reset_connection()
@@ -308,8 +308,8 @@ class SessionMachine(SessionLife):
             if self.is_resuming:
                 raise SessionExpiredError("the server does not know the session to be resumed")
         self.is_resuming = False
-        self.is_read_only = response.read_only
-        self.session_id = response.session_id
+        self.is_read_only: bool = response.read_only
+        self.session_id: int = response.session_id
         self._password = response.password
         if not created:
             granted = min(granted, self.timing.granted)  # see `lease.proof`

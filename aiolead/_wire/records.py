@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 from .jute import Reader, Writer
 
@@ -25,6 +25,9 @@ TEXTS = WireType(Writer.texts, Reader.texts)
 ACLS = WireType(Writer.acls, Reader.acls)
 STAT = WireType(Writer.stat, Reader.stat)
 
+RecordLayout: TypeAlias = tuple[WireType, ...]
+"""The types of the first fields of a record."""
+
 
 class Record:
     """The base of the dataclasses that go over the wire.
@@ -35,7 +38,7 @@ class Record:
 
     __slots__ = ()
     __match_args__: ClassVar[tuple[str, ...]] = ()  # the names of the fields, by `dataclass`
-    layout: ClassVar[tuple[WireType, ...]] = ()
+    layout: ClassVar[RecordLayout] = ()
 
     def write(self, w: Writer) -> None:
         for (write, _), name in zip(self.layout, self.__match_args__, strict=False):

@@ -5,12 +5,24 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ..errors import RemoteWireError
 from ..model import ACL, Stat
 from .codes import KEEPER_STATE_CONNECTED, OpCode
 from .jute import Reader, Writer
-from .records import ACLS, BLOB, I32, I64, NULLABLE_BLOB, STAT, TEXT, TEXTS, Record
+from .records import (
+    ACLS,
+    BLOB,
+    I32,
+    I64,
+    NULLABLE_BLOB,
+    STAT,
+    TEXT,
+    TEXTS,
+    Record,
+    RecordLayout,
+)
 
 _HEADER = struct.Struct(">iqi")
 _header_at = _HEADER.unpack_from
@@ -37,7 +49,7 @@ class ReplyHeader(Record):
     xid: int
     zxid: int
     err: int
-    layout = I32, I64, I32
+    layout: ClassVar[RecordLayout] = I32, I64, I32
 
 
 @dataclass(slots=True)
@@ -64,7 +76,7 @@ class PathReply(Record):
     """To `CREATE` and `SYNC`."""
 
     path: str
-    layout = (TEXT,)
+    layout: ClassVar[RecordLayout] = (TEXT,)
 
 
 @dataclass(slots=True)
@@ -73,7 +85,7 @@ class CreateReply(Record):
 
     path: str
     stat: Stat
-    layout = TEXT, STAT
+    layout: ClassVar[RecordLayout] = TEXT, STAT
 
 
 @dataclass(slots=True)
@@ -81,7 +93,7 @@ class StatReply(Record):
     """To `EXISTS`, `SET_DATA` and `SET_ACL`."""
 
     stat: Stat
-    layout = (STAT,)
+    layout: ClassVar[RecordLayout] = (STAT,)
 
 
 @dataclass(slots=True)
@@ -90,7 +102,7 @@ class DataReply(Record):
 
     data: bytes | None = field(repr=False)
     stat: Stat
-    layout = NULLABLE_BLOB, STAT
+    layout: ClassVar[RecordLayout] = NULLABLE_BLOB, STAT
 
 
 @dataclass(slots=True)
@@ -99,7 +111,7 @@ class ACLReply(Record):
 
     acl: tuple[ACL, ...]
     stat: Stat
-    layout = ACLS, STAT
+    layout: ClassVar[RecordLayout] = ACLS, STAT
 
 
 @dataclass(slots=True)
@@ -107,7 +119,7 @@ class NamesReply(Record):
     """To `GET_CHILDREN` and `GET_EPHEMERALS`."""
 
     names: Sequence[str]
-    layout = (TEXTS,)
+    layout: ClassVar[RecordLayout] = (TEXTS,)
 
 
 @dataclass(slots=True)
@@ -116,7 +128,7 @@ class ChildrenReply(Record):
 
     names: Sequence[str]
     stat: Stat
-    layout = TEXTS, STAT
+    layout: ClassVar[RecordLayout] = TEXTS, STAT
 
 
 @dataclass(slots=True)
@@ -124,7 +136,7 @@ class TokenReply(Record):
     """To `SASL`: the server's token; null where it has no SASL, or nothing more to send."""
 
     token: bytes = field(repr=False)
-    layout = (BLOB,)
+    layout: ClassVar[RecordLayout] = (BLOB,)
 
 
 @dataclass(slots=True)
@@ -132,7 +144,7 @@ class NumberReply(Record):
     """To `GET_ALL_CHILDREN_NUMBER`, and to `ADD_WATCH`, where it is always 0."""
 
     number: int
-    layout = (I32,)
+    layout: ClassVar[RecordLayout] = (I32,)
 
 
 @dataclass(slots=True)
@@ -167,7 +179,7 @@ class ErrorResult(Record):
     """The error code of an operation; in a transaction 0 for one that was rolled back."""
 
     code: int
-    layout = (I32,)
+    layout: ClassVar[RecordLayout] = (I32,)
 
 
 MultiResult = DoneResult | ErrorResult | PathReply | CreateReply | StatReply

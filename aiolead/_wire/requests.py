@@ -13,7 +13,7 @@ from ..errors import LocalWireError, RemoteWireError
 from ..model import ACL, OPEN_ACL_UNSAFE, CreateMode
 from .codes import OpCode
 from .jute import Reader, Writer
-from .records import ACLS, BLOB, FLAG, I32, NULLABLE_BLOB, TEXT, Record
+from .records import ACLS, BLOB, FLAG, I32, NULLABLE_BLOB, TEXT, Record, RecordLayout
 
 _pack_int = struct.Struct(">i").pack
 
@@ -39,7 +39,7 @@ def path_and_flag(path: str, flag: bool) -> bytes:
 class RequestHeader(Record):
     xid: int
     op: int
-    layout = I32, I32
+    layout: ClassVar[RecordLayout] = I32, I32
 
 
 # --- requests of one shape ---------------------------------------------------------------------
@@ -70,7 +70,7 @@ class WhoAmI(_Empty):
 @dataclass(slots=True)
 class _OfPath(Record):
     path: str
-    layout = (TEXT,)
+    layout: ClassVar[RecordLayout] = (TEXT,)
 
 
 class GetACL(_OfPath):
@@ -101,7 +101,7 @@ class GetAllChildrenNumber(_OfPath):
 class _OfPathAndVersion(Record):
     path: str
     version: int
-    layout = TEXT, I32
+    layout: ClassVar[RecordLayout] = TEXT, I32
 
 
 class Delete(_OfPathAndVersion):
@@ -120,7 +120,7 @@ class Check(_OfPathAndVersion):
 class _WatchableRead(Record):
     path: str
     watch: bool = False
-    layout = TEXT, FLAG
+    layout: ClassVar[RecordLayout] = TEXT, FLAG
 
 
 class Exists(_WatchableRead):
@@ -143,7 +143,7 @@ class GetChildren(Record):
     path: str
     watch: bool = False
     op: OpCode = OpCode.GET_CHILDREN2
-    layout = TEXT, FLAG
+    layout: ClassVar[RecordLayout] = TEXT, FLAG
 
     @classmethod
     def read(cls, r: Reader, op: OpCode = OpCode.GET_CHILDREN2) -> GetChildren:
@@ -204,7 +204,7 @@ class SetData(Record):
     path: str
     data: bytes | None = field(repr=False)
     version: int
-    layout = TEXT, NULLABLE_BLOB, I32
+    layout: ClassVar[RecordLayout] = TEXT, NULLABLE_BLOB, I32
 
 
 @dataclass(slots=True)
@@ -213,7 +213,7 @@ class SetACL(Record):
     path: str
     acl: tuple[ACL, ...]
     version: int
-    layout = TEXT, ACLS, I32
+    layout: ClassVar[RecordLayout] = TEXT, ACLS, I32
 
 
 @dataclass(slots=True)
@@ -223,7 +223,7 @@ class AddWatch(Record):
     op: ClassVar[OpCode] = OpCode.ADD_WATCH
     path: str
     mode: int
-    layout = TEXT, I32
+    layout: ClassVar[RecordLayout] = TEXT, I32
 
 
 @dataclass(slots=True)
@@ -231,7 +231,7 @@ class RemoveWatches(Record):
     op: ClassVar[OpCode] = OpCode.REMOVE_WATCHES
     path: str
     type: int
-    layout = TEXT, I32
+    layout: ClassVar[RecordLayout] = TEXT, I32
 
 
 @dataclass(slots=True)
@@ -293,7 +293,7 @@ class Sasl(Record):
 
     op: ClassVar[OpCode] = OpCode.SASL
     token: bytes = field(repr=False)
-    layout = (BLOB,)
+    layout: ClassVar[RecordLayout] = (BLOB,)
 
 
 @dataclass(slots=True)

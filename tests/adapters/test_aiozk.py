@@ -20,7 +20,7 @@ from support.recipes import PATIENCE, eventually
 
 import aiolead
 from aiolead.adapters.aiozk import adapt
-from aiolead.adapters.aiozk.adapted_session import AdaptedSession, patience_of
+from aiolead.adapters.aiozk._adapted_session import AdaptedSession, patience_of
 from aiolead.errors import (
     ConfigurationError,
     ConnectFailed,

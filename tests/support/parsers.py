@@ -583,7 +583,7 @@ NO_PARSERS: dict[str, str] = {
     "_recipes.membership.split:score": "a digest of ours",
     "_recipes.locks.unique_names:HeldName.number": "the name of our own znode",
     "_session.requests.liveness:Liveness.begun": "four bytes, counted before",
-    "adapters.aiozk.adapted_session:connect_string": "the ports that aiozk was given",
+    "adapters.aiozk._adapted_session:connect_string": "the ports that aiozk was given",
     "adapters.aiozk.bridge:Bridge._fired": "an enumeration",
     "adapters.aiozk.gate:check_version": "the version of an installed package",
     "blocking._proxy:ElectionBase.run": "an argument, whose error is ConfigurationError",

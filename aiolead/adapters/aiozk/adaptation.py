@@ -16,7 +16,7 @@ from ..._client.core import Core
 from ..._session.lease.timing import SHORTEST
 from ...errors import ConnectionLossError, SessionError, SessionExpiredError, UsageError
 from ...model import SessionCredentials, SessionState
-from .adapted_session import (
+from ._adapted_session import (
     OLDEST,
     AdaptedSession,
     connect_string,
