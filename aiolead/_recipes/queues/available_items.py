@@ -1,15 +1,11 @@
 """What one queue object knows of the items and claims on its path.
 
-Items and claims are listed together, with a watch on either; a list that has not changed is not
-read again. The queue uses its list up from the front before it reads the next one. The list is only
-a hint: claiming an item asks the servers, and so finds out that the item is gone or taken. So
+Both are listed together, each with a watch. The list is only a hint: claiming an item asks the
+servers. A single consumer lists a long queue once for many items, and an idle one sends nothing.
+Competing consumers (`is_contended`) list again for each item: one round trip of reads is cheaper
+than a failed write for each item that others took.
 
-* a single consumer lists a long queue once for many items;
-* consumers that compete (`is_contended`) list again for each item: one round trip of reads, where
-  each item that others have had would cost a write in vain;
-* an idle consumer waits for the watches and sends nothing.
-
-All methods but `look` and `wait` are synchronous.
+Only `look` and `wait` await.
 """
 
 from __future__ import annotations
@@ -32,15 +28,15 @@ from .item_names import ItemNames, Key
 logger = get_logger(__name__)
 
 LONGEST_SLEEP = 10.0
-"""How long to sleep at most until an item is due, in seconds: the wall clock may be set."""
+"""Longest sleep until an item is due, in seconds: the wall clock may be set meanwhile."""
 
 
 class Reserved(set[str]):
-    """The names of items that this client's own consumers have claimed, or are about to."""
+    """The names of items that this client's consumers have claimed, or are about to claim."""
 
 
 class _Listing:
-    """The children of a path, as long as their watch has not fired."""
+    """The children of a path, valid until their watch fires."""
 
     def __init__(self, path: str, mode: CreateMode) -> None:
         self.path = path
@@ -50,13 +46,13 @@ class _Listing:
 
     @property
     def is_known(self) -> bool:
-        """Whether nothing has changed, as far as the servers have reported."""
+        """Whether the servers have reported no change since."""
         return self.names is not None and self.watch is not None and self.watch.is_armed
 
     def ask(
         self, client: CoordinationClient, on_event: Callable[[WatchEvent], object]
     ) -> Reply[list[str]] | None:
-        """Send a request for them; None if nothing has changed."""
+        """Request the children; None if nothing has changed."""
         if self.is_known:
             return None
         self.names = None
@@ -72,14 +68,13 @@ class _Listing:
 
 
 _Look = list[tuple[_Listing, Reply[list[str]] | None]]
-"""Listings that were asked for."""
 
 
 class AvailableItems:
-    """The items that may be there to be claimed, in order.
+    """The items that may be free to claim, in order.
 
-    `clock` says which items are due, `on_invalid` is called with the error of an invalid item, and
-    `acl` is that of claims, and of the paths if they have to be created.
+    `clock` decides which items are due. `on_invalid` gets the error of an invalid item. `acl` is
+    for claims, and for paths that have to be created.
     """
 
     def __init__(
@@ -98,7 +93,7 @@ class AvailableItems:
         self.names = names
         self.acl = acl
         self.is_contended = False
-        """Whether others take items, too, as far as we have seen."""
+        """Whether other consumers have been seen."""
         self.is_stale = True
         """Whether something may have changed since the items were listed."""
         self.looks = 0
@@ -111,8 +106,8 @@ class AvailableItems:
         self._invalid: set[str] = set()
         self._look: _Look | None = None
         self._claimed = _Listing(claims_path, CreateMode.CONTAINER)
-        # Not a container: when servers delete one, its numbers start again, and with them names
-        # that a late acknowledgement may be on its way for.
+        # Not a container: servers that delete one restart its numbers, and a late acknowledgement
+        # could then delete a new item of the same name.
         self._present = _Listing(items_path, CreateMode.PERSISTENT)
         self._wake = anyio.Event()
         self._users = 0
@@ -120,11 +115,11 @@ class AvailableItems:
     # --- consumers -------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """A consumer begins: until it leaves there may be watches."""
+        """Register a consumer: watches may exist until it leaves."""
         self._users += 1
 
     def leave(self) -> None:
-        """A consumer has ended. The watches go with the last one."""
+        """Unregister a consumer; the last one closes the watches."""
         self._users -= 1
         if not self._users:
             self._close_watches()
@@ -132,10 +127,7 @@ class AvailableItems:
     # --- taking ----------------------------------------------------------------------------------
 
     def pop(self) -> str | None:
-        """Reserve the first item that may be free; None if there is none, as far as is known.
-
-        The caller gives the name back with `free`, `vanished` or `taken`.
-        """
+        """Reserve the first item that may be free, if any, until `free`, `vanished` or `taken`."""
         while self._heap:
             key, name = self._heap[0]
             if self._until_due(key) > 0:
@@ -147,7 +139,7 @@ class AvailableItems:
         return None
 
     def free(self, name: str) -> None:
-        """An item that we had has no claim of ours any more: anybody may have it."""
+        """Our claim on an item is gone: any consumer may claim it."""
         self._reserved.discard(name)
         key = self._key(name)
         if key is not None:
@@ -159,11 +151,11 @@ class AvailableItems:
         return None if isinstance(name, ListedPath) else self.names.key(name)
 
     def vanished(self, name: str) -> None:
-        """An item that we had does not exist any more."""
+        """An item that we had reserved no longer exists."""
         self._reserved.discard(name)
 
     def taken(self, name: str) -> None:
-        """An item that we tried to claim is gone, or taken. If it is released, a watch fires."""
+        """An item is gone, or claimed by others. If it is released, a watch fires."""
         self._reserved.discard(name)
         self.is_contended = True
 
@@ -180,10 +172,7 @@ class AvailableItems:
     # --- waiting ---------------------------------------------------------------------------------
 
     async def wait(self) -> None:
-        """Wait until something has changed, or an item is due.
-
-        To be called when `pop` has returned None, with nothing awaited in between.
-        """
+        """Wait until something changes or an item is due. Do not await between `pop` and this."""
         if self.is_stale:
             return
         with anyio.move_on_after(self._until_due(self._heap[0][0]) if self._heap else None):
@@ -200,12 +189,10 @@ class AvailableItems:
     # --- looking ---------------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """List items and claims, in one round trip; several callers share one listing.
+        """List items and claims in one round trip, which concurrent callers share.
 
-        Raises:
-            ConnectionLossError, SessionExpiredError, ServerError.
-
-        Cancellation: the listing goes on, for the next caller.
+        Raises `ConnectionLossError`, `SessionExpiredError`, `ServerError`. If a caller is
+        cancelled, the listing goes on for the next one.
         """
         missing = 0
         while True:
@@ -227,8 +214,8 @@ class AvailableItems:
                     self._end(look)
                     raise
             else:
-                # Events come before the answers that show their changes: a list that was not asked
-                # for is still valid, or its watch has fired by now.
+                # Events come before the answers that show their changes: a list that was not
+                # requested is still valid unless its watch has fired by now.
                 if all(reply or listing.is_known for listing, reply in look):
                     self._take(look)
                     return
@@ -266,5 +253,5 @@ class AvailableItems:
     def _close_watches(self) -> None:
         self._claimed.close()
         self._present.close()
-        self._look = None  # an answer that is on its way would be old by the next time
+        self._look = None  # a pending answer would be outdated by the next look
         self.is_stale = True

@@ -1,10 +1,10 @@
-"""The acquisition of a claim: the ephemeral znode that says who works on an item.
+"""Acquiring a claim: the ephemeral znode that marks an item as taken.
 
-Claiming is one transaction (the item exists, the claim does not) and two reads behind it, all in
-one segment. So nobody claims an item that is gone, and one round trip brings the item.
+One transaction checks the item and creates the claim; two reads follow in the same segment. So a
+deleted item is never claimed, and one round trip brings the item.
 
-The name of an item stays reserved until its claim is known to be gone, whatever is cancelled or
-cut: no two consumers of a client ever work for the same name.
+The name of an item stays reserved until its claim is known to be gone, even if callers are
+cancelled or connections lost: two consumers of one client never work under the same name.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .._core.znode_registry import NodeRegistry, RegisteredNode
 from .available_items import AvailableItems
 
 Decode = Callable[[bytes], tuple[bytes, ...]]
-"""Makes the parts of an item of its data; raises ValueError if they are invalid."""
+"""Splits the data of an item into parts; raises ValueError if they are invalid."""
 
 
 class _ClaimNode(FixedNode):
-    """The znode of a claim, which a transaction with a check of the item creates."""
+    """The znode of a claim, created by a transaction that checks the item."""
 
     def __init__(
         self,
@@ -54,20 +54,12 @@ class _ClaimNode(FixedNode):
         return cast("Reply[Created]", transaction.commit())
 
     def _claim_created(self, create: Reply[Any], session_id: int, since: int) -> RegisteredNode:
-        # The answer to a transaction does not contain the czxid; the look behind it does.
+        # A transaction's answer has no czxid; the read behind it has (`shown`).
         self._uses += 1
         return RegisteredNode(self._path, 0, -since, session_id)
 
     def shown(self, stat: Stat | None, sequence: int) -> None:
-        """Record what the look behind the create has shown.
-
-        Args:
-            stat: of the znode at our path; None if there is none.
-            sequence: the number of the item.
-
-        Raises:
-            NodeGone: it is not ours.
-        """
+        """Record the read that followed the create; raises `NodeGone` if the znode is not ours."""
         node = self.node
         if stat is None or not node.is_shown_by(stat):
             self.seen_gone()
@@ -76,7 +68,7 @@ class _ClaimNode(FixedNode):
         self._node = RegisteredNode(self._path, sequence, stat.czxid, node.session_id)
 
     def take_if_ours(self, stat: Stat | None) -> bool:
-        """Take the znode that exists if it is of a create of ours whose answer was lost."""
+        """Take the existing znode over if a create of ours made it and its answer was lost."""
         if stat is None or not self._registry.is_unclaimed(self._client, self._path, stat):
             return False
         self.take(Created(self._path, stat))
@@ -90,21 +82,14 @@ class _ClaimNode(FixedNode):
         return found
 
     def end(self, give_back: Callable[[str], object]) -> Departure | None:
-        """Delete it, and give its name back once it is gone.
-
-        Args:
-            give_back: the method of `AvailableItems` that takes the name.
-
-        Returns:
-            The pending delete; None if there is nothing to delete.
-        """
+        """Delete the claim; once it is gone, call `give_back(name)`. Return the pending delete."""
         departure = self.discard()
         self.when_over(partial(give_back, self.name))
         return departure
 
 
 class ItemClaim(NodeAcquirable):
-    """One try at claiming an item: the first one that is free."""
+    """One attempt to claim the first free item."""
 
     def __init__(
         self, client: CoordinationClient, available: AvailableItems, data: bytes, decode: Decode
@@ -112,7 +97,7 @@ class ItemClaim(NodeAcquirable):
         super().__init__(client)
         self.available = available
         self.parts: tuple[bytes, ...] = ()
-        """The item's; only once it is claimed."""
+        """Known once the item is claimed."""
         self._data = data
         self._decode = decode
         self._own: _ClaimNode | None = None
@@ -122,19 +107,19 @@ class ItemClaim(NodeAcquirable):
 
     @property
     def own(self) -> _ClaimNode:
-        """Our znode. Only while an item is reserved."""
+        """Our znode; only while an item is reserved."""
         if self._own is None:
             raise AssertionError("nothing is claimed")
         return self._own
 
     @property
     def node(self) -> RegisteredNode:
-        """Our znode, as it is registered. Only once it is held."""
+        """Our registered znode; only once it is held."""
         return self.own.node
 
     @property
     def item(self) -> str:
-        """The path of the item. Only while one is reserved."""
+        """The path of the reserved item."""
         return self.own.item
 
     def _znodes(self) -> Sequence[EphemeralNode]:
@@ -151,7 +136,7 @@ class ItemClaim(NodeAcquirable):
         return True
 
     async def _claim_first(self) -> bool:
-        """Claim the first item that is free; False if there is none."""
+        """Claim the first free item; False if there is none."""
         available = self.available
         if self._own is not None and await self._claim(self._own):
             return True
@@ -175,7 +160,7 @@ class ItemClaim(NodeAcquirable):
                 await available.look()
 
     async def _claim(self, own: _ClaimNode) -> bool:
-        """Claim and read the item that is reserved; False if it is not to be had."""
+        """Claim and read the reserved item; False if that is impossible."""
         available, mode = self.available, CreateMode.CONTAINER
         request = partial(self._request, own)
         claims = available.claims_path
@@ -217,7 +202,7 @@ class ItemClaim(NodeAcquirable):
         self._end(self.available.free)
 
     def _leave_watches(self) -> None:
-        """There are none: those of `AvailableItems` are shared."""
+        """Nothing to close: the watches of `AvailableItems` are shared."""
 
     # --- holding, releasing ----------------------------------------------------------------------
 
@@ -225,13 +210,13 @@ class ItemClaim(NodeAcquirable):
         return self.own.hold(lost, **options)
 
     def done(self) -> None:
-        """The item and our claim are gone together, by our own transaction."""
+        """Our own transaction has deleted the item and our claim together."""
         if self._own is not None:
             self._own.seen_gone()
             self._end(self.available.vanished)
 
     def discard(self) -> Departure | None:
-        """Release the item, if we have one. Synchronous: the rest is the client's work."""
+        """Release the item, if any. Synchronous: the client deletes the claim in the background."""
         if not self._discarded:
             self._discarded = True
             self.available.leave()

@@ -1,7 +1,7 @@
-"""What is held under a claim: released, or done, by one transaction.
+"""Items held under a claim, until they are released or finished.
 
-The transaction checks that the claim exists, writes the results, and deletes item and claim. So an
-item is done once at most, and only by its holder.
+Finishing is one transaction: it checks the claim, writes the results, and deletes item and claim.
+So an item is finished at most once, and only by its holder.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .._core.tenure import Tenure
 from .claim import ItemClaim
 
 _DELETES = 2
-"""The number of deletes at the end of the transaction."""
+"""How many deletes end the transaction."""
 
 
 class Claimed(Tenure):
-    """An item that is held under a claim: a `QueueItem`, or a `Task`."""
+    """An item held under a claim: a `QueueItem`, or a `Task`."""
 
     _lost_error = ClaimLost
 
@@ -59,22 +59,10 @@ class Claimed(Tenure):
     # --- doing it --------------------------------------------------------------------------------
 
     async def _finish(self, add: Callable[[Transaction], object]) -> None:
-        """Delete the item and its claim, and write the results, all in one transaction.
+        """Write results, and delete the item and its claim, in one transaction.
 
-        Returns when the servers have confirmed it; nothing is held any more then, while the body
-        goes on. Calling it again has no effect.
-
-        Args:
-            add: adds the results to a transaction; called for each try.
-
-        Raises:
-            ClaimLost: the claim is lost, or the item was deleted by others.
-            UsageError: it was released, or another task is finishing it.
-            ServerError: the results were refused; nothing was applied.
-
-        Cancellation: it may be applied or not.
-
-        On connection loss: finds out whether it was applied, and tries again if it was not.
+        `add` adds the results, once per try; a `ServerError` means that they were refused and
+        nothing was applied. Otherwise as `QueueItem.ack`.
         """
         if self._is_done:
             await anyio.lowlevel.checkpoint()
@@ -100,7 +88,7 @@ class Claimed(Tenure):
         try:
             await reply
         except Fenced:
-            # Maybe by a try of ours whose answer was lost.
+            # Perhaps by an earlier try of ours whose answer was lost.
             if self._was_unanswered and await self._was_applied():
                 self._done()
             else:
@@ -144,7 +132,7 @@ class Claimed(Tenure):
             return False
 
     def _answered(self, reply: Reply[object]) -> None:
-        """The answer is there: in the client's task, even if nobody awaits it any more."""
+        """Process an answer in the client's task, even if nobody awaits it any more."""
         if self._in_flight is reply:
             self._in_flight = None
         if reply.error() is None:
@@ -166,15 +154,14 @@ class Claimed(Tenure):
     # --- losing it -------------------------------------------------------------------------------
 
     def _lose(self, reason: LossReason) -> None:
-        # While we are about to delete the claim ourselves, its deletion is a loss only if it turns
-        # out that others did it.
+        # While our own delete is under way, the deletion is a loss only if others did it.
         if reason is LossReason.DELETED and (self._is_finishing or self._in_flight is not None):
             self._was_deleted = True
         else:
             super()._lose(reason)
 
     def _settle(self) -> None:
-        """Decide whether a deletion of our claim was a loss, once that is known."""
+        """Report the deletion of our claim as a loss, once it is known that others did it."""
         if self._was_deleted and not self._is_finishing and self._in_flight is None:
             self._was_deleted = False
             if not self._is_done:
@@ -183,47 +170,42 @@ class Claimed(Tenure):
     async def _confirmed(self) -> None:
         await super()._confirmed()
         if self._is_done and self._loss is LossReason.DELETED:
-            self._loss = None  # our own doing: the answer came as the body had ended
+            self._loss = None  # we deleted it: the answer came after the body had ended
 
 
 class QueueItem(Claimed):
     """An item of a queue, held for the body of an `async with`.
 
-    It is released when the body ends, or the claim on it is lost, unless it was acknowledged. See
-    `Tenure` for `token`, `check()`, `fenced()` and so on.
+    It is released when the body ends or the claim is lost, unless it was acknowledged. `Tenure`
+    describes `token`, `check()`, `fenced()` and the other members.
     """
 
     @property
     def parts(self) -> tuple[bytes, ...]:
-        """The parts of the item: one, unless Curator's `putMulti` has put it."""
+        """The parts of the item: one, unless Curator's `putMulti` wrote it."""
         return self._claim.parts
 
     @property
     def data(self) -> bytes:
-        """The data of the item.
-
-        Raises:
-            UsageError: the item has several parts, or none: see `parts`.
-        """
+        """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
         parts = self.parts
         if len(parts) != 1:
             raise UsageError(f"{self.name} of {self._what} has {len(parts)} parts: use item.parts")
         return parts[0]
 
     async def ack(self) -> None:
-        """Acknowledge the item: remove it from the queue.
+        """Acknowledge the item: delete it from the queue.
 
-        Returns when the servers have confirmed it: nobody gets the item any more. Nothing is held
-        then, while the body goes on. Calling it again has no effect.
+        Returns once the servers have confirmed: no consumer gets the item any more. The body goes
+        on, but holds nothing. Further calls have no effect.
 
         Raises:
-            ClaimLost: the claim was lost, or the item was deleted by others.
+            ClaimLost: the claim was lost, or others deleted the item.
             UsageError: the item was released, or another task is acknowledging it.
 
-        Cancellation: it may be acknowledged or not; if not, leaving the body releases it.
+        Cancellation: the item may or may not be acknowledged; if not, leaving the body releases it.
 
-        On connection loss: finds out whether it was acknowledged, and tries again if it was not. If
-        the session ends before that is known, the claim is lost, and another consumer may get the
-        item.
+        On connection loss: checks whether the item was acknowledged, and retries if not. If the
+        session ends first, the claim is lost, and another consumer may get the item.
         """
         await self._finish(lambda _: None)

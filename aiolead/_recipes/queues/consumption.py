@@ -1,4 +1,4 @@
-"""One item after the other, as an async iterator: what `consume` returns."""
+"""The async iterator that `consume` returns: one item after the other."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ C = TypeVar("C", bound=Claimed)
 class Consumption(TenureScope[C]):
     """Items, claimed one after the other: `async with queue.consume() as items`.
 
-    An item is held until the next one is asked for, or the `async with` is left: then it is
-    released, unless it is done. The iteration never ends by itself.
+    An item is held until the next one is requested or the block is left, and is then released
+    unless it was finished. The iteration never ends by itself.
 
     One cancel scope is around the whole block, since none can be around the body of an `async for`.
-    So a lost claim ends the block; enter another one to go on.
+    So a lost claim ends the block; enter another one to continue.
 
     Raises (on leaving):
-        ClaimLost: a claim was lost; the body, which was cancelled then, raised nothing else.
+        ClaimLost: a claim was lost, and the cancelled body raised nothing else.
 
     Cancellation: the item is released. Leaving waits for the servers' confirmation, for a third of
     the session timeout at most.
@@ -47,10 +47,7 @@ class Consumption(TenureScope[C]):
         return self
 
     async def __anext__(self) -> C:
-        """The next item, as soon as there is one; the one before is released first.
-
-        Cancellation: claims nothing.
-        """
+        """Release the last item, then wait for the next one. Cancellation claims nothing."""
         recipe, scope = self._recipe, self._scope
         if scope is None or current_task_id() != self._task:
             raise UsageError(f"{recipe!r}: use `async with ... as items`, and iterate in its task")
@@ -93,6 +90,6 @@ class Consumption(TenureScope[C]):
         self._scope = self._task = None
         self._recipe._tasks.leave(task, self._recipe)
         if scope.__exit__(exc_type, exc, traceback) and exc is not None:
-            # `__anext__` has raised it, and the body went on all the same.
+            # `__anext__` raised it, but the body went on.
             assert self._failure is not None, "nothing else cancels the body"
             raise self._failure

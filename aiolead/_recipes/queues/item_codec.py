@@ -1,10 +1,10 @@
-"""The data of an item, in the format of `ItemSerializer` of Curator 5. Pure.
+"""The data of an item, in the format of Curator 5's `ItemSerializer`, big-endian. Pure.
 
     int   0x00010001                      the version
     byte  1, int length, bytes            a part; any number of them
     byte  2                               the end
 
-All numbers are big-endian. Curator puts several parts into one znode with `putMulti`.
+Curator's `putMulti` writes several parts into one znode.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PART = struct.Struct(">Bi")
 
 
 def encode(parts: Sequence[bytes]) -> bytes:
-    """The data of an item with these parts."""
+    """Encode an item with these parts."""
     body = bytearray(_VERSION.pack(VERSION))
     for part in parts:
         body += _PART.pack(PART, len(part)) + part
@@ -31,11 +31,7 @@ def encode(parts: Sequence[bytes]) -> bytes:
 
 
 def decode(body: bytes) -> tuple[bytes, ...]:
-    """The parts of an item. Bytes behind the end are ignored, as by Curator.
-
-    Raises:
-        ValueError: the data are invalid; the text says why.
-    """
+    """Decode an item; raises ValueError. Bytes behind the end are ignored, as by Curator."""
     if len(body) < _VERSION.size:
         raise MalformedError(f"{len(body)} bytes are too few for an item")
     (version,) = _VERSION.unpack_from(body)

@@ -1,7 +1,7 @@
 """The names of items, their order, and when they are due. Pure.
 
-The names are Curator's: `queue-`, what the type of queue adds, and the number that the server
-appends. Children with other names are foreign.
+The names are Curator's: `queue-`, a part that depends on the type of queue, and the number that the
+server appends. Other children are foreign.
 """
 
 from __future__ import annotations
@@ -16,21 +16,17 @@ from ...errors import ConfigurationError
 LAST_SEQUENCE = 0x7FFF_FFFF
 
 Key = tuple[int, int]
-"""Sort key of items: priority or due time, then the number."""
+"""Sort key: priority or due time, then the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemNames:
-    """First come, first served: `queue-` and the number.
-
-    Attributes:
-        marker: what names begin with.
-    """
+    """First come, first served: `marker` and the number."""
 
     marker: str = "queue-"
 
     is_strict: ClassVar[bool] = False
-    """Whether a later item may have to be handed out before those that are there."""
+    """Whether a later item may have to be handed out first."""
 
     def key(self, name: str) -> Key | None:
         """The sort key of an item; None for a foreign child."""
@@ -38,22 +34,18 @@ class ItemNames:
         return None if number is None else (0, number)
 
     def due(self, key: Key) -> float | None:
-        """When an item may be handed out, in seconds since the epoch; None: at any time."""
+        """When an item is due, in seconds since the epoch; None: at any time."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityNames(ItemNames):
-    """The smallest priority first: `queue-`, `1` (`0` if it is negative), 8 hexadecimal digits."""
+    """Smallest priority first: `queue-`, `1` (`0` if negative), 8 hexadecimal digits, number."""
 
     is_strict: ClassVar[bool] = True
 
     def prefix(self, priority: int) -> str:
-        """The name without the number.
-
-        Raises:
-            ConfigurationError: the priority does not fit into a Java `int`.
-        """
+        """The name without its number; raises `ConfigurationError` if it is no Java `int`."""
         whole = isinstance(priority, int) and not isinstance(priority, bool)
         if not whole or not -(2**31) <= priority < 2**31:
             raise ConfigurationError(
@@ -72,19 +64,12 @@ class PriorityNames(ItemNames):
 
 @dataclass(frozen=True, slots=True)
 class DelayNames(ItemNames):
-    """The earliest first: `queue-|`, when in hexadecimal milliseconds since the epoch, `|`."""
+    """Earliest first: `queue-|`, due time in hexadecimal ms since the epoch, `|`, number."""
 
     is_strict: ClassVar[bool] = True
 
     def prefix(self, at: float) -> str:
-        """The name without the number.
-
-        Args:
-            at: when the item is due, in seconds since the epoch.
-
-        Raises:
-            ConfigurationError: Curator could not read the time.
-        """
+        """The name without its number; raises `ConfigurationError` unless Curator can read it."""
         number = isinstance(at, (int, float)) and not isinstance(at, bool)
         if not number or not 0.001 <= at < 2**40:
             raise ConfigurationError(
@@ -109,7 +94,7 @@ _NUMBER = re.compile(r"-?\d{9,10}", re.ASCII)
 
 
 def _number(name: str, before: str, start: int = 0) -> int | None:
-    """The number that makes up the rest of a name; None if something else does."""
+    """The number that is the rest of a name; None if the rest is anything else."""
     if not name.startswith(before, start):
         return None
     match = _NUMBER.fullmatch(name, start + len(before))

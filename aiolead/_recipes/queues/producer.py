@@ -20,7 +20,7 @@ from .._core.parents import with_parent
 from .item_names import LAST_SEQUENCE
 
 MOST_ITEMS = 25_000
-"""The greatest limit: one listing of that many items is still below the packet limit of 1 MiB."""
+"""Greatest limit: one listing of that many items stays below the packet limit of 1 MiB."""
 
 
 def checked_bytes(data: bytes) -> bytes:
@@ -30,10 +30,10 @@ def checked_bytes(data: bytes) -> bytes:
 
 
 class ItemProducer:
-    """Adds items to a path, unless too many are there.
+    """Adds items to a path, up to a limit.
 
-    Each put asks for the number of items, in the same segment, for the next put to know. So the
-    limit costs a round trip only when it is near: then the number is asked for before.
+    Each put reads the number of items in the same segment, for the next put. So the limit costs a
+    round trip only when it is near: then the number is read first.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class ItemProducer:
         self._path = path
         self._most = most
         self._acl = acl
-        self._put = 0  # how many we have sent
-        self._seen: int | None = None  # how many were there, when
-        self._seen_at = 0  # we had sent so many
+        self._put = 0  # items that we have sent
+        self._seen: int | None = None  # items that were there ...
+        self._seen_at = 0  # ... when we had sent that many
 
     async def put(self, prefix: str, bodies: Sequence[bytes]) -> list[str]:
         """Add items, all or none; return their names."""
@@ -58,7 +58,7 @@ class ItemProducer:
             # The path is no container: see `AvailableItems`.
             names = await with_parent(self._client, self._path, create, acl=self._acl)
         except NodeExistsError:
-            # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
+            # Since ZOOKEEPER-3249 the counter stops at its end, so names repeat.
             raise SequenceExhaustedError(self._path) from None
         if not all(0 <= (sequence_of(name) or 0) < LAST_SEQUENCE for name in names):
             for delete in [self._client.delete(join(self._path, name)) for name in names]:
@@ -68,7 +68,7 @@ class ItemProducer:
         return names
 
     async def size(self) -> int:
-        """How many items there are, claimed ones included."""
+        """The number of items, claimed ones included."""
         await self._look()
         return self._seen or 0
 

@@ -1,4 +1,4 @@
-"""The queues."""
+"""The public queues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY_TIME = DelayNames()
 
 
 class _Queue(WorkQueue[QueueItem]):
-    """Everything but how items are put."""
+    """What all queues share: everything but `put`."""
 
     _tenure = QueueItem
     _to_hold = "async with queue.get() as item:"
@@ -67,36 +67,33 @@ class _Queue(WorkQueue[QueueItem]):
                 await work(item.data)
                 await item.ack()
 
-        Leaving the body without `ack` releases the item: it is the first one again. The same
-        happens when the process dies, once its session expires.
+        Leaving the body without `ack` releases the item, which becomes the first one again. If the
+        process dies, its session's expiry does the same.
 
         Args:
-            timeout: how long to wait for an item, in seconds; forever by default. 0 looks once.
+            timeout: how long to wait for an item, in seconds; defaults to forever. 0 looks once.
 
-        Raises (on entering):
-            AcquireTimeout: there was none within that time.
-
-        Raises (on leaving):
-            ClaimLost: the claim was lost; the body, which was cancelled then, raised nothing else.
-                Another consumer gets the item.
+        Raises:
+            AcquireTimeout: on entering: there was no item in time.
+            ClaimLost: on leaving: the claim was lost, so that another consumer gets the item, and
+                the cancelled body raised nothing else.
 
         Cancellation: claims nothing, or releases the item.
 
-        On connection loss: waiting goes on, over expired sessions, too; a claim is held as long as
-        the lease lasts.
+        On connection loss: waiting continues, also across expired sessions; a claim is held as long
+        as the lease lasts.
         """
         return TenureContext(self, timeout)
 
     def try_get(self) -> TenureContext[QueueItem | None]:
-        """As `get`, but yields None, at once, if there is no item to be had.
+        """As `get`, but yields None at once if no item is free.
 
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
+        Reads from the connected server, which may lag; call `client.sync()` first if that matters.
         """
         return TenureContext(self, 0, is_try=True)
 
     async def size(self) -> int:
-        """How many items there are, claimed ones included. A read, as `try_get`."""
+        """The number of items, claimed ones included. A read, as `try_get`."""
         return await self._producer.size()
 
     async def _put(self, prefix: str, items: Iterable[bytes]) -> list[str]:
@@ -110,7 +107,7 @@ class _Queue(WorkQueue[QueueItem]):
 
 @final
 class Queue(_Queue):
-    """A queue: items persist until a consumer has acknowledged them; first come, first served.
+    """A queue: items persist until a consumer acknowledges them; first come, first served.
 
         name = await queue.put(b"...")
 
@@ -118,28 +115,25 @@ class Queue(_Queue):
             await work(item.data)
             await item.ack()
 
-    *At least once.* An item is handed out under a claim, an ephemeral znode: to one consumer at a
-    time, and to the next one if that one dies, or leaves without `ack`. No item is handed out again
-    once its `ack` has returned. If the claim is lost, the body is cancelled before the servers can
-    give the item to another consumer.
+    *At least once.* A claim, an ephemeral znode, gives an item to one consumer at a time. The next
+    consumer gets it if the first dies or leaves without `ack`, but never once `ack` has returned.
+    If the claim is lost, the body is cancelled before the servers can give the item to another
+    consumer.
 
     Items are first handed out in the order in which they were put. A released item is the first one
-    again.
-
-    The format is that of Curator's `DistributedQueue` with a `lockPath`.
+    again. The format is that of Curator's `DistributedQueue` with a `lockPath`.
 
     Args:
         client: the session.
-        path: the path of the items; created, and persistent, when it is missing.
-        claims: the path of the claims; defaults to `<path>-claims`. Curator's `lockPath`.
+        path: the path of the items; created as a persistent znode if missing.
+        claims: the path of the claims, Curator's `lockPath`; defaults to `<path>-claims`.
         max_items: how many items there may be, at most 25,000. A soft limit: see `put`.
-        identity: the holder, in claims; defaults to host name and process id.
-        on_invalid: called, synchronously, with the `InvalidDataError` of an invalid item. The item
-            stays, and this object skips it. Logs a warning by default.
-        on_disconnect: what happens to claims when the connection is lost: `"keep"` keeps them while
-            the lease lasts, `"resign"` releases them at once.
-        acl: of items and claims, and of the paths if they have to be created; open to everybody by
-            default.
+        identity: the holder's name in claims; defaults to host name and process id.
+        on_invalid: called synchronously with the `InvalidDataError` of an invalid item; logs a
+            warning by default. The item stays, and this object skips it.
+        on_disconnect: what happens to claims on connection loss: `"keep"` keeps them while the
+            lease lasts, `"resign"` releases them at once.
+        acl: of items, claims, and paths that have to be created; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -149,50 +143,42 @@ class Queue(_Queue):
         """Add an item; return its name.
 
         Raises:
-            QueueFullError: `max_items` are there. Each client goes by what it saw at its last put,
-                so that the limit may be exceeded by one put of each client, and what is on its way.
+            QueueFullError: `max_items` are there. Each client counts at its last put, so the limit
+                may be exceeded by one put per client, and puts in flight.
             SequenceExhaustedError: the path has no more numbers.
             ServerError: what the server answers, such as `NoAuthError`.
 
-        Cancellation: the item may be put or not.
+        Cancellation: the item may or may not be added.
 
         On connection loss: `ConnectionLossError`. With the outcome `UNKNOWN` the item may have been
-        put: servers choose the names, so nobody can tell. Putting it again may put it twice; give
-        items an id of their own in their data if that matters.
+        added; servers choose the names, so no client can find out, and a retry may add it twice. If
+        that matters, give items an id in their data.
         """
         return (await self._put("queue-", [data]))[0]
 
     async def put_many(self, items: Iterable[bytes]) -> list[str]:
-        """Add several items, all or none, one behind the other; return their names in order.
+        """Add separate items, all or none, one behind the other; return their names in order.
 
-        Each is a separate item, for any consumer. All of them go in one transaction, so together
-        they must fit into a packet (1 MiB by default).
-
-        Raises, cancellation, on connection loss: as `put`.
+        They are one transaction, so together they must fit into a packet (1 MiB by default).
+        Otherwise as `put`.
         """
         return await self._put("queue-", items)
 
 
 @final
 class PriorityQueue(_Queue):
-    """A queue whose items have priorities: smaller ones first, equal ones first come first served.
+    """A queue with priorities: the smallest first, equal ones first come, first served.
 
-    Otherwise as `Queue`, but items are listed again for each one that is handed out, since a better
-    one may have come. The format is that of Curator's `DistributedPriorityQueue`.
-
-    Args, raises: as `Queue`.
+    Items are listed again for each hand-out, since a smaller one may have come. Otherwise as
+    `Queue`. The format is that of Curator's `DistributedPriorityQueue`.
     """
 
     _names = _BY_PRIORITY
 
     async def put(self, data: bytes, *, priority: int = 0) -> str:
-        """Add an item; return its name.
+        """Add an item; return its name. Otherwise as `Queue.put`.
 
-        Args:
-            data: of the item.
-            priority: from -2^31 to 2^31 - 1; the smallest comes first.
-
-        Raises, cancellation, on connection loss: as `Queue.put`.
+        `priority` is from -2^31 to 2^31 - 1; the smallest comes first.
         """
         return (await self._put(_BY_PRIORITY.prefix(priority), [data]))[0]
 
@@ -205,13 +191,9 @@ class PriorityQueue(_Queue):
 class DelayQueue(_Queue):
     """A queue whose items are handed out when they are due, the earliest first.
 
-    The due time is part of the item's name, and consumers compare it with their own clock. So items
-    come early or late by the difference between the clocks of producer and consumer; everything
-    else holds whatever the clocks say. The format is that of Curator's `DistributedDelayQueue`.
-
-    Args:
-        clock: the time of day, in seconds since the epoch.
-        Others, raises: as `Queue`.
+    Consumers compare the due time in an item's name with their own `clock`, in seconds since the
+    epoch: items come early or late by the difference to the producer's clock. Nothing else depends
+    on clocks. Otherwise as `Queue`. The format is that of Curator's `DistributedDelayQueue`.
     """
 
     _names = _BY_TIME
@@ -242,14 +224,10 @@ class DelayQueue(_Queue):
         )
 
     async def put(self, data: bytes, *, delay: float | None = None, at: float | None = None) -> str:
-        """Add an item; return its name.
+        """Add an item; return its name. Otherwise as `Queue.put`.
 
-        Args:
-            data: of the item.
-            delay: in how many seconds it is due; this or `at`.
-            at: when it is due, in seconds since the epoch.
-
-        Raises, cancellation, on connection loss: as `Queue.put`.
+        It is due in `delay` seconds, or `at` a time in seconds since the epoch; give one of the
+        two.
         """
         return (await self._put(self._prefix(delay, at), [data]))[0]
 

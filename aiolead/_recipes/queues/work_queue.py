@@ -1,4 +1,4 @@
-"""What all recipes have that hand out things under claims: queues, and the task board."""
+"""What recipes that hand out items under claims share: queues, and the task board."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ C = TypeVar("C", bound=Claimed)
 
 
 class _NoGuard(TaskGuard):
-    """A task may hold several items: none of them is one that it waits for."""
+    """A task may hold several items: it never waits for one of its own."""
 
     def enter(self, user: object, *, forever: bool) -> int:
         return current_task_id()
 
 
 class WorkQueue(HoldingRecipe[C]):
-    """A path with things that one consumer at a time holds under a claim."""
+    """A path of items, each held by one consumer at a time under a claim."""
 
     def __init__(
         self,
@@ -65,11 +65,8 @@ class WorkQueue(HoldingRecipe[C]):
     @staticmethod
     @abstractmethod
     def _decode(body: bytes) -> tuple[bytes, ...]:
-        """The parts of what is claimed; raises ValueError if it is invalid."""
+        """The parts of a claimed item; raises ValueError if it is invalid."""
 
     def consume(self) -> Consumption[C]:
-        """Claim one after the other: `async with ... as items`, `async for item in items`.
-
-        Going on to the next one releases the one before, unless it is done. See `Consumption`.
-        """
+        """Claim items one after the other, as an async iterator: see `Consumption`."""
         return Consumption(self)

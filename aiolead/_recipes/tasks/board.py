@@ -39,25 +39,22 @@ class TaskBoard(WorkQueue[Task]):
         async with board.observe() as view:
             async for states in view: ...
 
-    One worker at a time works on a task, under a claim. A task has one result, which is written in
-    the transaction that deletes the task. The claim carries the progress: if the worker dies, both
-    vanish, and the next worker gets the task. If the claim is lost, the body is cancelled before
-    the servers can give the task to another worker.
-
-    Tasks are first claimed in the order of submission.
+    One worker at a time works on a task, under a claim that carries the progress. If the worker
+    dies, both vanish, and the next worker gets the task. If the claim is lost, the body is
+    cancelled before the servers can give the task to another worker. A task has one result, written
+    in the transaction that deletes the task. Tasks are first claimed in the order of submission.
 
     Args:
         client: the session.
-        path: the path; `tasks`, `claims` and `results` below it are created when they are missing.
-        max_tasks: how many tasks may wait or be worked on, at most 25,000. A soft limit, as that of
-            a `Queue`.
+        path: the path; `tasks`, `claims` and `results` below it are created if missing.
+        max_tasks: how many tasks may wait or be worked on, at most 25,000. A soft limit: see
+            `Queue.put`.
         keep_results: how many results are kept, at most 20,000: the latest, and up to a quarter
             more.
-        report_every: how often a worker's progress is written at most, in seconds.
-        identity: the worker, as others see it; defaults to host name and process id.
-        on_disconnect: what happens to claims when the connection is lost: `"keep"` keeps them while
-            the lease lasts, `"resign"` releases them at once.
-        acl: of tasks, claims and results, and of their paths; open to everybody by default.
+        report_every: least time between two writes of a worker's progress, in seconds.
+        identity: the worker's name for others; defaults to host name and process id.
+        on_disconnect: what happens to claims on connection loss, as for a `Queue`.
+        acl: of tasks, claims, results and their paths; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -106,59 +103,37 @@ class TaskBoard(WorkQueue[Task]):
     async def submit(self, data: bytes) -> str:
         """Add a task; return its name, for `result` and `observe`.
 
-        Raises:
-            QueueFullError: `max_tasks` are there.
-            SequenceExhaustedError: the path has no more numbers.
-            ServerError: what the server answers, such as `NoAuthError`.
-
-        Cancellation: the task may be submitted or not.
-
-        On connection loss: `ConnectionLossError`. With the outcome `UNKNOWN` it may have been
-        submitted; submitting it again may do so twice.
+        Raises, cancellation, on connection loss: as `Queue.put`, with `max_tasks` as the limit.
         """
         return (await self._producer.put(_PREFIX, [checked_bytes(data)]))[0]
 
     def claim(self, *, timeout: float | None = None) -> TenureContext[Task]:
         """Claim the next task for the body of an `async with`.
 
-        Leaving the body without `finish` or `fail` releases the task, for the next worker. The same
-        happens when the process dies, once its session expires.
+        Leaving the body without `finish` or `fail` releases the task for the next worker. If the
+        process dies, its session's expiry does the same.
 
         Args:
-            timeout: how long to wait for a task, in seconds; forever by default. 0 looks once.
+            timeout: how long to wait for a task, in seconds; defaults to forever. 0 looks once.
 
-        Raises (on entering):
-            AcquireTimeout: there was none within that time.
-
-        Raises (on leaving):
-            ClaimLost: the claim was lost; the body, which was cancelled then, raised nothing else.
-
-        Cancellation: claims nothing, or releases the task.
-
-        On connection loss: waiting goes on, over expired sessions, too; a claim is held as long as
-        the lease lasts.
+        Raises, cancellation, on connection loss: as `Queue.get`.
         """
         return TenureContext(self, timeout)
 
     def try_claim(self) -> TenureContext[Task | None]:
-        """As `claim`, but yields None, at once, if there is no task to be had."""
+        """As `claim`, but yields None at once if no task is free."""
         return TenureContext(self, 0, is_try=True)
 
     async def result(self, task: str) -> TaskResult:
-        """Wait for the result of a task.
-
-        Args:
-            task: its name.
+        """Wait for the result of a task, given its name.
 
         Raises:
             NoNodeError: neither the task nor its result exists: it was never submitted, or its
-                result was among the oldest, which are not kept.
+                result was too old to be kept.
             NoAuthError: the result may not be read.
             InvalidDataError: the result is invalid.
 
-        Cancellation: stops waiting.
-
-        On connection loss: goes on waiting, over expired sessions, too.
+        Cancellation: stops waiting. On connection loss: waits on, also across expired sessions.
         """
         if not isinstance(task, str) or _NAMES.key(task) is None:
             raise ConfigurationError(f"task: must be a name that submit() returned, not {task!r}")
@@ -168,7 +143,7 @@ class TaskBoard(WorkQueue[Task]):
     def observe(self) -> BoardView:
         """Observe all tasks with their states: `async with board.observe() as view`.
 
-        A worker that dies is seen at once: its task waits again.
+        When a worker's claim ends, its task is seen to wait again.
         """
         tasks, claims = self._available.items_path, self._available.claims_path
         return BoardView(self._client, tasks, claims, self._results.path, _NAMES)

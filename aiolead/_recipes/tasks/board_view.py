@@ -1,4 +1,4 @@
-"""The view of a task board."""
+"""The live view of a task board."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .task_states import TaskPhase, TaskState
 
 @final
 class BoardView(View[Mapping[str, TaskState]]):
-    """A view of all tasks with their states, by name, in the order of submission. See `View`.
+    """All tasks with their states, by name, in the order of submission. See `View`.
 
-    Only what has changed is read again: a worker's report costs one read.
+    Reads only what has changed: a worker's report costs one read.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class BoardView(View[Mapping[str, TaskState]]):
         self._results = ChildReader(self, results, _ended, is_wanted=is_task, is_watched=False)
 
     async def _read(self) -> Mapping[str, TaskState]:
-        # In this order: a result comes as its task goes, so none is missed.
+        # In this order: a result is created as its task is deleted, so none is missed.
         for each in (self._tasks, self._claims, self._results):
             each.ask()
         tasks = await self._tasks.names()

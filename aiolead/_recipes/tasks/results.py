@@ -1,4 +1,4 @@
-"""The results of tasks: waiting for one, and how many are kept."""
+"""The results of tasks: waiting for one, and deleting old ones."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .task_records import decode_result
 from .task_states import TaskResult
 
 AT_ONCE = 100
-"""How many results are asked for, or deleted, in one go."""
+"""How many results are read or deleted in one batch."""
 
 
 class Results:
-    """The results below a path. When there are a quarter more than `keep`, the oldest go."""
+    """The results below a path; at a quarter more than `keep`, the oldest are deleted."""
 
     def __init__(
         self, client: CoordinationClient, path: str, keep: int, acl: Sequence[ACL] | None
@@ -58,9 +58,9 @@ class Results:
             watch = client.backend.make_watch(partial(_set, changed))
             other = client.backend.make_watch(partial(_set, changed))
             try:
-                # In this order: a result comes as its task goes.
+                # In this order: a result is created as its task is deleted.
                 result = client.exists(path, watch=watch)
-                # Servers send no event of a result that we may not read, but of its task's end.
+                # Servers send no event for an unreadable result, but one for its task's end.
                 is_there = client.exists(task_path, watch=other)
                 again = client.exists(path)
                 if await result is None and await again is None:
@@ -69,7 +69,8 @@ class Results:
                     elif has_caught_up:
                         raise NoNodeError(task_path)
                     else:
-                        # The task may have been submitted over a server that is ahead of this one.
+                        # The task may have been submitted through a server that is ahead of this
+                        # one.
                         await catch_up(client, task_path)
                         has_caught_up = True
             except AioleadError as error:
@@ -88,7 +89,7 @@ class Results:
     # --- keeping ---------------------------------------------------------------------------------
 
     def count(self) -> None:
-        """Delete old results if there are too many, in the background."""
+        """Delete old results in the background if there are too many."""
         if not self._is_trimming:
             self._is_trimming = True
             self._client.backend.spawn(self._trim)
@@ -100,7 +101,7 @@ class Results:
             if stat is None or stat.num_children <= self._keep + self._keep // 4:
                 return
             paths = [join(self.path, name) for name in await client.get_children(self.path)]
-            # By their age, not by their numbers: a task may have taken long.
+            # By age, not by number: a task may have taken long.
             ages: list[tuple[int, str]] = []
             for start in range(0, len(paths), AT_ONCE):
                 batch = paths[start : start + AT_ONCE]

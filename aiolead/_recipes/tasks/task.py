@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class Task(Claimed):
     """A task, held for the body of an `async with`.
 
-    It is released when the body ends, or the claim on it is lost, unless it was finished. See
-    `Tenure` for `token`, `check()`, `fenced()` and so on.
+    It is released when the body ends or the claim is lost, unless it was finished. `Tenure`
+    describes `token`, `check()`, `fenced()` and the other members.
     """
 
-    _progress: Progress | None = None  # that is not reported yet
+    _progress: Progress | None = None  # not yet reported
     _is_reporting = False
     _fence: FencedClient
 
@@ -51,8 +51,8 @@ class Task(Claimed):
     async def report(self, progress: float | None = None, note: str = "") -> None:
         """Report progress to observers of the board.
 
-        Returns at once; the client writes it in the background, at most once per `report_every`.
-        The latest report wins. A report whose answer was lost is written again.
+        Returns at once; the client writes in the background, at most once per `report_every`. The
+        latest report wins. A report whose answer was lost is written again.
 
         Args:
             progress: from 0.0 to 1.0.
@@ -72,33 +72,29 @@ class Task(Claimed):
     async def finish(self, data: bytes = b"") -> None:
         """Finish the task: delete it and write its result, in one transaction.
 
-        Returns when the servers have confirmed it. Nothing is held then, while the body goes on. A
-        task has one result: calling it again has no effect.
+        Returns once the servers have confirmed. The body goes on, but holds nothing. A task has one
+        result: further calls have no effect.
 
         Args:
             data: the result.
 
         Raises:
-            ClaimLost: the claim was lost, or the task was deleted by others.
-            NodeExistsError: there is a result already, of an earlier task of that name: somebody
-                has deleted a part of the board by hand.
-            UsageError: the task was released, or another coroutine is finishing it.
+            ClaimLost, UsageError: as `QueueItem.ack`.
+            NodeExistsError: an earlier task of that name has a result: somebody has deleted a part
+                of the board by hand.
 
-        Cancellation: it may be finished or not; if not, leaving the body releases it.
-
-        On connection loss: finds out whether it was finished, and tries again if it was not. If the
-        session ends before that is known, the claim is lost, and another worker may get the task.
+        Cancellation, on connection loss: as `QueueItem.ack`.
         """
         await self._conclude(TaskResult(self.name, checked_bytes(data), self.identity))
 
     async def fail(self, note: str, data: bytes = b"") -> None:
         """Finish the task as failed: no other worker gets it. Otherwise as `finish`.
 
-        To let another worker try it, leave the body instead.
+        To let another worker try, leave the body instead.
 
         Args:
             note: why, at most 4,096 bytes.
-            data: the result, if there is any.
+            data: the result, if any.
         """
         result = TaskResult(self.name, checked_bytes(data), self.identity, True, checked_note(note))
         await self._conclude(result)

@@ -16,7 +16,7 @@ from ...errors import ConfigurationError
 from .task_states import TaskResult
 
 MAX_NOTE = 4096
-"""Longest note, in bytes of UTF-8: all observers of a board read them all."""
+"""Longest note, in bytes of UTF-8: every observer of a board reads all notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Progress:
 
     @classmethod
     def decode(cls, body: bytes) -> Progress | None:
-        """None if the claim is not one of a task board."""
+        """None if the claim is not a task board's."""
         try:
             fields = json_object(body)
         except MalformedError:
@@ -48,17 +48,13 @@ class Progress:
 
 
 def encode_result(result: TaskResult) -> bytes:
-    """The data of a result. The name of the task is that of the znode."""
+    """Encode a result, without the task's name: the znode has it."""
     head = {"worker": result.worker, "failed": result.is_failed, "note": result.note}
     return _line(head) + b"\n" + result.data
 
 
 def decode_result(task: str, body: bytes) -> TaskResult:
-    """The result of a task.
-
-    Raises:
-        ValueError: the data are invalid; the text says why.
-    """
+    """Decode a task's result; raises ValueError if it is invalid."""
     head, newline, data = body.partition(b"\n")
     if not newline:
         raise MalformedError("its first line does not end")

@@ -23,9 +23,10 @@ class TaskState:
     Attributes:
         task: its name.
         phase: whether it waits, is worked on, or has a result.
-        worker: who works on it, or has finished it; None while it waits.
-        since: since when, by the servers' clock, in seconds since 1970; None while it waits.
-        progress: from 0.0 to 1.0, as the worker has reported it; None if it has not.
+        worker: who works on it, or finished it; None while it waits.
+        since: the beginning of the phase, by the servers' clock, in seconds since 1970; None while
+            it waits.
+        progress: from 0.0 to 1.0, as the worker reported it; None if it did not.
         note: the note of the report, or why the task failed.
     """
 
@@ -44,7 +45,7 @@ class TaskResult:
     Attributes:
         task: its name.
         data: as the worker gave it.
-        worker: who has finished it.
+        worker: who finished it.
         is_failed: whether it failed.
         note: why it failed.
     """
