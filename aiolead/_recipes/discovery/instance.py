@@ -19,22 +19,21 @@ from .._core.arguments import checked_name, checked_number
 if TYPE_CHECKING:
     JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 else:
-    JSON = object  # what looks at types at run time is not led in a circle
+    JSON = object  # tools that evaluate types at run time would recurse
 """A value in JSON."""
 
 _MOST = 1e100
-"""The greatest weight and load: strategies add and divide them, and need finite results."""
+"""Greatest weight and load: strategies add and divide them, and need finite results."""
 
 _LAST_TIME = (1 << 53) / 1000
-"""The latest time of registration, in seconds since 1970: a `float` has all milliseconds up to it,
-and Java's `long`, too."""
+"""Latest registration, in seconds since 1970: `float` and Java's `long` have every ms up to it."""
 
 _SHOWN = 200
-"""Most characters of an error about what others have registered."""
+"""Most characters shown of an error about what others have registered."""
 
 
 class ServiceType(enum.Enum):
-    """How long an instance is registered."""
+    """How long an instance stays registered."""
 
     DYNAMIC = "DYNAMIC"
     """As long as its process lives: all that aiolead registers."""
@@ -49,20 +48,19 @@ class ServiceInstance:
 
     Attributes:
         name: of the service.
-        id: of the instance, unique in the service; a random UUID by default.
+        id: of the instance, unique in the service; defaults to a random UUID.
         address: host name or address.
         port: without TLS.
         ssl_port: with TLS.
-        payload: anything else that clients should know: any JSON value but a list, which Curator
-            cannot read. An object that represents a Java class carries its name as `@class`.
+        payload: anything else for clients: any JSON value but a list, which Curator cannot read. An
+            object that represents a Java class carries its name as `@class`.
         registered_at: when it was registered, by its wall clock, in seconds since 1970.
         service_type: how long it stays.
         uri_spec: how to reach it, such as `{scheme}://{address}:{port}/api`; see `uri`.
-        enabled: whether it wants requests.
-        weight: its share of the requests, relative to the others: from 0 to 1e100. Curator ignores
-            it.
-        load: its published load, in a unit that all instances share, from 0 to 1e100; None for
-            none. Curator ignores it.
+        enabled: whether it accepts requests.
+        weight: its relative share of the requests, from 0 to 1e100. Curator ignores it.
+        load: its published load, from 0 to 1e100, in a unit that all instances share; None if it
+            publishes none. Curator ignores it.
 
     Raises:
         ConfigurationError: an attribute is malformed.
@@ -97,7 +95,7 @@ class ServiceInstance:
         checked_number("weight", self.weight, most=_MOST)
         at = checked_number("registered_at", self.registered_at, most=_LAST_TIME)
         milliseconds = round(at * 1000)
-        object.__setattr__(self, "registered_at", milliseconds / 1000)  # as it can be written
+        object.__setattr__(self, "registered_at", milliseconds / 1000)  # as it is written
         if self.load is not None:
             checked_number("load", self.load, most=_MOST)
         if not isinstance(self.enabled, bool):
@@ -113,13 +111,10 @@ class ServiceInstance:
     # --- JSON ----------------------------------------------------------------------------------
 
     def to_json(self) -> bytes:
-        """The JSON, as Curator's `JsonInstanceSerializer` writes it.
+        """Encode the instance as Curator's `JsonInstanceSerializer` does.
 
-        `enabled`, `weight` and `load` are omitted if they have their defaults: Curator reads the
-        first, and skips the others.
-
-        Raises:
-            ConfigurationError: the payload cannot be written as JSON.
+        `enabled`, `weight` and `load` are omitted if they have their defaults; Curator reads only
+        the first. Raises `ConfigurationError` if the payload cannot be written as JSON.
         """
         found: dict[str, object] = {
             "name": self.name,
@@ -147,11 +142,7 @@ class ServiceInstance:
 
     @classmethod
     def from_json(cls, data: bytes) -> ServiceInstance:
-        """Read what Curator, or `to_json`, has written.
-
-        Raises:
-            ValueError: the data are invalid; the message says why.
-        """
+        """Read the JSON of Curator or `to_json`; raises ValueError if it is invalid."""
         found = json_object(data)
         if not {"name", "id"} <= found.keys():
             raise MalformedError("has no name, or no id")
@@ -172,20 +163,18 @@ class ServiceInstance:
                 load=found.get("load"),
             )
         except ConfigurationError as error:
-            # Not an argument of the caller's, and of any length.
+            # It is about foreign data, of any length, not about an argument.
             raise MalformedError(str(error)[:_SHOWN]) from None
 
     def uri(self, variables: Mapping[str, object] | None = None) -> str:
-        """The `uri_spec` with its variables filled in; empty without one.
+        """Fill in the variables of `uri_spec`; empty without one.
 
-        Variables are, as with Curator, `scheme` (https if there is an `ssl_port`), `name`, `id`,
-        `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`.
-
-        Args:
-            variables: further variables, or other values of these.
+        The variables are Curator's: `scheme` (https if there is an `ssl_port`), `name`, `id`,
+        `address`, `port`, `ssl-port`, `registration-time-utc`, `service-type`. `variables` adds
+        others, or replaces their values.
 
         Raises:
-            ConfigurationError: a variable is unknown.
+            ConfigurationError: a variable has no value.
         """
         values: dict[str, object] = {
             "scheme": "http" if self.ssl_port is None else "https",
@@ -214,7 +203,7 @@ def _is_int(value: object) -> bool:
 
 
 def _is_wrapped(payload: Sequence[JSON]) -> bool:
-    """Whether it is Java's form of a value that is not an object: its class, and the value."""
+    """Whether it is Java's form of a value that is no object: its class, and the value."""
     return len(payload) == 2 and isinstance(payload[0], str)
 
 

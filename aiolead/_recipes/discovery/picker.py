@@ -16,10 +16,10 @@ from .strategies import Strategy
 
 @dataclass(frozen=True, slots=True)
 class DownPolicy:
-    """When an instance that fails is left out, and for how long. The defaults are Curator's.
+    """When a failing instance is left out, and for how long. The defaults are Curator's.
 
     Attributes:
-        timeout: how long errors count, and the instance is left out, from the first error on, in
+        timeout: how long errors count and the instance is left out, from the first error on, in
             seconds.
         threshold: how many errors within that time it takes.
 
@@ -39,7 +39,7 @@ class DownPolicy:
 
 
 class InstanceSource(Protocol):
-    """Where instances come from: a `ServiceView`, or anything with such a `value`."""
+    """A source of instances: a `ServiceView`, or anything with such a `value`."""
 
     @property
     def value(self) -> Mapping[str, ServiceInstance]:
@@ -55,7 +55,7 @@ class _Errors:
 
 @final
 class Picker:
-    """Picks an instance for each request, of those that are registered at that moment.
+    """Picks one of the currently registered instances for each request.
 
         picker = aiolead.types.Picker(view, aiolead.types.RoundRobin())
         instance = picker.pick()
@@ -65,13 +65,13 @@ class Picker:
                 picker.report_error(instance)
                 raise
 
-    It leaves out instances that are disabled, have weight 0, or have failed lately. It neither
-    sends a request to ZooKeeper nor waits.
+    It leaves out instances that are disabled, have weight 0, or have failed lately. It never waits,
+    and sends nothing to ZooKeeper.
 
     Args:
         view: the instances.
         strategy: chooses one of them.
-        down: when an instance that fails is left out.
+        down: when a failing instance is left out.
         clock: a monotonic clock, in seconds.
     """
 
@@ -90,11 +90,7 @@ class Picker:
         self._errors: dict[tuple[str, float], _Errors] = {}
 
     def pick(self, key: str | None = None) -> ServiceInstance | None:
-        """Pick an instance; None if there is none to be asked now.
-
-        Args:
-            key: what the request is about, for strategies that need it: `ConsistentHash`.
-        """
+        """Pick an instance; None if none is available. `ConsistentHash` needs a `key`."""
         self._forget_old()
         every = sorted(self._view.value.values(), key=lambda each: each.id)
         able = [
@@ -103,9 +99,9 @@ class Picker:
         return self._strategy.choose(able, key) if able else None
 
     def report_error(self, instance: ServiceInstance) -> None:
-        """Report that a request to an instance has failed; see `DownPolicy`."""
+        """Report a failed request to an instance; see `DownPolicy`."""
         self._forget_old()
-        # A restarted instance begins without errors, also under the same id.
+        # A restarted instance begins without errors, even under the same id.
         errors = self._errors.setdefault(_start_of(instance), _Errors(self._clock()))
         errors.count += 1
 

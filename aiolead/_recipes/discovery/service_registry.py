@@ -49,49 +49,47 @@ class Registration(PersistentNode):
 
     @property
     def instance(self) -> ServiceInstance:
-        """The instance as others see it, or are about to."""
+        """The instance as others see it, or soon will."""
         return self._instance
 
     async def update(self, instance: ServiceInstance) -> None:
-        """Change the instance: when this returns, the servers have confirmed it, or a later one.
+        """Change the instance; return once the servers have confirmed this change or a later one.
 
             await registration.update(replace(registration.instance, weight=2.0))
 
         Raises:
-            ConfigurationError: it belongs to another service, or has another id.
-            ServerError, SessionError: it is not registered any longer; the body is cancelled, too.
+            ConfigurationError: it has another name or id.
+            ServerError, SessionError: it is no longer registered; the body is cancelled, too.
 
         Cancellation: the instance is changed all the same.
 
-        On connection loss: goes on; after an expired session it is registered again as changed.
+        On connection loss: continues; after an expired session the changed instance is registered.
         """
         if (instance.name, instance.id) != (self._instance.name, self._instance.id):
             raise ConfigurationError("instance: its name and id stay; register another one instead")
         await self._until_written(self._put(instance))
 
     async def set(self, data: bytes) -> None:
-        """Change the instance to one that is given as JSON; see `update`."""
+        """Change the instance to one given as JSON; see `update`."""
         await self.update(ServiceInstance.from_json(data))
 
     async def drain(self) -> None:
-        """Ask for no more requests: set `enabled` to false, which clients of Curator respect, too.
+        """Stop new requests: set `enabled` to false, which clients of Curator respect, too.
 
-        Go on to answer those that were sent before. Otherwise as `update`.
+        Keep answering requests that were sent before. Otherwise as `update`.
         """
         await self.update(replace(self._instance, enabled=False))
 
     async def resume(self) -> None:
-        """Ask for requests again. Otherwise as `update`."""
+        """Accept requests again. Otherwise as `update`."""
         await self.update(replace(self._instance, enabled=True))
 
     async def report_load(self, load: float) -> None:
-        """Publish the load, at most once per `load_interval`: the latest counts.
+        """Publish the load, at most once per `load_interval`; the latest value wins.
 
-        Returns at once; the client publishes it in the background. All observers of the service
-        read the instance then, so a short interval is expensive.
-
-        Args:
-            load: in a unit that all instances share; 0 or more.
+        Returns at once; the client publishes in the background. Every observer then reads the
+        instance, so a short interval is expensive. `load` is 0 or more, in a unit that all
+        instances share.
         """
         self._load = checked_number("load", load)
         if self._announcing is None and self._load != self._instance.load:
@@ -177,8 +175,8 @@ class ServiceRegistry(Recipe):
 
     Args:
         client: the session.
-        path: the path of all services; created, as a container, when it is missing.
-        acl: of our znodes, and of the path; open to everybody by default.
+        path: the path of all services; created as a container if missing.
+        acl: of our znodes and the path; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -194,15 +192,14 @@ class ServiceRegistry(Recipe):
     ) -> Registration:
         """Register an instance for the body of an `async with`.
 
-        Entering waits until the instance is registered. If another client has an instance of that
-        id, such as that of a process that died a moment ago, entering waits for its end. An
-        instance that is deleted, or whose session expires, is registered again. Leaving the block
-        removes it at once.
+        Entering waits until it is registered, and first for the end of another client's instance
+        with that id, such as that of a crashed process. An instance that is deleted, or whose
+        session expires, is registered again. Leaving the block removes it at once.
 
         Args:
             instance: what observers see.
-            load_interval: how often the load is published at most, in seconds.
-            timeout: how long entering waits, in seconds; forever by default. 0 tries once.
+            load_interval: least time between two published loads, in seconds.
+            timeout: how long entering waits, in seconds; defaults to forever. 0 tries once.
 
         Raises, cancellation: as `PersistentNode`.
         """
@@ -224,7 +221,7 @@ class ServiceRegistry(Recipe):
         )
 
     def observe(self, service: str) -> ServiceView:
-        """Observe the instances of a service, disabled ones included; a `Picker` omits those."""
+        """Observe a service's instances, including disabled ones, which a `Picker` omits."""
         return ServiceView(self._client, join(self._path, checked_name("service", service)))
 
     async def services(self) -> list[str]:
@@ -238,7 +235,7 @@ class ServiceRegistry(Recipe):
         """The present instances of a service, sorted by id, in two round trips.
 
         Invalid ones are omitted, with a warning in the log. Reads from the connected server, which
-        may lag; call `client.sync()` first where that matters.
+        may lag; call `client.sync()` first if that matters.
         """
         path = join(self._path, checked_name("service", service))
         found = await read_children(self._client, path)
@@ -247,7 +244,7 @@ class ServiceRegistry(Recipe):
 
 
 def _parsed(path: str, data: bytes) -> ServiceInstance | str:
-    """The instance that a znode holds, or why it is invalid."""
+    """The instance in a znode, or why it is invalid."""
     try:
         return ServiceInstance.from_json(data)
     except ValueError as error:

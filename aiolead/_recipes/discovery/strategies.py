@@ -1,4 +1,4 @@
-"""Strategies that choose one of several instances of a service."""
+"""Strategies that choose one of a service's instances."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from .instance import ServiceInstance
 
 
 class Strategy(Protocol):
-    """Chooses one of several instances. Some have a state: give each picker one of its own."""
+    """Chooses one of several instances. Some have state: give each picker its own."""
 
     def choose(self, instances: Sequence[ServiceInstance], key: str | None) -> ServiceInstance:
-        """Choose an instance.
+        """Choose one of `instances`: at least one, in the order of ids, each with a weight above 0.
 
-        Args:
-            instances: at least one, in the order of their ids, each with a weight above 0.
-            key: what the request is about, where that matters.
+        `key` is what the request is about, if the strategy needs it.
         """
         ...
 
@@ -30,8 +28,7 @@ class Strategy(Protocol):
 class RoundRobin:
     """One instance after the other, by weight: the smooth round robin of nginx.
 
-    An instance with twice the weight comes twice as often, evenly spread. A new one gets no more
-    than its share.
+    Twice the weight gets twice the requests, evenly spread; a new instance only its share.
     """
 
     def __init__(self) -> None:
@@ -48,11 +45,7 @@ class RoundRobin:
 
 @final
 class WeightedRandom:
-    """A random instance, with the probability of its weight.
-
-    Args:
-        rng: the source of randomness.
-    """
+    """A random instance, with probabilities by weight, from the source of randomness `rng`."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()  # noqa: S311 - no secret
@@ -66,15 +59,15 @@ class WeightedRandom:
 class LeastLoaded:
     """The instance with the least published load, relative to its weight; ties are random.
 
-    An instance that publishes no load counts as having the average of those that do.
+    An instance that publishes no load counts as the average of those that do.
 
-    Published loads are always a little old, and all clients see the same ones: many of them
-    overload an instance that was idle a second ago (thundering herd). With `sample=2` the less
-    loaded one of two random instances is chosen: nearly as even, without the herd.
+    Published loads are slightly old, and all clients see the same ones: many overload an instance
+    that was idle a second ago (thundering herd). With `sample=2` the less loaded of two random
+    instances is chosen: nearly as even, without the herd.
 
     Args:
         rng: the source of randomness.
-        sample: how many random instances are compared; all by default.
+        sample: how many random instances are compared; defaults to all.
     """
 
     def __init__(self, rng: random.Random | None = None, *, sample: int | None = None) -> None:
@@ -100,16 +93,12 @@ class LeastLoaded:
 class ConsistentHash:
     """The same instance for the same key: rendezvous hashing, by weight.
 
-    When an instance comes or goes, only the keys move that it gets, or had; a change of weight
-    moves the difference. All clients choose alike.
+    When an instance comes or goes, only its keys move; a change of weight moves the difference. All
+    clients choose alike.
     """
 
     def choose(self, instances: Sequence[ServiceInstance], key: str | None) -> ServiceInstance:
-        """See `Strategy`.
-
-        Raises:
-            UsageError: there is no key.
-        """
+        """See `Strategy`; raises `UsageError` without a key."""
         if key is None:
             raise UsageError("ConsistentHash: pick() needs a key")
         return max(instances, key=lambda each: -each.weight / math.log(score(key, each.id)))

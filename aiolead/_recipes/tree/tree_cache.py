@@ -26,7 +26,7 @@ from .tree_copy import TreeCopy, TreeEvents, TreeNode
 from .tree_reader import TreeReader
 
 MAX_NODES = 100_000
-"""How many znodes a cache may have by default."""
+"""Default limit of the znodes in a cache."""
 
 
 @final
@@ -38,11 +38,11 @@ class TreeCache(ClientJob):
             node = cache.get("/app/services/one")
             async for event in cache.events(): ...
 
-    Each znode in the copy moves from one of its states to a later one, never back; when nothing
-    changes any more, the copy equals the tree. In between, znodes may be from different moments.
+    Each znode in the copy moves from one of its states to a later one, never back. Once nothing
+    changes any more, the copy equals the tree; until then, znodes may be from different moments.
 
     Since ZooKeeper 3.6, one recursive watch reports all changes, except those of znodes that this
-    session may not read. So each znode has another watch, on its list of children; two with older
+    session may not read. So each znode has one more watch, on its list of children; two with older
     servers.
 
     A context manager, to be entered once. Entering waits for the first full copy, over as many
@@ -50,10 +50,10 @@ class TreeCache(ClientJob):
 
     Args:
         client: the session.
-        path: the top of the tree; it need not exist. `/` is allowed.
-        data: whether to keep the data of the znodes, not only their `Stat`.
-        select: says for the path of each znode below the top whether to have it, and what is below
-            it. It must be quick. Its exceptions end the cache with an `InternalError`.
+        path: the top of the tree, which need not exist. `/` is allowed.
+        data: whether to keep the data of the znodes, or only their `Stat`.
+        select: decides by the path of each znode below the top whether to keep it and what is below
+            it. It must be fast. Its exceptions end the cache with an `InternalError`.
         max_nodes: how many znodes there may be.
 
     Raises:
@@ -61,15 +61,15 @@ class TreeCache(ClientJob):
 
     Raises (on entering; later from `events`, `get` and `children`):
         TreeTooLargeError: the tree has more than `max_nodes` znodes.
-        NoAuthError: the top of the tree may not be read. Other unreadable znodes are in the copy
-            without data and children (`TreeNode.is_readable`): the cache notices that they are
-            created or deleted, maybe not that they are changed. Servers do not report changes of
-            ACLs: a znode that was readable stays as it was until it is deleted, or the connection
-            is lost; one that was not, until it is changed.
+        NoAuthError: the top may not be read. Other unreadable znodes are in the copy without data
+            and children (`TreeNode.is_readable`); their creation and deletion are noticed, changes
+            perhaps not. Servers do not report changed ACLs: a znode that becomes unreadable stays
+            as it was until it is deleted or the connection is lost; one that becomes readable,
+            until it is changed.
         ClientClosedError, AuthFailedError: the client has ended.
 
-    On connection loss, and after an expired session: finds what has changed meanwhile by comparing
-    transaction ids, and emits the events.
+    On connection loss, and after an expired session: finds what changed by comparing transaction
+    ids, and emits the events.
     """
 
     def __init__(
@@ -125,20 +125,12 @@ class TreeCache(ClientJob):
         )
 
     def get(self, path: str) -> TreeNode | None:
-        """A znode of the copy; None if it does not exist.
-
-        Raises:
-            UsageError: the cache was not opened yet.
-        """
+        """A znode of the copy; None if it does not exist. Raises `UsageError` before entering."""
         self._check()
         return self._copy.nodes.get(path)
 
     def children(self, path: str) -> list[str] | None:
-        """The names of a znode's children, sorted; None if the znode does not exist.
-
-        Raises:
-            UsageError: the cache was not opened yet.
-        """
+        """A znode's child names, sorted; None if it does not exist. Raises `UsageError` before"""
         self._check()
         return self._copy.children(path) if path in self._copy.nodes else None
 
@@ -155,12 +147,8 @@ class TreeCache(ClientJob):
     def events(self, *, initial: bool = False) -> TreeEvents:
         """The events from now on: `async for event in cache.events()`.
 
-        Args:
-            initial: whether to begin with the creation of all present znodes. (Without a checkpoint
-                in between, `get` and this see the same copy.)
-
-        Raises:
-            UsageError: the cache was not opened yet.
+        With `initial`, they begin with the creation of all present znodes: those that `get` sees,
+        if there is no checkpoint in between. Raises `UsageError` before entering.
         """
         self._check()
         return self._copy.reader(initial=initial)
@@ -205,7 +193,7 @@ class TreeCache(ClientJob):
                 await before_next_try(self._client, error, Step.FOLLOW)
 
     async def _listen(self, stream: WatchStream) -> None:
-        """Record the events of the stream, until it is closed: no event waits for a read."""
+        """Record the stream's events until it is closed: no event waits for a read."""
         async for item in stream:
             if isinstance(item, Missed):
                 self._look_at_all()
@@ -213,7 +201,7 @@ class TreeCache(ClientJob):
                 self._reader.note_event(item.path)
 
     def _not_listening(self, error: AioleadError | None) -> None:
-        """The end of `_listen`; errors other than a defect are those of the stream, for `_run`."""
+        """End the cache if `_listen` had a defect; errors of the stream are for `_run`."""
         if isinstance(error, InternalError):
             self._defect = error
             self._scope.cancel()
@@ -239,6 +227,6 @@ class TreeCache(ClientJob):
         self._todo.set()
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
-        # One-shot watches are set again as they were, and report what has happened meanwhile.
+        # One-shot watches are re-armed as they were, and report what happened meanwhile.
         if state is not SessionState.CONNECTED and not self._reader.watched:
             self._has_gap = True

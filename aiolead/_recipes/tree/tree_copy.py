@@ -24,11 +24,10 @@ class TreeNode:
     Attributes:
         path: its path.
         data: its data; None if the cache keeps none, or may not read them.
-        stat: as of the last time that its data were read; what it says of the children
-            (`num_children`, `cversion`, `pzxid`) may be older than the copy. For an unreadable
-            znode, as of the last time that the cache had a reason to ask; None if the server
-            refuses it (3.8.4, 3.9.2 and newer).
-        is_readable: False if its ACL does not let us read it. Then its children are unknown, too.
+        stat: from the last read of its data; what it says of children (`num_children`, `cversion`,
+            `pzxid`) may be older than the copy. Of an unreadable znode, from the last time that the
+            cache had a reason to ask; None if the server refuses it (3.8.4, 3.9.2 and newer).
+        is_readable: False if its ACL denies reading. Then its children are unknown, too.
     """
 
     path: str
@@ -38,7 +37,7 @@ class TreeNode:
 
 
 class TreeEventType(enum.Enum):
-    """What has happened to a znode."""
+    """What happened to a znode."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -50,10 +49,10 @@ class TreeEvent:
     """A change of a znode.
 
     Attributes:
-        type: what has happened.
+        type: what happened.
         path: of the znode.
-        old: the znode of the last event (its `stat` may differ in what it says of the children);
-            None if it was created.
+        old: the znode of the last event (what its `stat` says of children may differ); None if it
+            was created.
         new: the znode now; None if it was deleted.
     """
 
@@ -64,7 +63,7 @@ class TreeEvent:
 
 
 class TreeCopy:
-    """The known znodes, and the readers of their events. Everything here is synchronous."""
+    """The known znodes, and the readers of their events. Everything is synchronous."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, TreeNode] = {}
@@ -79,7 +78,7 @@ class TreeCopy:
         return sorted(self._children.get(path, ()))
 
     def put(self, node: TreeNode) -> list[str]:
-        """Record a znode that was read; return the paths that are gone with the old one."""
+        """Record a znode that was read; return the paths that are gone with the one it replaces."""
         path, old = node.path, self.nodes.get(node.path)
         removed: list[str] = []
         if old is not None and node.stat is not None and is_another(old, node):
@@ -94,7 +93,7 @@ class TreeCopy:
         return removed
 
     def remove(self, path: str) -> list[str]:
-        """Remove a znode, and what is below it; return all those paths."""
+        """Remove a znode and all below it; return their paths."""
         return self._remove_older(path, None)
 
     def _remove_older(self, path: str, czxid: int | None) -> list[str]:
@@ -122,7 +121,7 @@ class TreeCopy:
     # --- events --------------------------------------------------------------------------------
 
     def reader(self, *, initial: bool) -> TreeEvents:
-        """A reader of the events from now on; begins with all present znodes if `initial`."""
+        """A reader of the events from now on; with `initial`, of all present znodes first."""
         events = TreeEvents(self, sorted(self.nodes) if initial else ())
         self._count += 1
         self._readers[self._count] = events
@@ -133,7 +132,7 @@ class TreeCopy:
             reader._touched(path, old)
 
     def end(self, error: AioleadError | None) -> None:
-        """The copy does not change any more."""
+        """End the copy: it does not change any more."""
         self.ended, self.error = True, error
         for reader in list(self._readers.values()):
             reader._wake()
@@ -145,20 +144,17 @@ def is_another(old: TreeNode, new: TreeNode) -> bool:
 
 
 def aversion_of(node: TreeNode) -> int | None:
-    """The version of its ACL; None if that is unknown."""
+    """The version of its ACL; None if unknown."""
     return None if node.stat is None else node.stat.aversion
 
 
 def _is_older(node: TreeNode, czxid: int) -> bool:
-    """Whether it was created before a transaction.
-
-    An unknown age counts as younger: the list of the parent, which is read next, decides.
-    """
+    """Whether it is older than a transaction. Unknown counts as no: the parent's list decides."""
     return node.stat is not None and node.stat.czxid < czxid
 
 
 def _written(node: TreeNode) -> tuple[int, int] | None:
-    """The transactions of its creation and last change; None if they are unknown."""
+    """The transactions of its creation and last change; None if unknown."""
     return None if node.stat is None else (node.stat.czxid, node.stat.mzxid)
 
 
@@ -170,13 +166,13 @@ def _differ(old: TreeNode, new: TreeNode) -> bool:
 class TreeEvents(AsyncIterator[TreeEvent]):
     """The events of a `TreeCache`, for one reader.
 
-    Each event leads from the last known state of a znode to the present one: a slow reader may get
-    several changes as one event, and none for a znode that came and went. The events always add up
-    to the copy. A znode that was replaced is reported as deleted and created. So no more is kept
-    for a reader than there are changed znodes. The events of one znode are in order; those of
-    several are in the order in which each has changed first.
+    Each event leads from the last reported state of a znode to the present one. A slow reader may
+    get several changes as one event, and none for a znode that came and went; no more is buffered
+    than there are changed znodes. The events always add up to the copy. A replaced znode is
+    reported as deleted and created. Events of one znode are in order; those of several are in the
+    order in which each changed first.
 
-    Ends with the cache: with its error, if there is one, after the last event.
+    Ends with the cache, after the last event: with its error, if there is one.
 
     Cancellation: loses no event.
     """

@@ -1,14 +1,13 @@
-"""What has to be read of a tree, and how the copy changes by what was read.
+"""Decides what has to be read of a tree, and applies what was read to the copy.
 
-An event only records that a znode has to be read. One reader works that off, many at once but in
-order: later requests are applied later. So each znode moves from one of its states to a later one,
-whatever the order of the events.
+An event only marks a znode to be read. One reader works the marks off, many at once, and applies
+the answers in the order of the requests: a znode only moves to later states, whatever the order of
+events.
 
-Servers with the fix of CVE-2024-23944 (3.8.4, 3.9.2, and older ones of some distributions) send no
-events of znodes that this session may not read; their version does not say so. They still report
-that the list of children of a readable znode has changed. So each readable znode has a one-shot
-watch on its children, beside the one recursive watch: that reveals the names of unreadable znodes.
-Below an unreadable znode the copy has nothing.
+Servers with the fix of CVE-2024-23944 (3.8.4, 3.9.2, older ones of some distributions; the version
+does not show it) send no events of unreadable znodes, but still report that the list of children of
+a readable znode has changed. So each readable znode has a one-shot watch on its children, beside
+the recursive watch: it reveals the names of unreadable znodes. Below those the copy has nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Todo(enum.Flag):
 class TreeReader:
     """Reads a tree into a copy.
 
-    `select` says whether a path, and what is below it, belongs to the copy; `on_todo` is called
+    `select` decides whether a path and what is below it belong to the copy; `on_todo` is called
     when there is something to do.
     """
 
@@ -67,11 +66,10 @@ class TreeReader:
         self._batch: dict[str, Todo] = {}
         """What is being read."""
         self._listed: dict[str, int] = {}
-        """The `pzxid` that each znode had before its children were listed last."""
+        """Each znode's `pzxid` before its children were last listed."""
         self._session_id = 0
         self.watched = False
-        """Whether one-shot watches are on the data of each znode, and not a recursive one on the
-        tree. One-shot watches are on the children of each znode in any case."""
+        """Whether one-shot watches on the data of each znode replace the recursive watch."""
         self.is_blind = False
         """Whether the top is missing, and no event would report its creation."""
         self._watches: dict[tuple[str, Todo], Watch] = {}
@@ -82,10 +80,10 @@ class TreeReader:
 
     @property
     def is_watching(self) -> bool:
-        """Whether all one-shot watches are armed.
+        """Whether all one-shot watches are armed, where no recursive watch is.
 
-        Not needed beside a recursive watch: whatever fired is recorded as to be read, and after a
-        lost connection the stream of the recursive watch has a gap.
+        Beside that it does not matter: what fired is marked to be read, and a lost connection is a
+        gap in its stream.
         """
         if self.is_blind:
             return False
@@ -94,18 +92,17 @@ class TreeReader:
     # --- what has to be read -------------------------------------------------------------------
 
     def note(self, path: str, todo: Todo) -> None:
-        """Record that something has to be read."""
+        """Mark a znode to be read."""
         self._todo[path] = self._todo.get(path, Todo.COMPARE) | todo
         self._on_todo()
 
     def note_event(self, path: str) -> None:
-        """Record an event."""
         if self._is_selected(path):
-            # The children of one that is known are watched.
+            # The children of a known znode are watched.
             self.note(path, Todo.READ if path in self._copy.nodes else Todo.READ | Todo.LIST)
 
     def note_all(self) -> None:
-        """Record that anything may have happened."""
+        """Mark what has to be looked at if anything may have happened."""
         for path in (*self._batch, *self._todo):
             # A znode on its way into the copy may have got children without an event.
             if path not in self._copy.nodes:
@@ -127,17 +124,15 @@ class TreeReader:
     # --- reading it ----------------------------------------------------------------------------
 
     async def catch_up(self) -> None:
-        """Read what has to be read.
+        """Read what is marked.
 
-        Raises:
-            ConnectionLossError, SessionExpiredError: the rest remains to be read.
-            NoAuthError: the top of the tree may not be read.
-            TreeTooLargeError: there are too many znodes.
+        Raises `ConnectionLossError`, `SessionExpiredError` (the rest stays marked), `NoAuthError`
+        (for the top), `TreeTooLargeError`.
         """
         while self._todo:
             session_id = self._client.session_id
             if self._session_id not in (0, session_id):
-                # A local session may begin on a server that knows less than the last one did.
+                # A new local session may begin on a server that lags behind the last one.
                 await self._client.sync()
             self._session_id = session_id
             batch = {path: self._todo.pop(path) for path in list(self._todo)[:AT_ONCE]}
@@ -195,7 +190,7 @@ class TreeReader:
         look: Reply[tuple[bytes, Stat]] | Reply[Stat | None],
         is_for_data: bool,
     ) -> TreeNode | None:
-        """The znode, as far as the server shows it; None if it does not exist."""
+        """The znode as the server shows it; None if it does not exist."""
         try:
             try:
                 found = await look
@@ -210,7 +205,7 @@ class TreeReader:
         except NoAuthError:
             if path == self._root:
                 raise
-            # The list of its parent has its name. Nothing else is known of it.
+            # Only its name is known, from the list of its parent.
             return TreeNode(path, None, None, is_readable=False)
         data, stat = found if isinstance(found, tuple) else (None, found)
         if stat is None:
@@ -220,7 +215,7 @@ class TreeReader:
     def _is_placed(self, path: str) -> bool:
         """Whether the copy may have the znode: all above it must be there, and readable.
 
-        There may be events of a readable child of an unreadable znode; but if it became unreadable,
+        An unreadable znode may have a readable child with events; but if that became unreadable,
         its deletion would go unnoticed.
         """
         if path == self._root:
@@ -235,7 +230,7 @@ class TreeReader:
             if Todo.LIST not in todo:  # it was known, and was deleted and created again meanwhile
                 self.note(node.path, Todo.LIST)
         elif is_another(known, node) or known.is_readable != node.is_readable:
-            # The watch on its children is that of another znode, or there is none.
+            # The watch on its children belongs to another znode, or there is none.
             self.note(node.path, Todo.LIST)
         elif aversion_of(known) != aversion_of(node):
             # The watch on its children may have gone while it was unreadable. And without data,
@@ -247,7 +242,7 @@ class TreeReader:
         self._forget(self._copy.put(node))
 
     def _compare(self, path: str, stat: Stat, todo: Todo) -> None:
-        """Record what differs from the copy as to be read."""
+        """Mark what differs from the copy."""
         known = self._copy.nodes.get(path)
         before = None if known is None else known.stat
         if before is None or (before.czxid, before.aversion) != (stat.czxid, stat.aversion):
@@ -284,23 +279,20 @@ class TreeReader:
             self.note(child, Todo.READ | Todo.LIST)
 
     def _may_be_listed(self, path: str, stat: Stat | None) -> bool:
-        """Whether a znode may be readable whose data were not asked for.
-
-        Not if it was refused before, and is the same znode with the same ACL.
-        """
+        """Whether it may be readable: not if it was refused before with the same czxid and ACL"""
         known = self._copy.nodes.get(path)
         if known is None or known.is_readable or known.stat is None or stat is None:
             return True
         return (known.stat.czxid, known.stat.aversion) != (stat.czxid, stat.aversion)
 
     def _is_closed(self, path: str) -> None:
-        """The children of a znode were refused, and so would its data be."""
+        """Listing a znode's children was refused, and so would be reading its data."""
         known = self._copy.nodes.get(path)
         if known is not None and known.is_readable:
             self._forget(self._copy.put(replace(known, data=None, is_readable=False)))
 
     def _is_open(self, path: str) -> None:
-        """The children of a znode were listed, so its data are readable."""
+        """A znode's children were listed, so its data are readable."""
         known = self._copy.nodes.get(path)
         if known is None or known.is_readable:
             return
@@ -310,7 +302,7 @@ class TreeReader:
             self._forget(self._copy.put(replace(known, is_readable=True)))
 
     def _new(self, path: str, names: Iterable[str]) -> list[str]:
-        """The children that are neither known nor asked for behind the list that names them."""
+        """The children that are neither known nor requested after the list that names them."""
         known, asked = self._copy.nodes, self._batch
         children = [join(path, name) for name in sorted(names)]
         return [
@@ -337,8 +329,8 @@ class TreeReader:
     async def _is_top_awaited(self) -> bool:
         """Watch for the creation of the top; False if it exists by now.
 
-        A recursive watch reports only a readable top. So as long as the top is missing, the
-        children of the nearest existing parent are watched, too.
+        A recursive watch reports only a readable top. So while the top is missing, the children of
+        the nearest existing parent are watched, too.
         """
         self._unwatch(self._root, Todo.COMPARE)
         self.is_blind = False
@@ -365,7 +357,7 @@ class TreeReader:
     # --- one-shot watches ----------------------------------------------------------------------
 
     def _data_watch(self, path: str) -> Watch | None:
-        """None if a recursive watch reports changes of the data."""
+        """None if the recursive watch reports changes of the data."""
         return self._watch(path, Todo.READ) if self.watched else None
 
     def _watch(self, path: str, kind: Todo) -> Watch:
