@@ -194,7 +194,7 @@ MUTANTS = (
                 "_recipes/tree/tree_reader.py",
                 """            if path == self._root:
                 raise
-            # The list of its parent has its name. Nothing else is known of it.
+            # Only its name is known, from the list of its parent.
             return TreeNode(path, None, None, is_readable=False)
 """,
                 """            raise
