@@ -1,7 +1,6 @@
-"""The command `aiolead`.
+"""The command `aiolead`, which needs the extra `cli`.
 
-It needs the extra `cli`. Nothing else in the package imports this, and this module imports nothing
-of the extra before `main` is called.
+Nothing else in the package imports this; nothing of the extra is imported before `main` runs.
 """
 
 from __future__ import annotations
@@ -15,17 +14,13 @@ _EXTRA = {"attrs", "cyclopts", "rich"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit code.
-
-    Args:
-        arguments: the command line, without the program's name; that of the process by default.
-    """
+    """Run the command with `arguments` (default: the process's); return the exit code."""
     try:
         from .app import dispatch
 
         return dispatch(sys.argv[1:] if arguments is None else arguments)
     except ModuleNotFoundError as missing:
-        # At once, or only when it is used.
+        # Raised by the import above, or later by the first use.
         package = (missing.name or "").partition(".")[0]
         if package not in _EXTRA:
             raise

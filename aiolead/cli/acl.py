@@ -76,15 +76,7 @@ def acl(
 
 
 def parse_entries(texts: Sequence[str], *, name: str = "ENTRY") -> list[ACL]:
-    """The entries that some texts stand for.
-
-    Args:
-        texts: one for each entry.
-        name: what an error calls them.
-
-    Raises:
-        ConfigurationError: a text is no entry.
-    """
+    """Parse ACL entries; a `ConfigurationError` calls them `name`."""
     return [_parse(text, name) for text in texts]
 
 
@@ -92,7 +84,7 @@ def _parse(text: str, name: str) -> ACL:
     scheme, colon, rest = text.partition(":")
     id_, colon, letters = rest.rpartition(":")
     if not scheme or not colon or not letters or any(letter not in _LETTERS for letter in letters):
-        # There may be a password in it: it is not shown.
+        # Not shown: it may contain a password.
         raise ConfigurationError(
             f"{name}: must be SCHEME:ID:PERMISSIONS, such as world:anyone:r or auth::cdrwa; "
             "permissions are some of the letters cdrwa"
@@ -108,6 +100,6 @@ def _parse(text: str, name: str) -> ACL:
 
 
 def _shown_id(entry: ACL, *, hashes: bool) -> str:
-    """The id of an entry, without the hash of a password unless that is wanted."""
+    """The id of an entry, without the hash of a password unless it is wanted."""
     user, colon, _ = entry.id.partition(":")
     return f"{user}:{HIDDEN}" if entry.scheme == "digest" and colon and not hashes else entry.id

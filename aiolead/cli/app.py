@@ -1,4 +1,4 @@
-"""The command line: the table of commands, and how an error of one becomes an exit code."""
+"""The table of commands, and how errors become exit codes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ for _group, _command, _usage in _COMMANDS:
 def dispatch(arguments: Sequence[str]) -> int:
     """Run a command line; return the exit code."""
     prepare()
-    # An environment that is composed, such as a container's, often cannot leave a variable out.
+    # Composed environments, such as a container's, often cannot leave a variable out.
     for name in [name for name, value in os.environ.items() if not value]:
         if name.startswith("AIOLEAD_"):
             del os.environ[name]
@@ -118,7 +118,7 @@ def dispatch(arguments: Sequence[str]) -> int:
         if isinstance(error, OSError) and error.errno == EIO and has_lost_terminal():
             give_up_output()
             return exits.by_signal(SIGHUP)
-        # A full disk, or a defect of ours: one line all the same.
+        # A full disk or a defect of ours: still one line.
         kind = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
         where = "" if reporter.debug else " (--debug shows where)"
         reporter.failure(error, text=f"{kind}{error}{where}")
@@ -131,7 +131,7 @@ def dispatch(arguments: Sequence[str]) -> int:
 
 
 def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:
-    """The message for a command line that makes no sense."""
+    """The message for an invalid command line."""
     command = arguments[0] if arguments else ""
     if command not in app:
         if command.startswith("-"):
@@ -144,7 +144,7 @@ def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:
 
 
 def _reporter(arguments: Sequence[str]) -> Reporter:
-    """For errors, also before the command line is understood."""
+    """A reporter for errors, which works before the command line is parsed."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     wanted = os.environ.get(variable("AIOLEAD_DEBUG"), "").lower()
     debug = "--debug" in ours or wanted in ("1", "true", "yes", "on")

@@ -20,7 +20,7 @@ class Denied:
 async def read_each(
     paths: Sequence[str], read: Callable[[str], Awaitable[T]]
 ) -> AsyncIterator[tuple[str, T | Denied | None]]:
-    """Read each of some znodes; None for one that has gone."""
+    """Read znodes in batches; None for one that is gone."""
     for begin in range(0, len(paths), AT_ONCE):
         asked: list[tuple[str, Awaitable[T] | Denied]] = []
         for path in paths[begin : begin + AT_ONCE]:

@@ -21,16 +21,16 @@ from .options import COMMON, Common, Seconds, check_range
 from .output import table, write_json, write_line
 
 MOST = 200_000
-"""Upper limit of the samples of each measurement."""
+"""Most samples of each measurement."""
 GONE_WITHIN = 5.0
-"""How long cleaning up may take, in seconds."""
+"""Longest time for cleaning up, in seconds."""
 RENEWALS = 4
-"""A renewal of the lease may take this part of a session timeout."""
+"""A lease renewal may take one part in so many of a session timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measurement: all samples in seconds, sorted, and the time for all of them."""
+    """One measurement: all samples, sorted, and the time for all of them, in seconds."""
 
     name: str
     what: str
@@ -43,7 +43,7 @@ class Measured:
         return len(self.seconds) / self.elapsed
 
     def quantile(self, part: float) -> float:
-        """The longest time of that part of all samples, in seconds."""
+        """The longest time among the fastest `part` of all samples, in seconds."""
         return self.seconds[max(0, ceil(part * len(self.seconds)) - 1)]
 
 
@@ -91,7 +91,7 @@ def bench(
 
 @asynccontextmanager
 async def _place(client: Client, path: str) -> AsyncIterator[str]:
-    """A znode to work below; servers delete it if this process cannot."""
+    """Create a znode to work below; the servers delete it if this process cannot."""
     place = join(path, f"aiolead-bench-{uuid.uuid4().hex}")
     try:
         await client.create(place, mode=CreateMode.CONTAINER)
@@ -100,7 +100,7 @@ async def _place(client: Client, path: str) -> AsyncIterator[str]:
     try:
         yield place
     finally:
-        # Without a connection the servers do it: they delete a container once it is empty.
+        # Without a connection the servers delete it: it is a container.
         with anyio.move_on_after(GONE_WITHIN, shield=True), suppress(AioleadError):
             await client.delete_all(place)
 
@@ -142,7 +142,7 @@ async def _measure(
     seconds: float,
     in_flight: int = 1,
 ) -> Measured:
-    await once()  # the first time may have to create something
+    await once()  # the first run may have to create something
     took: list[float] = []
     asked: deque[tuple[float, Awaitable[object]]] = deque()
     begin = now = time.perf_counter()
@@ -157,7 +157,7 @@ async def _measure(
 
 
 async def _hand_over(client: Client, other: Client, path: str, seconds: float) -> Measured:
-    """The time from the release of a lock to the acquisition by a waiter of another session."""
+    """Measure from the release of a lock to the acquisition by a waiter of another session."""
     took: list[float] = []
     begin = time.perf_counter()
     released = 0.0

@@ -1,6 +1,6 @@
-"""The command that `aiolead run` and `aiolead lock` run, as seen from the process that holds.
+"""The command that `aiolead run` and `aiolead lock` run, as seen from the holding process.
 
-The command itself is a child of a keeper, a process of its own: see `process_keeper.py`.
+The command itself is a child of a keeper, a separate process: see `process_keeper.py`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,14 @@ from .process_keeper import clock
 from .signals import without_sigttou
 
 _KEEPER_ENDS_WITHIN = 2.0
-"""In seconds, when its child is gone."""
+"""Longest time for the keeper to end after its child, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildExit:
     """How the command ended.
 
-    Attributes:
-        code: its exit code, or 128 + the signal that it died of.
-        was_stopped: whether the keeper stopped it because the lease ran out.
+    `code` is 128 + n for signal n; `was_stopped` if the keeper stopped it as the lease ran out.
     """
 
     code: int
@@ -46,7 +44,7 @@ class ChildExit:
 
 
 def find_command(command: str) -> None:
-    """Raise `CommandError` if there is no such command, or it may not be executed."""
+    """Raise `CommandError` if the command does not exist, or may not be executed."""
     if shutil.which(command) is None:
         path = Path(command)
         if os.sep in command and path.exists():
@@ -57,11 +55,8 @@ def find_command(command: str) -> None:
 class Child:
     """A context manager: a command that a keeper holds ready, and runs once at most.
 
-    The keeper is started here, so that the command itself starts without delay.
-
-    Args:
-        command: the command and its arguments.
-        environ: what it inherits; the keeper has no other environment, either.
+    Entering starts the keeper, so that the command starts without delay. Neither has any other
+    environment than `environ`.
     """
 
     def __init__(self, command: tuple[str, ...], environ: Mapping[str, str]) -> None:
@@ -73,7 +68,7 @@ class Child:
         self._unread = b""
         self._exit: ChildExit | None = None
         self.is_on_terminal: bool = False
-        """Whether the terminal's own signals (Ctrl-C) go to it, rather than to this process."""
+        """Whether the terminal sends its signals (Ctrl-C) to it, not to this process."""
 
     def __enter__(self) -> Self:
         self._socket, theirs = socket.socketpair()
@@ -101,11 +96,11 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended, as far as this process knows."""
+        """Whether it runs, as far as this process knows."""
         return self._kill_by > 0.0 and self._exit is None
 
     def send_signal(self, number: int) -> None:
-        """Pass a signal on to it; nothing happens if it has ended."""
+        """Pass a signal on to it; no effect if it has ended."""
         self._send("signal", number=number)
 
     async def run(
@@ -121,11 +116,11 @@ class Child:
         """Run it until it ends.
 
         Args:
-            remaining: gives how long the lease lasts, in seconds.
-            env: set over what it inherits.
-            grace: how long after SIGTERM it is killed, in seconds, at the latest.
-            after_lease: how long after the end of the lease it is killed at the latest: the grace
-                period of the lease, less what it takes to die.
+            remaining: returns how long the lease lasts, in seconds.
+            env: overrides what it inherits.
+            grace: longest time from SIGTERM to SIGKILL, in seconds.
+            after_lease: longest time from the end of the lease to SIGKILL: the grace period of the
+                lease, less the time that it takes to die.
             renew_every: how often the keeper gets the end of the lease, in seconds.
             warn: called with problems on the way.
 
@@ -152,7 +147,7 @@ class Child:
         return self._exit
 
     def _lease(self, remaining: Callable[[], float]) -> dict[str, float]:
-        # In this order: the time between the two calls is not counted twice.
+        # In this order, the time between the two calls shortens the lease.
         now = clock()
         until = now + remaining()
         self._kill_by = until + self._after_lease
@@ -165,13 +160,13 @@ class Child:
             while self._exit is None:
                 await self._receive(warn)
         if self._exit is None:
-            # The keeper should have killed it by now, and the lease leaves no time to ask.
+            # The keeper should have killed it by now; the lease leaves no time to ask.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
             self._keeper.kill()
 
     async def _receive(self, warn: Callable[[str], object]) -> None:
-        """Take in the next messages of the keeper."""
+        """Process the next messages of the keeper."""
         await anyio.wait_readable(self._socket)
         try:
             data = self._socket.recv(65536)
@@ -206,7 +201,7 @@ class Child:
                 warn(f"{name} could not be sent to the command: it belongs to another user")
 
     async def _keeper_lost(self) -> None:
-        """The keeper was killed: kill the child, which nobody would stop in time."""
+        """The keeper was killed: kill the child, which nothing else would stop in time."""
         self._exit = ChildExit(exits.by_signal(signal.SIGKILL), was_stopped=True)
         with anyio.move_on_after(max(0.0, self._kill_by - clock()), shield=True):
             with suppress(ProcessLookupError, PermissionError):
@@ -230,7 +225,7 @@ def _cannot_execute(command: str, why: str) -> CommandError:
 
 
 def _has_terminal() -> bool:
-    """Whether standard input is a terminal, and this process is in its foreground."""
+    """Whether standard input is a terminal, with this process in its foreground."""
     try:
         return os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

@@ -1,7 +1,7 @@
 """The configuration file: options that nobody wants to type each time.
 
-Flags go before environment variables, and those before the file. The options at its top are for all
-commands that have them; a table is for the command that it is named after.
+Flags override environment variables, which override the file. Options at its top are for all
+commands that have them; a table is for the command of that name.
 
     hosts = "zk1,zk2,zk3/app"
     session-timeout = 15
@@ -32,7 +32,7 @@ from .output import Reporter
 
 
 def default_files() -> tuple[Path, ...]:
-    """Where the file is by default: the user's, then the machine's."""
+    """The default places of the file: the user's, then the machine's."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     home = Path(base) if base.startswith("/") else Path("~/.config").expanduser()
     return home / "aiolead" / "config.toml", Path("/etc/aiolead/config.toml")
@@ -41,13 +41,13 @@ def default_files() -> tuple[Path, ...]:
 @final
 @dataclass(frozen=True, slots=True)
 class ConfigurationFile:
-    """What cyclopts calls when it has read the command line and the environment.
+    """Called by cyclopts after it has read the command line and the environment.
 
     Attributes:
         common: the options that may be at the top of the file, without their dashes.
-        commands: gives the names of all commands, which are those of the tables.
-        basic: the common options of a command that connects to nothing; it takes no others from the
-            top of the file, even if it has an option of the same name.
+        commands: returns the names of all commands, which are those of the tables.
+        basic: all that a command without a connection takes from the top of the file, even if it
+            has another option of the same name.
     """
 
     common: frozenset[str]
@@ -55,11 +55,7 @@ class ConfigurationFile:
     basic: frozenset[str]
 
     def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-        """Give a command the options of the file that were given nowhere else.
-
-        Raises:
-            ConfigurationError: the file cannot be read, or makes no sense.
-        """
+        """Fill in options given nowhere else; raises `ConfigurationError` for an invalid file."""
         options = {name.removeprefix("--") for argument in arguments for name in argument.names}
         if not commands or "config" not in options:
             return
@@ -85,7 +81,7 @@ class ConfigurationFile:
 
 
 def _chosen(arguments: ArgumentCollection) -> Path | None:
-    """The file to read; None if there is none, and none was asked for."""
+    """The file to read; None if there is none, and none was requested."""
     argument, _, _ = arguments.match("--config")
     if argument.tokens:
         return Path(argument.tokens[-1].value)
@@ -93,7 +89,7 @@ def _chosen(arguments: ArgumentCollection) -> Path | None:
 
 
 def _other_readers(path: Path) -> str:
-    """Who but its owner may read a file, and what to do about that; empty if nobody may."""
+    """Who else may read a file, and what to do about that; empty if nobody."""
     mode = path.stat().st_mode
     if mode & stat.S_IROTH:
         return "everybody can read it: chmod go-r"
@@ -125,5 +121,5 @@ def _check(path: Path, content: Mapping[str, Any], known: AbstractSet[str], wher
         if name not in known:
             raise ConfigurationError(f"--config: {path}: {where}{name}: there is no such option")
         if not isinstance(value, str | int | float):
-            # It may be, or hold, a password: it is not shown.
+            # Not shown: it may be, or contain, a password.
             raise ConfigurationError(f"--config: {path}: {where}{name}: must be text or a number")

@@ -14,26 +14,26 @@ from . import render
 from .batches import Denied, read_each
 
 LONGEST_NAME = 60
-"""How much of a contender's identity is shown, in characters."""
+"""Most characters of an identity that are shown."""
 MOST_DATA = 4096
-"""How much of a contender's data is kept, in bytes: each one may have a megabyte."""
+"""Most bytes of a contender's data that are kept: each may have a megabyte."""
 
 PERMITS, WAITING = "leases", "locks"
-"""The children of a semaphore that hold its permits, and its queue."""
+"""The children of a semaphore with its permits, and with its queue."""
 MOST_PERMITS = 1 << 31
 
 REVOKED = b"__REVOKE__"
-"""What the data of a znode begin with when its owner is asked to release."""
+"""The beginning of a znode's data when its owner is asked to release."""
 
 
 @dataclass(frozen=True, slots=True)
 class _NameForm:
-    """What a form of names means.
+    """The meaning of a form of names.
 
     Attributes:
-        what: what they contend for: election, lock, reader, writer, permit, unknown.
+        what: election, lock, reader, writer, permit, unknown.
         layout: curator, kazoo, or empty for one that aiolead cannot share a path with.
-        family: those of one family exclude each other.
+        family: only contenders of the same family exclude each other.
     """
 
     what: str
@@ -61,14 +61,10 @@ _UNKNOWN = _NameForm("unknown", "", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """A place in a contender queue.
+    """A place in a contender queue, from 1 up; the servers gave it its `sequence`.
 
-    Attributes:
-        number: from 1 up.
-        name: of the znode.
-        sequence: the number that the servers gave it.
-        what: as in `_NameForm`; so are `layout` and `family`.
-        holds: whether it leads or holds, if all in the queue exclude each other.
+    `what`, `layout` and `family` are as in `_NameForm`. `holds` presumes that all in the queue
+    exclude each other.
     """
 
     number: int
@@ -82,12 +78,10 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True)
 class QueuedContender:
-    """A contender in a queue.
+    """A contender in a queue; `data` are cut to `MOST_DATA` bytes, and None if unreadable.
 
-    Attributes:
-        stat: None if it may not be read: servers with `Feature.EXISTS_NEEDS_READ` give nothing but
-            its name then. Other servers than ZooKeeper's list names that nobody may ask for.
-        data: the first `MOST_DATA` bytes of its data; None if they may not be read.
+    `stat` is None if unreadable: servers with `Feature.EXISTS_NEEDS_READ` give only the name then,
+    and servers other than ZooKeeper's list names that no client may request.
     """
 
     place: QueuePlace
@@ -108,7 +102,7 @@ class QueuedContender:
         return self.data is not None and self.data.startswith(REVOKED)
 
     def as_json(self) -> dict[str, Any]:
-        """What all commands show of it as JSON."""
+        """What every command shows of it as JSON."""
         stat = self.stat
         return {
             "place": self.place.number,
@@ -123,20 +117,15 @@ class QueuedContender:
 
 
 def places_of(names: Iterable[str], holders: int = 1) -> list[QueuePlace]:
-    """The contenders among the children of a path, first come first.
+    """The contenders among a path's children, first come first; so many `holders` at once.
 
-    All libraries on a path share one counter: a child with a number is a contender, whatever the
-    rest of its name is.
-
-    Args:
-        names: of the children.
-        holders: how many may hold at once.
+    All libraries on a path share one counter: every child with a number is a contender.
     """
     found = sorted(
         (sequence, name) for name in names if (sequence := sequence_of(name)) is not None
     )
     forms = [_form(name) for _, name in found]
-    # Readers hold together, up to the first that is none.
+    # Readers hold together, up to the first contender that is none.
     readers = next((n for n, form in enumerate(forms) if form.what != "reader"), len(forms))
     holding = readers if readers > 1 else holders
     return [
@@ -152,7 +141,7 @@ def _form(name: str) -> _NameForm:
 def semaphore_queue(
     permits: Sequence[QueuedContender], waiting: Sequence[QueuedContender]
 ) -> list[QueuedContender]:
-    """The holders of a semaphore's permits, then those who wait."""
+    """The holders of a semaphore's permits, then the waiters."""
     if waiting and (front := waiting[0]).stat is not None:
         # The front of the queue creates its permits before it holds them.
         owner, mark = front.stat.ephemeral_owner, f"{front.place.sequence:010d}-"
@@ -170,7 +159,7 @@ def semaphore_queue(
 
 
 def families_of(contenders: Iterable[QueuedContender], *, is_semaphore: bool) -> list[str]:
-    """The families in a queue; contenders of two do not exclude each other."""
+    """The families in a queue; contenders of different families do not exclude each other."""
     found = {one.place.family for one in contenders}
     return sorted(found - {"curator semaphore"} if is_semaphore else found)
 
@@ -178,7 +167,7 @@ def families_of(contenders: Iterable[QueuedContender], *, is_semaphore: bool) ->
 async def read_queue(
     client: Client, path: str, places: Sequence[QueuePlace]
 ) -> list[QueuedContender]:
-    """Read the contenders at these places; those that have gone meanwhile are left out."""
+    """Read the contenders at these places, without those that are gone by now."""
     found: list[QueuedContender] = []
     by_path = {join(path, place.name): place for place in places}
     async for where, reply in read_each(list(by_path), client.get):

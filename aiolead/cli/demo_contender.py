@@ -1,8 +1,8 @@
 """One of the processes of `aiolead demo`: it contends, and works while it leads.
 
-It is a plain user of the library. It reports on standard output, one JSON object per line with the
-time on a clock that all processes of the machine share. It ends on SIGTERM, after it has resigned,
-and when its standard input ends: its parent is gone then.
+It is a plain user of the library. It reports on standard output, one JSON object per line, with the
+time of a clock that all processes of the machine share. It ends on SIGTERM, after resigning, and
+when its standard input ends because its parent is gone.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ async def _end_of_input() -> None:
 
 
 def main(hosts: str, path: str, name: str, session_timeout: str, backend: str) -> int:
-    """The process."""
-
     async def run() -> int:
         contend = partial(_contend, hosts, path, name, float(session_timeout))
         try:

@@ -1,4 +1,4 @@
-"""The processes of `aiolead demo`, and what they have reported."""
+"""The processes of `aiolead demo`, and what they report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .. import _parsing
 from .process_keeper import clock
 
 _ENDS_WITHIN = 5.0
-"""How long a process may need to be gone after SIGKILL, in seconds."""
+"""Longest time for a process to be gone after SIGKILL, in seconds."""
 
 
 class DemoFailed(Exception):
@@ -26,7 +26,7 @@ class DemoFailed(Exception):
 
 @dataclass(slots=True)
 class DemoTerm:
-    """When a process was first and last known to lead, by its own report, and its fencing token."""
+    """When a process first and last led, by its own reports, and its fencing token."""
 
     name: str
     token: int
@@ -41,7 +41,6 @@ class DemoProcess:
     Attributes:
         state: "starts", "waits", "leads", "stops", "ended", or "killed".
         session_timeout: granted by the servers, in seconds.
-        term: its term, if it has led.
         killed_at: when it was dead, if it was killed.
         output: lines that are no reports, such as an error.
     """
@@ -61,7 +60,7 @@ class DemoProcess:
         return self.process.stdout
 
     def take(self, data: bytes) -> None:
-        """Take in what it has written."""
+        """Process its output."""
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             try:
@@ -83,12 +82,7 @@ class DemoProcess:
 
 
 class DemoProcesses:
-    """Starts the processes, and follows their reports.
-
-    Args:
-        names: of the processes.
-        arguments: those of `demo_contender`, for a name.
-    """
+    """Starts `demo_contender` with `arguments(name)` for each name, and follows the reports."""
 
     def __init__(self, names: tuple[str, ...], arguments: Callable[[str], list[str]]) -> None:
         self._names = names
@@ -150,16 +144,11 @@ class DemoProcesses:
 
     @property
     def terms(self) -> list[DemoTerm]:
-        """All terms, in order."""
         terms = [each.term for each in self.members.values() if each.term is not None]
         return sorted(terms, key=lambda term: term.begin)
 
     async def until(self, condition: Callable[[], bool], within: float, what: str) -> None:
-        """Wait until a condition holds that reports can change.
-
-        Raises:
-            DemoFailed: it did not within that many seconds, or a process has ended by itself.
-        """
+        """Wait for a condition; `DemoFailed` after `within` seconds, or if a process ends early."""
         with anyio.move_on_after(within):
             while not condition():
                 self.check()
@@ -176,7 +165,6 @@ class DemoProcesses:
         return member.killed_at
 
     def ask_to_end(self, member: DemoProcess) -> None:
-        """Send SIGTERM to a process."""
         member.process.send_signal(signal.SIGTERM)
 
     def check(self) -> None:

@@ -21,9 +21,7 @@ _NUMBERS = ("pid", "fencing token", "led for")
 class PlainScreen:
     """A context manager: lines of text.
 
-    Attributes:
-        queue: the names of the contenders, first come first, as the servers have them.
-        begin: the beginning of the demo, by `clock`.
+    `queue` has the names of the contenders in the servers' order; `begin` is by `clock`.
     """
 
     def __init__(self, title: str, processes: DemoProcesses) -> None:
@@ -45,7 +43,7 @@ class PlainScreen:
         return clock() - self.begin
 
     def tell(self, text: str, style: str = "") -> None:
-        """Show what happens."""
+        """Show an event."""
         indented = text.replace("\n", "\n" + " " * 10)
         write_line(f"{self.elapsed:6.2f} s  {indented}", keep="\n")
 
@@ -59,7 +57,7 @@ class PlainScreen:
 
 
 class JSONScreen(PlainScreen):
-    """Objects, one per line."""
+    """JSON objects, one per line."""
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +70,7 @@ class JSONScreen(PlainScreen):
 
 
 class LiveScreen(PlainScreen):
-    """A table that is kept up to date, and below it what happens."""
+    """A live table, and the events below it."""
 
     def __init__(self, title: str, processes: DemoProcesses) -> None:
         super().__init__(title, processes)
@@ -97,7 +95,6 @@ class LiveScreen(PlainScreen):
         self._live.update(self.frame(), refresh=True)
 
     def frame(self) -> Group:
-        """What is on the screen now."""
         told = Table.grid(padding=(0, 2))
         for at, text in self._told:
             told.add_row(Text(at, "dim"), text)
@@ -147,7 +144,7 @@ class LiveScreen(PlainScreen):
 
 
 def open_screen(title: str, processes: DemoProcesses, *, as_json: bool) -> PlainScreen:
-    """The kind of screen that suits standard output."""
+    """The screen that suits standard output."""
     if as_json:
         return JSONScreen(title, processes)
     return (LiveScreen if is_fancy() else PlainScreen)(title, processes)

@@ -24,13 +24,13 @@ NAMES = ("anna", "ben", "cleo")
 SESSION_TIMEOUT = 3.0
 """In seconds; short, since the user waits for it."""
 PATIENCE = 20.0
-"""How long a step may take on a busy machine, in seconds."""
+"""Longest time for a step on a busy machine, in seconds."""
 LOOK_EVERY = 0.1
-"""How often the screen is refreshed, in seconds."""
+"""Time between two refreshes of the screen, in seconds."""
 
 
 async def play(common: Common) -> int:
-    """Play it; return the exit code."""
+    """Play the story; return the exit code."""
     if common.hosts:
         return await _play_on(common, common.hosts, f"aiolead demo, on {common.hosts}")
     async with EmbeddedServer() as server:
@@ -62,7 +62,7 @@ async def _play_on(common: Common, hosts: str, title: str) -> int:
 
 
 class _Story:
-    """What happens, in order."""
+    """The events, in order."""
 
     def __init__(
         self, screen: PlainScreen, processes: DemoProcesses, client: Client, path: str
@@ -149,14 +149,10 @@ def _begin(member: DemoProcess) -> float:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """From one leader to the next.
+    """A hand-over from one leader (`left`) to the next (`came`).
 
-    Attributes:
-        left: the name of the leader before.
-        came: the name of the next leader.
-        ended: when the one before had stopped for sure: dead, or by its own report.
-        began: when the next one began to lead.
-        timeout: the session timeout that had to pass, in seconds; None for a resignation.
+    `ended` is when the first had stopped for sure: dead, or by its own report. `timeout` is the
+    session timeout that had to pass, in seconds; None for a resignation.
     """
 
     left: str
@@ -172,7 +168,7 @@ class HandOver:
 
 
 def broken_promises(terms: Sequence[DemoTerm], hand_overs: Sequence[HandOver]) -> list[str]:
-    """What did not happen as promised; empty if all did."""
+    """The promises that were broken; empty if none were."""
     broken = [
         f"{one.name} and {next_one.name} led at once"
         for one, next_one in pairwise(terms)

@@ -68,7 +68,7 @@ def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> i
 
 
 async def _read_config(common: Common) -> tuple[EnsembleConfig | None, str]:
-    """The ensemble's configuration, or why it is not known."""
+    """The ensemble's configuration, or why it is unknown."""
     connection = common.connect()
     try:
         async with connection as client:
@@ -122,10 +122,7 @@ def _summary(quorum: Quorum) -> str:
 
 
 def behind(answers: ServerAnswers, all_of_them: Sequence[ServerAnswers]) -> int | str | None:
-    """How many transactions a server is behind the newest; None if that is not known.
-
-    Those of different epochs cannot be counted: then it is a text with the server's epoch.
-    """
+    """Transactions behind the newest server; a text if their epochs differ; None if unknown."""
     zxids = [each.zxid for each in all_of_them if each.zxid is not None and each.is_serving]
     if answers.zxid is None or not zxids:
         return None

@@ -1,7 +1,7 @@
 """The environment variables that the command reads, and which of them are secret. Pure.
 
-The only list: a command run by `run` or `lock` gets none of the secret variables, and `variable`
-refuses one that is not listed, so that no variable is added without this decision.
+This is the only list: `variable` refuses others, so that none is added without that decision.
+Commands run by `run` or `lock` get no secret variables by default.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SECRET: Mapping[str, str | None] = {
     "AIOLEAD_SASL": "sasl",
     "AIOLEAD_TLS_KEY_PASSWORD": None,
 }
-"""Variables whose value grants access, and the option of the same meaning, if there is one."""
+"""Variables whose value grants access, and the option of the same meaning, if any."""
 
 PLAIN: frozenset[str] = frozenset(
     {
@@ -35,7 +35,7 @@ PLAIN: frozenset[str] = frozenset(
 """Variables that anybody may know. Those of files hold paths, not contents."""
 
 SECRET_OPTIONS: frozenset[str] = frozenset(option for option in SECRET.values() if option)
-"""The options with secret values, without their dashes."""
+"""Options with secret values, without their dashes."""
 
 
 def variable(name: str) -> str:

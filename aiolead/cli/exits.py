@@ -1,4 +1,4 @@
-"""How an error ends a command: the exit code (those of the shell and `sysexits.h`) and one line."""
+"""How an error ends a command: the exit code (as in shells and `sysexits.h`) and one line."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CommandError(Exception):
 
 
 def by_signal(number: int) -> int:
-    """The exit code of a process that died of a signal."""
+    """The exit code of a process that a signal has killed."""
     return 128 + number
 
 
@@ -75,12 +75,7 @@ def exit_code(error: AioleadError) -> int:
 
 
 def complaint(error: BaseException, command: str = "") -> str:
-    """One line about an error, in terms of the command's options, with what to do if known.
-
-    Args:
-        error: what ends the command.
-        command: its name, such as "ls", if that matters.
-    """
+    """One line about an error in terms of `command`'s options, with a remedy if known."""
     text = str(error) or type(error).__name__
     match error:
         case ConfigurationError():

@@ -1,4 +1,4 @@
-"""Several tasks of which the first to end ends the others."""
+"""Concurrent tasks, of which the first to end ends the others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ import anyio
 
 
 async def first_of(*works: Callable[[], Awaitable[object]]) -> None:
-    """Run some work concurrently until one of it ends or fails; then cancel the rest.
-
-    Raises:
-        Exception: the first error, without exception groups.
-    """
+    """Run tasks until one ends or fails, and cancel the rest; raise its error without a group."""
     failures: list[Exception] = []
 
     async def run(work: Callable[[], Awaitable[object]]) -> None:

@@ -21,11 +21,7 @@ _SEQUENCE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
 
 @contextmanager
 def single_keys() -> Iterator[bool]:
-    """Have the terminal pass on each key as it is typed, without showing it.
-
-    Yields:
-        whether there are keys to wait for: standard input is a terminal, and in the foreground.
-    """
+    """Pass on keys as they are typed, without echo; yield whether a foreground terminal has any."""
     try:
         is_ours = os.isatty(_INPUT) and os.tcgetpgrp(_INPUT) == os.getpgrp()
         before = termios.tcgetattr(_INPUT) if is_ours else None
@@ -45,7 +41,7 @@ def single_keys() -> Iterator[bool]:
 
 
 async def until_q() -> None:
-    """Wait until `q` is typed; forever, if the terminal is closed, which others notice."""
+    """Wait until `q` is typed; forever if the terminal is closed, which others notice."""
     while True:
         await anyio.wait_readable(_INPUT)
         try:

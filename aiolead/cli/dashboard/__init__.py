@@ -1,8 +1,8 @@
 """`aiolead dashboard`: who leads and who waits, as a page that keeps itself up to date.
 
-This module is the command; `serving` what runs, `web` speaks HTTP, `doors` decides whom to answer,
-`site` what, `state` is a scene as JSON; the page itself is in `pages`. Nothing here writes anything
-to the servers.
+This module is the command; `serving` runs it, `web` speaks HTTP, `connections` bounds connections,
+`doors` decides whom to answer, `site` what, `state` is a scene as JSON; `pages` has the page
+itself. Nothing here writes to the servers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..scene_feed import SCENE, SceneOptions
 from ..server_survey import INQUIRY, InquiryOptions, all_servers, listed_servers
 
 SHORTEST_TOKEN = 16
-"""In characters: nobody guesses one that long in time."""
+"""In characters: too long to be guessed in time."""
 
 
 def dashboard(

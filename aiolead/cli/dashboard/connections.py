@@ -1,19 +1,18 @@
-"""Which connections the dashboard keeps where there are too many. Pure.
+"""Which connections the dashboard keeps when there are too many. Pure.
 
-Anybody who reaches the port can open connections, and send nothing. They must not keep out clients
-that know the token, nor cost memory and descriptors without a bound.
+Anybody who reaches the port can open connections and send nothing. They must neither keep out
+clients that know the token, nor cost memory and descriptors without a bound.
 
 | state | when | is dropped for |
 |---|---|---|
-| UNAUTHENTICATED | no request yet, or the last was not admitted | one that is not, either |
-| ACTIVE | a request that was admitted is being answered; streams, for hours | nothing |
+| UNAUTHENTICATED | no request yet, or the last was rejected | another unauthenticated one |
+| ACTIVE | an admitted request is being answered; streams, for hours | nothing |
 | IDLE | it was answered, and the next one has not come | one whose request is admitted |
 
-Of unauthenticated connections the oldest of the address that has the most is dropped: one address
-cannot push out others. Where all come from one, a proxy's, a client sends its request as it
-connects, and is admitted long before it is the oldest.
-
-A proxy sends requests of different people on one connection, so the state follows the last request.
+Of unauthenticated connections, the oldest of the address that has the most is dropped: one address
+cannot push out others. Behind a proxy all have one address, but a client sends its request as it
+connects, and is admitted long before it is the oldest. A proxy sends requests of different people
+on one connection, so the state follows the last request.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ class BrowserConnection:
         return self.state in (ConnectionStage.ACTIVE, ConnectionStage.IDLE)
 
     def drop(self) -> None:
-        """Ends it."""
         self.state = ConnectionStage.CLOSED
         self.end()
 
@@ -74,22 +72,13 @@ class BrowserConnections:
         self._admitted: dict[BrowserConnection, None] = {}
 
     def open(self, address: str, drop: Callable[[], object]) -> BrowserConnection:
-        """There is a new connection. Another one may be dropped for it.
-
-        Args:
-            address: of the client.
-            drop: ends the connection, some time later; called once at most.
-        """
+        """Add a connection; another one may be dropped. `drop` ends it later, once at most."""
         connection = BrowserConnection(_group(address), drop)
         self._add_unauthenticated(connection)
         return connection
 
     def admit(self, connection: BrowserConnection) -> bool:
-        """A request was admitted. An idle connection may be dropped for it.
-
-        Returns:
-            False if too many are being answered: it is to be refused.
-        """
+        """Admit a request, perhaps by dropping an idle connection; False if it must be refused."""
         match connection.state:
             case ConnectionStage.CLOSED:
                 return False

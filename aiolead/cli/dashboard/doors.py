@@ -1,7 +1,7 @@
 """Whom the dashboard answers: by the host that was asked for, and by a token. Pure.
 
-Any page in a browser may send requests to any address. The Host header keeps foreign pages out: an
-attacker whose name resolves to this machine's address (DNS rebinding) still asks for that name.
+Any page in a browser may send requests to any address. The Host header keeps foreign pages out:
+with DNS rebinding, an attacker's name resolves to this machine, but is still in the header.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 class Doors:
     """Decides whom to answer.
 
-    Args:
-        host: the address that is listened on.
-        port: the port; other dashboards of this machine have other cookies.
-        names: other names that may be asked for.
-        token: what clients must know; None to answer everybody.
+    `names` are other names that may be asked for; without a `token` everybody is answered. By
+    `port`, several dashboards of one machine have different cookies.
     """
 
     def __init__(
@@ -40,7 +37,7 @@ class Doors:
         return self._token is not None
 
     def knows(self, header: str, address: str) -> bool:
-        """Whether a Host header asks for this dashboard, by a request to that address of ours."""
+        """Whether a Host header, in a request to our `address`, asks for this dashboard."""
         name = host_of(header)
         if name is None:
             return False
@@ -53,7 +50,7 @@ class Doors:
         return wanted is not None and hmac.compare_digest(wanted.encode(), _bytes(token))
 
     def admits(self, authorization: str, cookies: str) -> bool:
-        """Whether a request may be answered, by its headers Authorization and Cookie, or empty."""
+        """Whether a request may be answered, by its headers Authorization and Cookie (or empty)."""
         if self._token is None:
             return True
         scheme, _, credentials = authorization.partition(" ")

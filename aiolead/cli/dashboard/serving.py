@@ -1,4 +1,4 @@
-"""What runs while the page is served."""
+"""Serving the page, and keeping what it shows up to date."""
 
 from __future__ import annotations
 
@@ -27,22 +27,18 @@ from .state import EnsembleHealth, as_state
 from .web import Send, Web
 
 ASK_EVERY = 5.0
-"""How often the servers are asked how they are, in seconds."""
+"""Time between two inquiries about the servers' health, in seconds."""
 BEAT = 5.0
-"""How often listeners get a sign of life if nothing is new, in seconds."""
+"""Time after which listeners get a sign of life if nothing is new, in seconds."""
 PAUSE = 0.1
 """Least time between two states, in seconds."""
 
 
 @final
 class StateStream:
-    """Sends the newest state to all listeners, as server-sent events; it is made once for all.
+    """Sends the newest state to all listeners as server-sent events; it is made once for all.
 
-    A slow listener misses states, and never the last one.
-
-    Args:
-        make: makes the state, as it is now.
-        clock: of the time that is in the state.
+    A slow listener misses states, but never the last one. `clock` is that of the state's times.
     """
 
     def __init__(self, make: Callable[[], dict[str, Any]], clock: Callable[[], float]) -> None:
@@ -53,7 +49,7 @@ class StateStream:
         self._news = anyio.Event()
 
     def changed(self) -> None:
-        """There is a new state; it is made if somebody wants it."""
+        """There is a new state; it is made when somebody wants it."""
         self._version += 1
         self._news.set()
         self._news = anyio.Event()
@@ -62,13 +58,13 @@ class StateStream:
         """The state as it is now, as JSON on one line."""
         version, state = self._made
         if version != self._version:
-            # ASCII: a path may be no text of Unicode.
+            # ASCII: a path may be no valid Unicode.
             state = json.dumps(self._make(), separators=(",", ":")).encode("ascii")
             self._made = self._version, state
         return state
 
     async def follow(self, send: Send) -> None:
-        """Send the state, and again whenever it has changed, until cancelled."""
+        """Send the state, and again after each change, until cancelled."""
         # The browser is to reconnect soon.
         await send(b"retry: 1000\n\n")
         sent = -1
@@ -114,18 +110,10 @@ class DashboardServer:
         *,
         show: Callable[[dict[str, str], str], object],
     ) -> None:
-        """Serve, until cancelled.
+        """Serve until cancelled; `show` prints the address, as JSON or text.
 
-        Args:
-            host: the address to listen on.
-            port: the port; 0 takes a free one.
-            names: other names that browsers may ask for.
-            token: what browsers must know.
-            show: prints the address, as JSON or as text.
-
-        Raises:
-            CommandError: it cannot listen there.
-            AioleadError: as `Feed.run`.
+        `names` are other names that browsers may ask for. Raises `CommandError` if it cannot
+        listen, and the errors of `Feed.run`.
         """
         stream = self._stream
         try:
@@ -151,7 +139,7 @@ class DashboardServer:
             await first_of(self._feed.run, self._pass_on, self._ask, serve)
 
     async def _ask(self) -> None:
-        """Ask the servers how they are, again and again."""
+        """Ask the servers about their health, again and again."""
         while True:
             answers = await ask_all(self._inquirer, self._servers)
             config = None

@@ -20,19 +20,13 @@ _PAGES = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _FOR_ALL = ("/dashboard.css", "/icon.svg")
-"""What the page that asks for the token needs."""
+"""Needed by the page that asks for the token."""
 STATE, EVENTS = "/state", "/events"
 
 
 @final
 class Site:
-    """Answers requests.
-
-    Args:
-        doors: decides whom to answer.
-        state: gives the state, as JSON.
-        follow: sends the state, and again whenever it has changed.
-    """
+    """Answers requests that `doors` admits; `state` is the state as JSON, `follow` streams it."""
 
     def __init__(self, doors: Doors, state: Callable[[], bytes], follow: Push) -> None:
         self._doors = doors
@@ -46,7 +40,6 @@ class Site:
         self._token_page = (folder / "token.html").read_bytes()
 
     def answer(self, request: HTTPRequest) -> HTTPAnswer:
-        """The answer to a request."""
         headers, doors = request.headers, self._doors
         host = headers.get("host", "")
         if not doors.knows(host, request.address):

@@ -1,8 +1,7 @@
 """What the page shows, as a value for JSON. Pure.
 
-Everything that comes from znodes is cut to a length and has its controls escaped here, and becomes
-text, never markup, in the page. Times are seconds since 1970; the page compares them with `now`,
-not with its own clock.
+Everything from znodes is shortened and escaped here, and becomes text, never markup, in the page.
+Times are seconds since 1970; the page compares them with `now`, not with its own clock.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ LONGEST_TEXT = 200
 @final
 @dataclass(frozen=True, slots=True)
 class EnsembleHealth:
-    """The answers of all servers, when they were asked, and what follows."""
+    """The answers of all servers, when they were asked, and the resulting quorum."""
 
     asked: float
     answers: Sequence[ServerAnswers]

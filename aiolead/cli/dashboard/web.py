@@ -1,7 +1,6 @@
-"""HTTP/1.1 for a few pages that are only read: h11 on anyio's sockets, so on every event loop.
+"""HTTP/1.1 for a few read-only pages: h11 on anyio's sockets, so on every event loop.
 
-It takes GET and HEAD, without bodies, and bounds every wait; `connections.py` bounds the number of
-connections.
+Takes GET and HEAD without bodies. Every wait is bounded; `connections.py` bounds connections.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .connections import BrowserConnection, BrowserConnections
 logger: logging.Logger = get_logger("aiolead.dashboard")
 
 PATIENCE = 10.0
-"""How long a client has to send a request, and to take each piece of an answer, in seconds."""
+"""Time for a client to send a request, and to take each piece of an answer, in seconds."""
 IDLE = 60.0
 """How long an idle connection is kept, in seconds, if its last request was admitted."""
 LONGEST_REQUEST = 16 * 1024
@@ -55,13 +54,9 @@ ALWAYS = (
 
 @dataclass(frozen=True, slots=True)
 class HTTPRequest:
-    """A request.
+    """A request that came in at our `address`.
 
-    Attributes:
-        path: as it was sent: nothing in it is decoded.
-        query: what comes after the question mark, by name.
-        headers: by their names in small letters; of several of one name, the last.
-        address: of ours, that the request came in at.
+    Nothing in `path` is decoded. `headers` have lower-case names; of several, the last counts.
     """
 
     path: str
@@ -72,12 +67,9 @@ class HTTPRequest:
 
 @dataclass(frozen=True, slots=True)
 class HTTPAnswer:
-    """An answer.
+    """An answer; `content` is the body, or sends it piece by piece.
 
-    Attributes:
-        content: the body; or what sends it, piece by piece.
-        headers: besides those that every answer has.
-        is_admitted: whether the request was authorized: its connection has priority.
+    `headers` go beside `ALWAYS`. The connection of an admitted request has priority.
     """
 
     status: HTTPStatus
@@ -105,7 +97,7 @@ class Web:
         self._connections = BrowserConnections()
 
     async def serve(self, stream: SocketStream) -> None:
-        """Serve one connection, to its end, or until it has to make room for another one."""
+        """Serve one connection, until it ends or has to make room for another one."""
         scope = anyio.CancelScope()
         address = stream.extra(SocketAttribute.remote_address, ("",))  # noqa: S610 - of anyio
         connection = self._connections.open(str(address[0]), scope.cancel)
@@ -151,7 +143,7 @@ class _Conversation:
                 await self._respond(HTTPAnswer(why, f"{why.phrase}\n".encode()), is_head=False)
 
     async def _one_request(self, patience: float) -> bool:
-        """Answer one; return whether another one may follow."""
+        """Answer one request; return whether another one may follow."""
         http = self._http
         with anyio.fail_after(patience):
             request = await self._next()
@@ -235,7 +227,7 @@ class _Conversation:
                 partial(self._stream.receive, 1024),
                 lambda: push(lambda data: self._send(self._http.send(h11.Data(data=data)))),
             )
-        raise anyio.BrokenResourceError  # an answer without an end has none
+        raise anyio.BrokenResourceError  # such an answer has no regular end
 
     async def _send(self, data: bytes | None) -> None:
         if data:

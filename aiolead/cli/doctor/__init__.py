@@ -1,4 +1,4 @@
-"""`aiolead doctor`: what is wrong, or may become so, with what to do about it.
+"""`aiolead doctor`: what is wrong or may become so, and what to do about it.
 
 This module is the command; `reachability`, `server_checks` and `queue_checks` examine, `findings`
 is what they find.
@@ -96,10 +96,9 @@ class Examination:
         self._report = report
         self._connection = common.connect()
         self._answers: list[ServerAnswers] = []
-        self._silent: list[ServerAnswers] = []  # the first of them: servers that were not reached
+        self._silent: list[ServerAnswers] = []  # servers that were not reached, the first answers
 
     async def run(self, paths: Sequence[str]) -> int:
-        """Run it; return the exit code."""
         reached: list[ServerAddress] = []
         for server, findings in zip(self._servers, await self._all_networks(), strict=True):
             self._report.add(findings)
@@ -185,7 +184,7 @@ class Examination:
         self._add(Level.OK, "login", ", ".join(names), identities=names)
 
     async def _check_quorum(self, client: Client) -> None:
-        """Ask what only a quorum can answer: a transaction that changes nothing."""
+        """Send what only a quorum can answer: a transaction that changes nothing."""
         begin = clock()
         text = "answers"
         try:

@@ -30,15 +30,10 @@ class Level(enum.Enum):
 @final
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding.
+    """One finding, and what to do about it; `details` are the same for programs.
 
-    Attributes:
-        check: what was examined: dns, tcp, tls, server, session, login, quorum, settings, clock,
-            path, line, ghost.
-        level: how bad it is.
-        text: the finding.
-        advice: what to do about it.
-        details: the same for programs.
+    `check` is one of dns, tcp, tls, server, session, login, quorum, settings, clock, path, line,
+    ghost.
     """
 
     check: str
@@ -61,7 +56,7 @@ class DoctorReport:
     counts: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(Level, 0))
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Print some findings."""
+        """Print and count findings."""
         for finding in findings:
             self.counts[finding.level] += 1
             if not (self.quiet and finding.level in (Level.OK, Level.NOTE)):

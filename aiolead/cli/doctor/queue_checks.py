@@ -1,4 +1,4 @@
-"""A path that is contended for: who is in the queue, and who should not be."""
+"""Checks of a contender queue: who is in it, and who should not be."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ from ..contender_queue import (
 from .findings import Finding, Level
 
 LAST_SEQUENCE = 0x7FFF_FFFF
-"""The last sequence number of a path; from there on servers use numbers twice."""
+"""The last sequence number of a path; after it servers use numbers twice."""
 LITTLE_LEFT = 0.25
-"""What part of the numbers should be left."""
+"""The part of the numbers below which few are left."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSessions:
     """What the servers say of sessions.
 
-    Attributes:
-        alive: those that exist, by `dump` of the leader; None if it does not say.
-        connected: those that are connected, with their addresses, by `cons`; None if not all
-            servers say.
+    `alive` exist, by `dump` of the leader; None if it does not say. `connected` have connections
+    from these addresses, by `cons`; None if not all servers say.
     """
 
     alive: AbstractSet[int] | None
@@ -50,7 +48,7 @@ class KnownSessions:
 
 @dataclass(frozen=True, slots=True)
 class QueueLook:
-    """What was seen at a path: findings, and the contenders that may be read."""
+    """What was seen at a path: findings, and the readable contenders."""
 
     path: str
     findings: Sequence[Finding]
@@ -94,11 +92,8 @@ async def look_for_ghosts(
 ) -> list[Finding]:
     """The contenders in a queue whose process is gone.
 
-    Args:
-        client: looks again, so that a contender that has just left is no ghost.
-        look: what was seen before the servers were asked for their sessions: a later contender may
-            have a session that they had not reported by then.
-        sessions: what they have said.
+    `look` must be older than `sessions`: a later contender may have a session that the servers had
+    not reported. `client` looks again, so that a contender that has just left is no ghost.
     """
     client.sync(look.path)
     queue: list[QueuedContender] = []
@@ -118,8 +113,7 @@ async def look_for_ghosts(
 def judge_sequence(path: str, stat: Stat) -> Iterator[Finding]:
     """How many sequence numbers a path has left.
 
-    The next number is the count of children ever created. It follows from `cversion`, which counts
-    creates and deletes.
+    The next number counts the children ever created; `cversion` counts creates and deletes.
     """
     used = ((stat.cversion + stat.num_children) & 0xFFFF_FFFF) // 2
     left = max(0, LAST_SEQUENCE - used)

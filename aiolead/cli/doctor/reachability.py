@@ -1,4 +1,4 @@
-"""Names, addresses, connections and certificates."""
+"""Checks of names, addresses, connections and certificates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_address(host: str) -> bool:
 
 
 async def examine_network(inquirer: Inquirer, server: ServerAddress) -> list[Finding]:
-    """Check whether a server can be resolved and connected to, at each of its addresses."""
+    """Check whether a server can be resolved, and connected to at each of its addresses."""
     addresses, findings = await _resolve(inquirer, server)
     for address in addresses:
         findings += await _reach(inquirer, server, address)

@@ -1,6 +1,6 @@
-"""What servers say of themselves, and whether that is safe. Pure.
+"""Whether what servers say of themselves is safe. Pure.
 
-What the limits are for is in `docs/safety.md` and `docs/ensembles.md`.
+`docs/safety.md` and `docs/ensembles.md` explain the limits.
 """
 
 from __future__ import annotations
@@ -53,12 +53,7 @@ def judge_server(answers: ServerAnswers) -> Iterator[Finding]:
 
 
 def judge_settings(answers: ServerAnswers, timeout: float | None) -> Iterator[Finding]:
-    """Whether the configuration of a server is safe.
-
-    Args:
-        answers: of the server.
-        timeout: the granted session timeout, in seconds; None if there is no session.
-    """
+    """Judge a server's configuration, given the granted session `timeout` (None: no session)."""
     server = str(answers.server)
     if answers.conf:
         yield from _judge_times(answers, timeout)
@@ -125,13 +120,9 @@ def _judge_times(answers: ServerAnswers, timeout: float | None) -> Iterator[Find
 def judge_ensemble(
     answers: Sequence[ServerAnswers], quorum: Quorum, hosts: int, has_names: bool
 ) -> Iterator[Finding]:
-    """Whether there is a quorum, and how many failures it can still take.
+    """Judge whether there is a quorum, and how many failures it can still take.
 
-    Args:
-        answers: of all servers.
-        quorum: what follows from them.
-        hosts: how many servers the connect string has.
-        has_names: whether one of them is a name, which may stand for several.
+    The connect string has so many `hosts`, with `has_names` if one may stand for several.
     """
     voters, tolerates = quorum.voters, quorum.tolerates
     details = {"voters": voters, "quorum": quorum.quorum, "up": quorum.up, "tolerates": tolerates}
