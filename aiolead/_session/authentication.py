@@ -1,7 +1,6 @@
-"""Who a session says it is: the SASL exchange of each connection, then the credentials.
+"""How a session identifies itself: the SASL exchange of each connection, then the credentials.
 
-Tokens are made elsewhere, since some take time: the machine passes on each token of the server, and
-waits for the client's next one.
+Tokens are made elsewhere, since some take time; this module never waits for one.
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ REFUSED = "the server refused the credentials"
 class Exchange:
     """The SASL exchange of one connection.
 
-    Args:
-        on_challenge: called with each token of the server, and first with an empty one; `answer`
-            is to follow.
+    `on_challenge` is called with each server token, first with an empty one; call `answer` then.
     """
 
     def __init__(self, on_challenge: Callable[[bytes], object]) -> None:
@@ -46,7 +43,7 @@ class Exchange:
         self._on_challenge(b"")
 
     def answer(self, token: bytes, *, is_last: bool) -> bytes:
-        """The packet for a token of ours."""
+        """Encode the client's next token."""
         if not self._is_our_turn:
             raise RuntimeError("a token where the server was to speak")
         self._is_our_turn = False
@@ -54,11 +51,9 @@ class Exchange:
         return encode_request(XID_SASL, OpCode.SASL, encode_body(Sasl(token)))
 
     def receive(self, frame: bytes) -> bool:
-        """Takes the server's answer; returns whether it was the last one.
+        """Take the server's answer; return whether it was the last one.
 
-        Raises:
-            AuthFailedError: the server refuses the login.
-            RemoteWireError: it is the answer to something else.
+        Raises `AuthFailedError` (login refused) or `RemoteWireError` (answer to something else).
         """
         r = Reader(frame)
         header = ReplyHeader.read(r)
@@ -77,14 +72,10 @@ class Exchange:
 
 
 class Authentication:
-    """On each connection the SASL exchange, if any, then the credentials, in order.
+    """The login of each connection: the SASL exchange, if any, then the credentials in order.
 
-    Args:
-        auth: the credentials.
-        on_challenge: see `Exchange`; None: no exchange.
-        send: takes packets for the server.
-        on_complete: called when the exchange is over.
-        ended: makes the error for calls after the end.
+    Without `on_challenge` there is no exchange. `on_complete` is called when the exchange is over;
+    `ended` makes the error for calls after the end.
     """
 
     def __init__(
@@ -95,7 +86,7 @@ class Authentication:
         on_complete: Callable[[float], object],
         ended: Callable[[], AioleadError],
     ) -> None:
-        # The credentials, each with the calls that wait for an answer to it.
+        # Credentials, each with the calls that wait for the server's answer.
         self._waiting: dict[Auth, list[Call[None]]] = {entry: [] for entry in auth}
         self._presented: deque[tuple[Auth, float]] = deque()  # unanswered, with the time
         self._on_challenge = on_challenge
@@ -105,24 +96,23 @@ class Authentication:
         self._ended = ended
         self._is_open = False
         self._is_over = False
-        self._lost_at = -inf  # when the last connection was
+        self._lost_at = -inf  # when the last connection was lost
         self.refusal = REFUSED
-        """Why the credentials were refused, if they were."""
 
     # --- the exchange --------------------------------------------------------------------------
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the exchange goes on: nothing else may be sent."""
+        """Whether the exchange is in progress; nothing else may be sent meanwhile."""
         return self._exchange is not None
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the client has an identity, which comes before any request."""
+        """Whether the client has an identity, which it presents before any request."""
         return self._on_challenge is not None or bool(self._waiting)
 
     def begin(self, now: float) -> None:
-        """The handshake is done."""
+        """Start the login, after the handshake."""
         if self._on_challenge is None:
             self._on_complete(now)
         else:
@@ -130,10 +120,7 @@ class Authentication:
             self._exchange.begin()
 
     def answer(self, token: bytes | None, now: float, *, is_last: bool) -> None:
-        """Gives the next token, or None if the login is complete without one.
-
-        After the last token, the login is complete once the server answers.
-        """
+        """Send the next token; None completes the login, else the answer to the last token does."""
         if self._exchange is None:
             return  # the connection was lost meanwhile
         if token is None:
@@ -142,7 +129,7 @@ class Authentication:
             self._send(self._exchange.answer(token, is_last=is_last))
 
     def receive(self, frame: bytes, now: float) -> None:
-        """Takes what the server answers during the exchange. Raises as `Exchange.receive`."""
+        """Take a server token during the exchange. Raises as `Exchange.receive`."""
         if self._exchange is not None and self._exchange.receive(frame):
             self._complete(now)
 
@@ -153,10 +140,7 @@ class Authentication:
     # --- the credentials -----------------------------------------------------------------------
 
     def add(self, auth: Auth, call: Call[None], now: float) -> None:
-        """Presents credentials to the present server, or the next one, and to all later ones.
-
-        The server's answer is that of the call.
-        """
+        """Present credentials now (else on the next connection) and later; settle `call` then."""
         if self._is_over:
             call._fail(self._ended())
             return
@@ -166,7 +150,6 @@ class Authentication:
             self._present(auth, now)
 
     def present_all(self, now: float) -> None:
-        """Presents the credentials on a new connection."""
         self._is_open = True
         for auth in self._waiting:
             self._present(auth, now)
@@ -178,7 +161,7 @@ class Authentication:
 
     @property
     def is_pending(self) -> bool:
-        """Whether credentials are unanswered."""
+        """Whether the server has not answered some credentials yet."""
         return bool(self._presented)
 
     @property
@@ -187,7 +170,7 @@ class Authentication:
         return self._presented[0][1]
 
     def answered(self, err: int) -> None:
-        """Takes the answer to the oldest packet. Raises `AuthFailedError` if it is a refusal."""
+        """Take the answer to the oldest packet. Raises `AuthFailedError` for a refusal."""
         auth, _ = self._presented.popleft()
         if err:
             raise AuthFailedError(REFUSED)
@@ -202,10 +185,7 @@ class Authentication:
         return max(min(times), self._lost_at) if times else None
 
     def connection_lost(self, now: float, patience: float, *, established: bool) -> None:
-        """Calls wait for the next server, unless they have waited for too long.
-
-        `established` says whether credentials could be presented on the connection.
-        """
+        """Keep calls for the next server; if the connection was `established`, fail old ones."""
         self._is_open = False
         self._exchange = None
         self._presented.clear()
@@ -214,7 +194,7 @@ class Authentication:
             self._fail(lambda call: call._is_retried_too_long(now, patience), patience)
 
     def fail_overdue(self, now: float, patience: float) -> None:
-        """Fails calls that have waited for `patience` seconds. The credentials are kept."""
+        """Fail calls that have waited for `patience` seconds. The credentials are kept."""
         since = self._lost_at
         self._fail(lambda call: max(call.queued_at, since) + patience <= now, patience)
 
@@ -232,7 +212,7 @@ class Authentication:
                 )
 
     def fail_all(self) -> None:
-        """There will be no connection any more."""
+        """Fail all calls: there will be no connection any more."""
         self._is_over = True
         waiting = [call for calls in self._waiting.values() for call in calls]
         self._waiting.clear()

@@ -1,4 +1,4 @@
-"""When to try again after every server was tried in vain."""
+"""The delay before trying again after all servers failed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ LONGEST = 1.0
 
 
 class Backoff:
-    """Exponential, with full jitter: a random part of a limit that doubles with every round.
+    """Exponential back-off with full jitter: a random part of a limit that doubles each round.
 
-    The first retry after a success is immediate. The limit is a tenth of the session timeout at
-    most, since the session must outlive the wait.
+    The first retry after a success is immediate. The limit is at most a tenth of the session
+    timeout, since the session must outlive the wait.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -20,11 +20,11 @@ class Backoff:
         self._round = 0
 
     def succeeded(self) -> None:
-        """A session was established. A bare TCP connection is no success."""
+        """Reset after a session was established; a bare TCP connection is no success."""
         self._round = 0
 
     def delay(self, session_timeout: float) -> float:
-        """Seconds to wait before the next round."""
+        """Return the seconds to wait before the next round."""
         self._round += 1
         if self._round == 1:
             return 0.0

@@ -1,15 +1,15 @@
 """The session machine: everything a client decides, without I/O.
 
-Its owner moves bytes and provides the time:
+Its owner moves bytes and provides the time, in seconds on one monotonic clock:
 
-    connection_made(now)  a connection was opened; then send what `data_to_send` gives
-    receive(data, now)    bytes came in
+    connection_made(now)  a connection was opened; send what `data_to_send` returns
+    receive(data, now)    bytes arrived
     data_to_send(now)     bytes to send now; call again after every other method
     connection_lost(now)  the connection is gone
-    tick(now)             `next_deadline` has passed; returns why to cut the connection, if so
+    tick(now)             `next_deadline` has passed; returns why to close the connection, if so
 
-All times are seconds on one monotonic clock. Answers, events and state changes are delivered from
-within these methods; from there, only new calls and `data_to_send` are allowed.
+Answers, events and state changes are delivered within these methods; from there, only new calls and
+`data_to_send` are allowed.
 """
 
 from __future__ import annotations
@@ -67,14 +67,10 @@ HEADER = 8
 class SessionMachine(SessionLife):
     """One client's sessions, one after another, each over any number of connections.
 
-    Args:
-        session_timeout to resume: as for `aiolead.connect` and `aiolead.Limits`.
-        first_xid: the number of the first request.
-        on_state: called with each change of state and the id of its session.
-        on_output: called when there is something to send.
-        on_due: called when something may be due earlier than `next_deadline` said.
-        on_challenge: called with each token of a SASL server, and first on each connection with an
-            empty one; answered by `login.answer`. None: no SASL.
+    Settings are those of `aiolead.connect` and `aiolead.Limits`. `on_state` is called with each new
+    state and its session's id, `on_output` when there is something to send, `on_due` when something
+    may be due earlier than `next_deadline` said. `on_challenge` is called with each token of a SASL
+    server, first with an empty one; `login.answer` answers. None: no SASL.
     """
 
     def __init__(
@@ -98,9 +94,9 @@ class SessionMachine(SessionLife):
     ) -> None:
         super().__init__(resume, on_state)
         self.last_contact: float = -inf
-        """When anything came from the servers last."""
+        """When the servers last sent anything."""
         self.can_move = False
-        """Whether there is another server, so that it is worth giving one up early."""
+        """Whether there is another server, so that it is worth leaving one early."""
         self.max_body: int = max_request - HEADER
         """The longest request without its header, in bytes."""
         self._asked_timeout = session_timeout
@@ -141,11 +137,10 @@ class SessionMachine(SessionLife):
     # --- calls ---------------------------------------------------------------------------------
 
     def submit(self, call: Call[T], now: float, *, limited: bool = True) -> Call[T]:
-        """Queues a call; calls leave in their order, as soon as they may.
+        """Queue a call; calls leave in order, as soon as they may.
 
-        Raises:
-            LocalWireError: it is longer than the servers accept.
-            TooManyRequestsError: it is `limited`, and too many wait already.
+        Raises `LocalWireError` if it is longer than servers accept, and `TooManyRequestsError` if
+        it is `limited` and too many wait already.
         """
         self.watches.sweep()
         self.check_size(call)
@@ -164,7 +159,7 @@ class SessionMachine(SessionLife):
         return call
 
     def check_size(self, call: Call[T]) -> None:
-        """Raises `LocalWireError` if a request is longer than the servers accept."""
+        """Raise `LocalWireError` if a request is longer than the servers accept."""
         if len(call.body) > self.max_body:
             call._abandon()
             raise LocalWireError(
@@ -173,7 +168,7 @@ class SessionMachine(SessionLife):
             )
 
     def _ask(self, call: Call[None]) -> None:
-        """Sends a request of the watches; nobody awaits it."""
+        """Send a request of the watches, which nobody awaits."""
         if self._established:
             self.requests.enqueue(call, self.last_contact)
             self._on_output()
@@ -183,22 +178,22 @@ class SessionMachine(SessionLife):
         self._on_output()
 
     def hold_back(self) -> None:
-        """Requests wait for the next connection from now on: this one is about to be given up."""
+        """Keep requests for the next connection: this one is about to be closed."""
         self._holds_back = True
 
     def close(self, now: float) -> Call[None]:
-        """Ends the session, after what is queued; once answered, its ephemeral znodes are gone."""
+        """End the session after what is queued; once answered, its ephemeral znodes are gone."""
         return self.submit(close_call(), now, limited=False)
 
     # --- the connection ------------------------------------------------------------------------
 
     def connection_made(self, now: float) -> None:
-        """A connection was opened: the handshake goes out first."""
+        """Start a connection, with the handshake."""
         self._reset_connection()
         self._is_connected = True
         self._handshake_sent = now
         if self.last_contact == -inf:
-            self.last_contact = now  # of a session that is resumed, it is unknown
+            self.last_contact = now  # unknown for a resumed session
         request = ConnectRequest(
             self.last_zxid,
             round(self._asked_timeout * 1000),
@@ -207,14 +202,13 @@ class SessionMachine(SessionLife):
             read_only=self._read_only and self.session_id == 0,
         )
         self._out.append(encode_record(request))
-        # Servers serve reads that come with the handshake. Only for the first session, so that a
-        # wrong one cannot serve them: ClickHouse Keeper grants another one than it was asked for.
+        # Servers serve reads that come with the handshake. Only in the first session, so that none
+        # is served by a wrong one: ClickHouse Keeper may grant another session than requested.
         is_first = self.session_id == 0 and self.last_zxid == 0
         if is_first and not (self._read_only or self.login.is_wanted):
             self._out.append(self.requests.take(now, careful=False, early=True))
 
     def connection_lost(self, now: float) -> None:
-        """The connection is gone, for whatever reason."""
         if not self._is_connected:
             return
         established, was_read_only = self._established, self.is_read_only
@@ -225,7 +219,6 @@ class SessionMachine(SessionLife):
         if established:
             self.requests.connection_lost(now, self.timing.patience)
         else:
-            # Requests go on waiting for a connection.
             self.requests.requeue_inflight()
             self._fail_overdue(now)
         if self.state is SessionState.CONNECTED:
@@ -236,17 +229,17 @@ class SessionMachine(SessionLife):
         self._on_due()
 
     def receive(self, data: bytes, now: float) -> None:
-        """Takes bytes from the server. After any error the connection must be cut.
+        """Process bytes from the server. After any error the connection must be closed.
 
         Raises:
             RemoteWireError: they are not ZooKeeper's protocol.
             AuthFailedError: the credentials were refused, for good.
-            SessionExpiredError, SessionMovedError: the session is over, or so the server says.
-            ConnectionLossError: watches are not set again, or an answer is out of order.
+            SessionExpiredError, SessionMovedError: the server says that the session is over.
+            ConnectionLossError: watches are not re-armed, or an answer is out of order.
             InternalError: a defect of ours.
         """
         if not self._is_connected or self.state.is_final:
-            # Bytes of a connection, or a client, that was given up while they were on their way.
+            # The connection or the client was closed while these bytes were on their way.
             return
         self.leases.expire(now)  # before an answer comes that is too late for a lease
         self.last_contact = now
@@ -272,11 +265,11 @@ class SessionMachine(SessionLife):
 
     @property
     def has_output(self) -> bool:
-        """Whether `data_to_send` may give something."""
+        """Whether `data_to_send` may return something."""
         return bool(self._out) or self.requests.has_queued
 
     def data_to_send(self, now: float) -> bytes:
-        """What to send next; empty if there is nothing, or no connection."""
+        """Return what to send next; empty if there is nothing, or no connection."""
         if not self._is_connected:
             return b""
         if self._out:
@@ -302,8 +295,8 @@ class SessionMachine(SessionLife):
         granted = granted_timeout(response)
         created = self.session_id != response.session_id
         if created and self.session_id != 0:
-            # A server that cannot resume must say so. One that quietly grants another session
-            # (ClickHouse Keeper does) would make its client believe that its ephemerals live on.
+            # A server that cannot resume must say so. ClickHouse Keeper quietly grants another
+            # session: its client would believe that its ephemerals live on.
             self._expired()
             if self.is_resuming:
                 raise SessionExpiredError("the server does not know the session to be resumed")
@@ -322,11 +315,11 @@ class SessionMachine(SessionLife):
         self.login.begin(now)
 
     def _session_established(self, now: float) -> None:
-        """Handshake and login are done: credentials and watches follow."""
+        """Send credentials and watches: handshake and login are done."""
         self._established = True
         self._established_at = now
         self._liveness.connected(now)
-        # Credentials go before watches: which events these get depends on them.
+        # Credentials go before watches, since they decide which events these get.
         self.login.present_all(now)
         for request in self.watches.rearm(self.last_zxid, self.max_body):
             body = encode_body(request)
@@ -336,7 +329,7 @@ class SessionMachine(SessionLife):
         self._on_due()
 
     def _serve_if_accepted(self) -> None:
-        """Requests may leave, once the server has taken the credentials."""
+        """Let requests leave, once the server has accepted the credentials."""
         if self.login.is_pending or self.state in SERVED:
             return
         if not self.is_read_only:
@@ -372,7 +365,7 @@ class SessionMachine(SessionLife):
         call = self.requests.awaiting(xid)
         answer = call._read(err, Reader(frame, HEADER_SIZE))
         self.requests.answered(now)
-        # Only now: with a zxid from malformed bytes, every server would refuse us from then on.
+        # Only after decoding: with a zxid from malformed bytes, every server would refuse us.
         if zxid > self.last_zxid:
             self.last_zxid = zxid
         worked = not isinstance(answer, AioleadError)
@@ -382,27 +375,24 @@ class SessionMachine(SessionLife):
         )
         call._settle(answer, missing=err != 0)
         if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):
-            # The first comes from a server that serves authenticated clients only. The others: a
-            # follower goes on serving the connection of a session that is over, pings included, if
-            # the session was resumed there while the leader was closing it. Only the next
-            # handshake, which the leader answers, gets us out of there.
+            # AuthFailed: the server serves authenticated clients only. Otherwise: a follower keeps
+            # serving the connection of a session that is over, pings included, if the session was
+            # resumed there while the leader was closing it. Only a new handshake ends this, since
+            # the leader answers it.
             raise answer
 
     def _event(self, event: WatcherEvent, zxid: int) -> None:
         try:
             type_ = EventType(event.type)
         except ValueError:
-            return  # of a kind of watch that is never set
+            return  # of a watch type that is never set
         self.watches.fire(type_, event.path, zxid)
 
     # --- time ----------------------------------------------------------------------------------
 
     @property
     def confirmed_at(self) -> float:
-        """When the session was last confirmed by any answer, and holds by the quorum.
-
-        `-inf` if there is no session.
-        """
+        """When an answer last confirmed the session, and the quorum its holds; or `-inf`."""
         if self.state not in (SessionState.CONNECTED, SessionState.SUSPENDED):
             return -inf
         return min(self._liveness.last_answer, self.leases.confirmed_at)
@@ -428,12 +418,12 @@ class SessionMachine(SessionLife):
         return self._liveness.since + self.timing.silent_after
 
     def _cut_due(self) -> float:
-        # Not before the connection has had its chance.
+        # Not before a new connection has had its chance.
         short_at = self.leases.short_at(can_move=self.can_move)
         return max(short_at, self._established_at + self.timing.renew_every)
 
     def tick(self, now: float) -> str | None:
-        """Does what is due. Returns why the connection must be cut, if it must."""
+        """Do what is due. Return why the connection must be closed, if it must."""
         self.leases.expire(now)
         self.leases.settle(now)
         self.watches.sweep()

@@ -1,4 +1,4 @@
-"""Which session there is, its state, and how it ends."""
+"""The identity of the session, its state, and its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .watches.registry import WatchRegistry
 
 
 class SessionLife:
-    """A client's sessions, one after another. The base of `SessionMachine`, which sets the rest."""
+    """A client's sessions, one after another: the base of `SessionMachine`, which sets the rest."""
 
     timing: Timing
     login: Authentication
@@ -31,7 +31,7 @@ class SessionLife:
         self.last_zxid: int = 0
         self.is_read_only: bool = False
         self.is_resuming: bool = resume is not None
-        """Whether the session was given to us, and no server has resumed it yet."""
+        """Whether the session was passed in, and no server has resumed it yet."""
         self._password = b""
         self._failure: InternalError | None = None
         self._on_state = on_state
@@ -41,37 +41,37 @@ class SessionLife:
 
     @property
     def credentials(self) -> SessionCredentials | None:
-        """What it takes to resume the session elsewhere, if there is one."""
+        """What another client needs to resume the session, if there is one."""
         if self.session_id == 0 or self.is_read_only:
             return None
         timeout = self.timing.session_timeout
         return SessionCredentials(self.session_id, self._password, timeout, self.last_zxid)
 
     def ended(self) -> AioleadError:
-        """Why the session, or the client, has ended."""
+        """The error that says why the session, or the client, has ended."""
         return why_over(self.state, self.login.refusal, self._failure, self.is_resuming)
 
     def closed(self) -> None:
-        """The client is closed: whatever is still open fails."""
+        """Close the client: whatever is still open fails."""
         if self.state is not SessionState.CLOSED:
             self._move(Trigger.CLOSED)
             self._end_session(LossReason.CLOSED)
 
     def failed(self, error: InternalError) -> None:
-        """The client cannot go on: it is closed, and `ended` has the error as its cause."""
+        """Close the client after a defect, which becomes the cause of `ended`."""
         if not self.state.is_final:
             self._failure = error
             self.closed()
 
     def refuse_login(self, error: AuthFailedError) -> None:
-        """The login failed for good; called by the owner, too, if it does not trust the server."""
+        """End after a login failed for good; also for an owner that does not trust the server."""
         if not self.state.is_final:
             self.login.refusal = str(error)
             self._move(Trigger.AUTH_REFUSED)
             self._end_session(LossReason.EXPIRED)
 
     def give_up_session(self) -> None:
-        """Every server refuses to resume the session: it counts as expired.
+        """Treat the session as expired: every server refuses to resume it.
 
         Servers that have lost their data (or were replaced) close the connection of a client that
         has seen more than they have, without an answer; so the next session starts from nothing.

@@ -9,10 +9,10 @@
     CONNECTING ──established with a read-only server──> READ_ONLY ──expired──> EXPIRED
 
 A session that a read-only server has created ends with its connection. The ensemble's own session
-is never shown to such a server, whose answers must not be acted on by holders and waiters.
+is never shown to such a server, on whose answers holders and waiters must not act.
 
-Every state leads to AUTH_FAILED and CLOSED, which are final. EXPIRED is passed through: it is
-reported before anything of the next session, so that no one mistakes one session for another.
+Every state leads to AUTH_FAILED and CLOSED, which are final. EXPIRED is reported before anything of
+the next session, so that nobody mistakes one session for another.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SERVED = (S.CONNECTED, S.READ_ONLY)
 
 
 class Trigger(enum.Enum):
-    """What moves a session from one state to another."""
+    """The cause of a change of state."""
 
     ESTABLISHED = "the handshake succeeded"
     ESTABLISHED_READ_ONLY = "the handshake with a read-only server succeeded"
@@ -72,13 +72,10 @@ def after(state: SessionState, trigger: Trigger) -> SessionState:
 def why_over(
     state: SessionState, refusal: str, failure: InternalError | None, is_resuming: bool
 ) -> AioleadError:
-    """The error for requests after the end.
+    """The error for requests after the session ended in `state`.
 
-    Args:
-        state: in which the session has ended.
-        refusal: why the credentials were refused, if they were.
-        failure: the defect after which the client could not go on, if any.
-        is_resuming: whether it was a session of another client that could not be resumed.
+    `refusal`: why the credentials were refused. `failure`: the defect that ended the client.
+    `is_resuming`: the session of another client could not be resumed.
     """
     match state:
         case SessionState.AUTH_FAILED:

@@ -1,9 +1,7 @@
-"""The lease: how long the session surely lives, and what is held under it.
+"""The lease: how long the session is proven to live, and the holds under it.
 
-Its modules:
-
-    timing                 every interval, from the session timeout
-    proof, renewals        what answers prove, and the requests that prove more
-    lease_book             what is held, when it is renewed, and when it is lost
-    overdue                which holds should have ended: for the watchdog
+timing            every interval, from the session timeout
+proof, renewals   what answers prove, and the requests that prove more
+lease_book        all holds: when they are renewed, and when they are lost
+overdue           holds that should have ended, for the watchdog
 """

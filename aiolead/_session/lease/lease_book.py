@@ -1,11 +1,8 @@
-"""What is held under the lease, and when the lease is renewed.
+"""The holds under the lease: what `LeaseProof` proves, less clock drift and grace period.
 
-The lease is what `LeaseProof` proves, shortened by clock drift and grace period. Holds end when the
-clock passes its end, whether or not a task notices.
-
-A hold is *fresh* at first: many locks are held for a millisecond, and cost no renewal. It *settles*
-after a moment, or at once where it is urgent; renewals confirm settled holds. A lost hold is in its
-*grace period* until its holder releases it.
+Holds end when the clock passes the end of the lease, whether or not a task notices. A hold is
+*fresh* at first, so that short holds cost no renewal. It *settles* after a moment, or at once if
+urgent; renewals confirm settled holds. A lost hold is in its *grace period* until its release.
 """
 
 from __future__ import annotations
@@ -29,12 +26,12 @@ CHECK = 17
 
 
 class HoldObserver(Protocol):
-    """Is notified, synchronously, of every hold until its holder has released it."""
+    """Notified synchronously of every hold, until its holder has released it."""
 
     def began(self, held: HeldZnode) -> object: ...
 
     def proof_moved(self) -> object:
-        """The session may be proven to live until another time than before."""
+        """The time until which the session is proven to live may have changed."""
         ...
 
     def lost(self, held: HeldZnode, reason: LossReason) -> object: ...
@@ -44,7 +41,7 @@ class HoldObserver(Protocol):
 
 @dataclass(slots=True, eq=False, repr=False)
 class HeldZnode:
-    """One znode that is held. Made by `LeaseBook.hold`."""
+    """One held znode. Made by `LeaseBook.hold`."""
 
     _book: LeaseBook
     path: str
@@ -53,7 +50,7 @@ class HeldZnode:
     resign_on_disconnect: bool
 
     def release(self) -> None:
-        """Ends the hold: `lost` is no longer called."""
+        """End the hold; `lost` is not called any more."""
         self._lost = self._settled = None
         self._book.forget(self)
         if self._book.observer is not None:
@@ -62,11 +59,11 @@ class HeldZnode:
     def settle(self) -> None:
         settled, self._settled = self._settled, None
         if settled is not None:
-            # That sets the watch on the znode: nothing is held without it.
+            # This sets the watch on the znode; nothing is held without it.
             contained(settled, lambda _error: self.lose(LossReason.INTERNAL))()
 
     def lose(self, reason: LossReason) -> None:
-        """Ends the hold against its holder's will; the grace period lasts until it is released."""
+        """End the hold against its holder's will; the grace period lasts until `release`."""
         lost, self._lost, self._settled = self._lost, None, None
         if lost is not None:
             self._book.begin_grace(self)
@@ -78,15 +75,9 @@ class HeldZnode:
 class LeaseBook:
     """All holds of a session, under one lease.
 
-    Args:
-        lease_proof: what proves the lease.
-        timing: the session's intervals; see `retime`.
-        changed: called when something became due earlier than it was.
-
-    Attributes:
-        observer: is notified of every hold.
-        on_renewed: called when a renewal was confirmed: how long that took, and what is left of
-            the lease, in seconds.
+    `changed` is called when something became due earlier than it was. `observer` is notified of
+    every hold. `on_renewed` is called with the duration of each confirmed renewal and with what is
+    left of the lease, in seconds.
     """
 
     def __init__(
@@ -97,18 +88,18 @@ class LeaseBook:
         self._changed = changed
         self._fresh: dict[HeldZnode, float] = {}  # when each settles, rising
         self._settled: dict[HeldZnode, None] = {}  # in the order of their next confirmation
-        self._in_grace: dict[HeldZnode, float] = {}  # until when each was proven as it was lost
+        self._in_grace: dict[HeldZnode, float] = {}  # until when each was proven, at its loss
         self._unanswered = False
         self._wait_until = -inf
-        self._begun = -inf  # when the present renewal left
-        self._took = 0.0  # how long the one before took
+        self._begun = -inf  # when the current renewal was sent
+        self._took = 0.0  # how long the previous one took
         self._next_renewal = -inf
         self._closed = False
         self.observer: HoldObserver | None = None
         self.on_renewed: Callable[[float, float], object] | None = None
 
     def retime(self, timing: Timing) -> None:
-        """The session timeout was negotiated again."""
+        """Adopt a newly negotiated session timeout."""
         self._timing = timing
 
     @property
@@ -127,7 +118,7 @@ class LeaseBook:
 
     @property
     def held(self) -> int:
-        """How many znodes are held."""
+        """The number of held znodes."""
         return len(self._settled) + len(self._fresh)
 
     @property
@@ -137,9 +128,9 @@ class LeaseBook:
 
     @property
     def confirmed_at(self) -> float:
-        """When the quorum last confirmed all holds, lost and unreleased ones included.
+        """When the quorum last confirmed all holds, including lost and unreleased ones.
 
-        `inf` if there are none. What is proven after a loss says nothing about the lost hold.
+        `inf` if there are none. A proof after a loss says nothing about the lost hold.
         """
         proven = list(self._in_grace.values())
         if self.is_held:
@@ -156,7 +147,7 @@ class LeaseBook:
         resign_on_disconnect: bool,
         now: float,
     ) -> HeldZnode:
-        """A znode is held from now on; see `aiolead.abc.Lease.hold`."""
+        """Begin a hold; see `aiolead.abc.Lease.hold`."""
         held = HeldZnode(self, path, lost, settled, resign_on_disconnect)
         if self.observer is not None:
             self.observer.began(held)
@@ -183,8 +174,8 @@ class LeaseBook:
     def is_enough(self, now: float) -> bool:
         """Whether a hold may begin: its first renewal will be answered before the lease runs out.
 
-        A renewal is two round trips, each as long as a write takes here. However long the last
-        write took, an ample lease is enough, since that can always be had.
+        A renewal is two round trips, each as long as a write takes here. An ample lease is enough
+        however slow the last write was, since it can always be had.
         """
         timing = self._timing
         usual = max(timing.enough_lease, 3 * self._lease_proof.write_took)
@@ -197,10 +188,10 @@ class LeaseBook:
         return next(iter(self._fresh.values()), inf)
 
     def settle(self, now: float) -> None:
-        """Settles the holds that are old enough."""
+        """Settle the holds that are old enough."""
         for held in [held for held, due in self._fresh.items() if due <= now]:
             if self._fresh.pop(held, None) is None:
-                continue  # released by what the one before it called
+                continue  # released by the callback of the previous one
             self._settled[held] = None
             held.settle()
 
@@ -209,7 +200,7 @@ class LeaseBook:
         return self._next_renewal if self._settled and not self._unanswered else inf
 
     def renewal(self, most: int, room: int, now: float) -> list[HeldZnode]:
-        """At most `most` holds to confirm now, in `room` bytes; holds take turns."""
+        """Start a renewal: return at most `most` holds, in `room` bytes and in rotation."""
         self._unanswered = True
         self._begun = now
         self._extend_wait(now)
@@ -225,26 +216,25 @@ class LeaseBook:
         return chosen
 
     def committed(self, now: float) -> None:
-        """The renewal was answered, so our server has a quorum; its confirmation leaves now."""
+        """The renewal was answered, so our server has a quorum; its confirmation is sent now."""
         self._extend_wait(now)
 
     def _extend_wait(self, now: float) -> None:
-        """An answer may take half of the lease, or what is usual here, however short the lease."""
+        """Allow half of the lease for an answer, or more where answers usually take longer."""
         usual = max(2 * self._took, 3 * self._lease_proof.write_took)
         self._wait_until = now + max((self.deadline - now) / 2, usual)
 
     def renewed(self, sent: float, answered: float, now: float) -> None:
-        """The renewal was sent, answered, and confirmed now by the second request.
+        """Record that the second request has confirmed the renewal now.
 
-        The next one leaves when it can prove something about this one, half a tick after its
-        answer. For a lease that began short this may be late: then as soon as it can prove anything
-        new.
+        The next one leaves when it can prove something about this one: half a tick after its
+        answer. That may be too late for a short lease: then as soon as it can prove anything new.
         """
         self._unanswered = False
         self._took = now - self._begun
         self._next_renewal = max(sent + self._timing.renew_every, answered + self._timing.half_tick)
         if self.deadline - self._next_renewal < self._timing.enough_lease:
-            # This one has just missed a request that would have made the lease longer.
+            # This one just missed a request that would have made the lease longer.
             self._next_renewal = min(self._next_renewal, max(now, self._lease_proof.provable_from))
         self._changed()
         if self.on_renewed is not None:
@@ -257,14 +247,14 @@ class LeaseBook:
         self._changed()
 
     def short_at(self, *, can_move: bool) -> float:
-        """When to give up the connection because a renewal is unanswered; `inf` for never.
+        """When to abandon the connection over an unanswered renewal; `inf` for never.
 
         Unless the client `can_move` to another server, this is the last resort: it helps only if
-        the renewal was lost, and costs what is in flight.
+        the renewal was lost, and it costs what is in flight.
         """
         waits = self._unanswered and self.is_held
         if not waits or any(held.resign_on_disconnect for held in self._settled):
-            # A hold that is resigned on connection loss gains nothing by it.
+            # A hold that ends with the connection gains nothing.
             return inf
         left = self._timing.short_lease if can_move else self._timing.enough_lease
         return max(self.deadline - left, self._wait_until)
@@ -272,7 +262,7 @@ class LeaseBook:
     # --- losing --------------------------------------------------------------------------------
 
     def expire(self, now: float) -> None:
-        """Ends every hold if the lease has run out."""
+        """End every hold if the lease has run out."""
         if self.is_held and now >= self.deadline:
             self.lose_all(LossReason.UNCONFIRMED)
 
@@ -281,7 +271,7 @@ class LeaseBook:
             held.lose(reason)
 
     def close(self) -> None:
-        """The client is being closed: all holds are lost, later ones at once."""
+        """Lose all holds, and later ones at once: the client is being closed."""
         self._closed = True
         self.lose_all(LossReason.CLOSED)
 

@@ -1,15 +1,13 @@
-"""Which holds should have ended, and have not: what a watchdog decides. No thread, no I/O.
+"""Holds that should have ended and have not: what a watchdog decides. No thread, no I/O.
 
-The servers may give a role to another client when the proof of its session ends. A hold that is
-neither released nor lost by then has an event loop that does not run; one that was lost, but not
-released, has a body that goes on although it was cancelled. Either is *overdue* from a small
-reserve before that moment on.
+When the proof of its session ends, the servers may give a role to another client. A hold that is
+neither released nor lost by then has a blocked event loop; one that was lost but not released has
+a body that continues although it was cancelled. Both are *overdue*, a small reserve earlier.
 
-Two threads use this. Only the event loop's thread writes: what is held, and until when that is
-proven. The watchdog's thread only calls `look`. No lock is needed: each write is one store of an
-immutable value, or one change of a dict, and `look` copies the dict in one step, all of which are
-atomic in CPython, with its global lock and without it. What `look` misses it finds the next time;
-`look_by` requests an earlier look.
+Only the event loop's thread writes (the holds, and until when they are proven); the watchdog's
+thread only calls `look`. No lock is needed: each write is one store of an immutable value or one
+change of a dict, and `look` copies the dict in one step. All are atomic in CPython, with or without
+the GIL. What `look` misses it finds the next time; `look_by` requests an earlier look.
 """
 
 from __future__ import annotations
@@ -23,19 +21,15 @@ from ..machine import SessionMachine
 from .lease_book import HeldZnode
 
 RESERVE = 0.25
-"""How long ending a process takes on an overloaded machine, in seconds; usually 10 ms."""
+"""Seconds that ending a process takes on an overloaded machine; usually 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
     """A hold that has not ended.
 
-    Attributes:
-        path: its znode.
-        session_id: the session that owns it.
-        reason: why it was lost; None while it is not.
-        given_away_at: when the servers may give it to another client, on the lease's clock. None
-            while that moves with the lease.
+    `reason` is None until it is lost. `given_away_at`, on the lease's clock, is when the servers
+    may give it to another client; None while that moves with the lease.
     """
 
     path: str
@@ -47,11 +41,9 @@ class Watched:
 class Overdue:
     """The holds of a client, as its watchdog sees them. A `HoldObserver`.
 
-    Args:
-        clock: the lease's clock, which both threads read.
-        reserve: how long before the servers may give it away a hold is overdue, in seconds.
-        look_by: called in the event loop's thread with a time at which something may be overdue:
-            `look` must be called then at the latest.
+    A hold is overdue `reserve` seconds before the servers may give it away. `look_by` is called in
+    the event loop's thread with a time at which something may be overdue: `look` must be called by
+    then. Both threads read `clock`, the lease's clock.
     """
 
     def __init__(
@@ -67,11 +59,11 @@ class Overdue:
         self._look_by = look_by
         self._holds: dict[HeldZnode, Watched] = {}
         self._lease_ends = inf
-        self._reported: set[HeldZnode] = set()  # the watchdog's thread's own
+        self._reported: set[HeldZnode] = set()  # used by the watchdog's thread only
 
     @property
     def reserve(self) -> float:
-        """The reserve in use: bodies keep half of the grace period at least."""
+        """The reserve in use: at least half of the grace period remains for bodies."""
         asked = RESERVE if self._asked_reserve is None else self._asked_reserve
         return min(asked, self._machine.timing.grace_period / 2)
 
@@ -83,7 +75,7 @@ class Overdue:
     # --- the event loop's thread ---------------------------------------------------------------
 
     def began(self, held: HeldZnode) -> None:
-        # Before the hold is visible: the time of an earlier one has passed.
+        # Set before the hold is visible: the time of an earlier hold has passed.
         self._lease_ends = self._machine.leases.given_away_at
         self._holds[held] = Watched(held.path, self._machine.session_id)
         self._look_by(self._lease_ends - self.reserve)
@@ -96,10 +88,10 @@ class Overdue:
             self._look_by(self._lease_ends - self.reserve)
 
     def lost(self, held: HeldZnode, reason: LossReason) -> None:
-        """From now on its time is fixed: later proofs are not about this hold."""
+        """Fix the hold's time: later proofs are not about this hold."""
         at = self._machine.leases.given_away_at
         if not reason.znode_remains:
-            # Given away already, or when the client is closed. Its body is cancelled only now.
+            # It is given away already, or as the client closes. Its body is cancelled only now.
             at = min(at, self._clock() + self._machine.timing.grace_period)
         self._holds[held] = replace(self._holds[held], reason=reason, given_away_at=at)
         self._look_by(at - self.reserve)
@@ -110,12 +102,10 @@ class Overdue:
     # --- the watchdog's thread -----------------------------------------------------------------
 
     def look(self, now: float) -> tuple[list[tuple[Watched, float]], float]:
-        """What is overdue at `now`; each hold is reported once.
+        """Return what is overdue at `now`, each hold once, and when to look next.
 
-        Returns:
-            The holds, each with the seconds until the servers may give it away (negative if they
-            may have done so); and when to look next, unless `look_by` asks for an earlier look:
-            `inf` if there is nothing to watch.
+        Each hold has the seconds until the servers may give it away (negative: they may have done
+        so). The next look is `inf` if nothing is watched; `look_by` may request an earlier one.
         """
         holds = self._holds.copy()
         lease_ends, reserve = self._lease_ends, self.reserve

@@ -1,28 +1,28 @@
 """What acknowledged requests prove about how long the session lives.
 
-`docs/safety.md` has the derivation from ZooKeeper's source, and measurements. In short:
+`docs/safety.md` derives this from ZooKeeper's source, and has measurements. In short:
 
 * A server *touches* the session with every request. The leader ends a session no earlier than its
-  timeout after the last touch that reached the leader. A follower's touches reach it with the
-  follower's answer to the leader's ping, every half tick. So an isolated follower answers pings and
+  timeout after the last touch that reached the leader. A follower's touches reach the leader with
+  the answers to the leader's pings, every half tick. So an isolated follower answers pings and
   reads, and sends events, that prove nothing. It cannot answer a write.
-* Let `a` be a request of this connection, and let a write leave half a tick after its answer, or
-  later, and be committed. In between, the leader has pinged our server; that ping comes before the
-  commit, so the server has answered it, with the touch of `a`, before we have the answer to the
-  write. A second request to the leader, sent after that answer, arrives behind the touch: when it
-  is answered, the session lives until `a.sent + timeout`.
-* The second request may be a write, which a leader refuses once it has begun to end the session, or
-  a cheaper `sync`, which comes behind the end of the session: our server learns of the end first,
-  and closes the connection. Between the resolve to end a session and its queueing a `sync` may slip
-  in. So a client that has nothing proven any more takes two writes; see `Contender._await_lease`.
-* The handshake of a session that moves touches the leader itself: it needs a write that is
-  committed after it, to show that the leader is one, and no second request. The creation of a
-  session is a committed change in itself. (That of a local session is none; but to hold something
-  takes an ephemeral znode, for which the leader creates the session first, with a whole timeout.)
+* Let `a` be a request of this connection. At least half a tick after its answer, a write leaves,
+  which is committed. In between, the leader has pinged our server. That ping precedes the commit,
+  so our server has answered it, with the touch of `a`, before the answer to the write arrives. A
+  second request to the leader, sent after that answer, arrives behind the touch: once it is
+  answered, the session lives until `a.sent + timeout`.
+* The second request may be a write, which a leader refuses once it has begun to end the session. Or
+  it is a cheaper `sync`, which comes behind the end of the session: our server learns of the end
+  first, and closes the connection. A `sync` may slip in between the decision to end a session and
+  its queueing. So a client whose proof has run out takes two writes: `Contender._await_lease`.
+* The handshake of a session that moves touches the leader itself. It needs a write committed after
+  it, to show that the leader is one, and no second request. The creation of a session is itself a
+  committed change. (That of a local session is not; but a hold takes an ephemeral znode, for which
+  the leader creates the session first, with a whole timeout.)
 
-What one connection proves involves no other one, and stays true when it is lost. `timeout` is the
+What one connection proves depends on no other one, and stays true when it is lost. `timeout` is the
 shortest that any server has granted to this session: a touch replaces what an earlier one has set,
-and a new leader counts with what the session began with.
+and a new leader counts with the timeout that the session began with.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ GRAIN = 1 / 32
 class LeaseProof:
     """The requests of a connection that may still prove something, `1 / GRAIN` at most.
 
-    All times are seconds on the clock of the caller. One thread calls the methods; `proven_until`
-    is a plain read, so that other threads may use it at any time.
+    One thread calls the methods, with times in seconds; any thread may read `proven_until`.
     """
 
     __slots__ = (
@@ -58,8 +57,8 @@ class LeaseProof:
 
     def __init__(self, timing: Timing) -> None:
         self._entries: deque[tuple[float, float]] = deque()  # (sent, answered), both rising
-        self._handshake = -inf  # when it was sent; none without a connection
-        self._committed = -inf  # when the newest write that was committed was sent
+        self._handshake = -inf  # when it was sent; -inf without a connection
+        self._committed = -inf  # when the newest committed write was sent
         # The oldest and the newest committed write that no second request has confirmed yet.
         self._unconfirmed: list[tuple[float, float]] = []  # (sent, answered)
         self._collected = -inf  # when the newest confirmed write was sent
@@ -67,15 +66,13 @@ class LeaseProof:
         self._timing = timing
         self._grain = timing.session_timeout * GRAIN
         self.write_took: float = 0.0
-        """How long the newest committed write of this connection took; 0 before the first."""
+        """How many seconds the newest committed write of this connection took; 0 before it."""
 
     def opened(self, timing: Timing, sent: float, *, created: bool) -> None:
-        """A connection was established, whose handshake was sent at `sent`.
+        """Start a connection whose handshake was sent at `sent`.
 
-        Args:
-            timing: with the shortest session timeout that this session was granted.
-            sent: when the handshake was sent.
-            created: whether the session is new, rather than moved here.
+        `timing` has the shortest session timeout that the session was granted. `created`: the
+        session is new, rather than moved here.
         """
         self.closed()
         if created:
@@ -89,27 +86,24 @@ class LeaseProof:
         self._settle()
 
     def closed(self) -> None:
-        """The connection is gone. What it has proven stays proven."""
+        """Forget the connection. What it has proven stays proven."""
         self._entries.clear()
         self._handshake = self._committed = self._collected = -inf
         self._unconfirmed.clear()
         self.write_took = 0.0
 
     def answered(self, sent: float, now: float, *, proof: bool, led: bool) -> None:
-        """A request that was sent at `sent` was answered.
+        """Record the answer to a request that was sent at `sent`.
 
-        Args:
-            sent: when it was sent.
-            now: when its answer came in.
-            proof: whether it was a write that was committed.
-            led: whether the leader has answered it in its turn: such a write, or a `sync`.
+        `proof`: it was a committed write. `led`: the leader answered it in order, as it does such a
+        write or a `sync`.
         """
         if led:
             self._confirm(sent)
         if proof:
             self.write_took = now - sent
             self._committed = max(self._committed, sent)
-            # The oldest of those that overlap stays, or else they might never be confirmed.
+            # The oldest of overlapping writes stays, or they might never be confirmed.
             del self._unconfirmed[1:]
             self._unconfirmed.append((sent, now))
         if led or proof:
@@ -122,12 +116,12 @@ class LeaseProof:
 
     @property
     def proven_until(self) -> float:
-        """Until when the session surely lives: no server ends it before."""
+        """Until when the session surely lives: no server ends it earlier."""
         return self._proven
 
     @property
     def provable_from(self) -> float:
-        """When a write may leave that is the first step to prove more; `inf` for never."""
+        """From when on a write can be the first step to prove more; `inf` for never."""
         proven, timeout = self.proven_until, self._timing.session_timeout
         if self._handshake + timeout > proven:
             return -inf
@@ -137,17 +131,17 @@ class LeaseProof:
         return inf
 
     def _confirm(self, sent: float) -> None:
-        """The leader has answered a request sent then: the second one for all answered before."""
+        """Confirm all writes answered before `sent`: this was their second request."""
         while self._unconfirmed and self._unconfirmed[0][1] <= sent:
             self._collected = self._unconfirmed.pop(0)[0]
 
     def _settle(self) -> None:
-        """Draws the conclusions, whenever something was committed or confirmed."""
+        """Update the proof after a commit or a confirmation."""
         entries, timeout = self._entries, self._timing.session_timeout
         half_tick = self._timing.half_tick
         if self._committed >= self._handshake > -inf:
             self._proven = max(self._proven, self._handshake + timeout)
-        # The newest request that was answered half a tick before the write was sent. As a sum, like
+        # The newest request answered half a tick before the write was sent. A sum, as in
         # `LeaseBook.renewed`: a renewal that leaves exactly when due must not miss it.
         while len(entries) > 1 and entries[1][1] + half_tick <= self._collected:
             entries.popleft()

@@ -1,13 +1,10 @@
-"""How holds are confirmed: by a transaction, and then a `sync` that makes it count.
+"""How holds are confirmed: by a transaction, then a `sync` that makes it count (see `proof`).
 
-`proof` says why it takes both, and what they prove; `lease_book`, when they leave. What a refusal
-means:
-
-    what was refused, and why               which hold ends   the next renewal leaves
-    one check: NoNode                       its own: DELETED  at once, with the others
-    one check: any other error, as NoAuth   its own: REFUSED  at once, with the others
-    the transaction, or the sync            none              after a pause, while the lease lasts
-    either, with the connection             none              on the next connection
+what was refused, and why               which hold ends   the next renewal leaves
+one check: NoNode                       its own: DELETED  at once, with the others
+one check: any other error, as NoAuth   its own: REFUSED  at once, with the others
+the transaction, or the sync            none              after a pause, while the lease lasts
+either, with the connection             none              on the next connection
 """
 
 from __future__ import annotations
@@ -25,14 +22,13 @@ from ..requests.transaction_call import multi_call
 from .lease_book import HeldZnode, LeaseBook
 
 MOST_CHECKS = 256
-"""How many holds one renewal confirms; more than that take turns."""
+"""The most holds that one renewal confirms; more are confirmed in rotation."""
 
 
 class Renewals:
-    """Makes the requests that renew the lease, and reports their outcome to it.
+    """The requests that renew the lease, ahead of users' requests, and only on this connection.
 
-    They go before the users' requests, and are of no use on another connection. `now` gives the
-    time while answers are settled.
+    `now` returns the time while answers are settled.
     """
 
     def __init__(
@@ -48,7 +44,7 @@ class Renewals:
         self._on_output = on_output
 
     def renew(self, now: float, room: int) -> None:
-        """Asks the quorum whether the held znodes exist, in at most `room` bytes."""
+        """Ask the quorum whether the held znodes exist, in at most `room` bytes."""
         holds = self._leases.renewal(MOST_CHECKS, room, now)
         checks = Multi(tuple(Check(held.path, -1) for held in holds))
         call = multi_call(checks, [held.path for held in holds], kind=RENEWAL)
@@ -69,7 +65,7 @@ class Renewals:
         holds[error.index].lose(LossReason.DELETED if is_gone else LossReason.REFUSED)
 
     def _confirm(self, sent: float, answered: float, path: str) -> None:
-        """Sends the second request, whose answer makes the first one count."""
+        """Send the second request, whose answer makes the first one count."""
         body = encode_body(Sync(path))
         call: Call[None] = Call(OpCode.SYNC, body, no_result, kind=CONFIRMATION)
 

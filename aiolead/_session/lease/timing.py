@@ -1,8 +1,7 @@
-"""Every interval that a session uses, derived from the timeout that the server granted.
+"""Every interval of a session, derived from the timeout that the server granted.
 
-The lease follows from the granted timeout, since the servers count with it. What the client waits
-for anything follows from the asked timeout as well, and is never longer than if exactly that had
-been granted.
+The lease counts with the granted timeout, as the servers do. Waits are never longer than if the
+timeout that was asked for had been granted.
 
     granted                                   the lease counts with     waits count with
     less than `SHORTEST`                      refused: the next server is tried
@@ -23,27 +22,25 @@ DRIFT = 0.001
 
 
 SHORTEST = 0.1
-"""The shortest session timeout that is asked for or accepted, in seconds. With a much shorter one
-the client would do nothing but ping and renew."""
+"""The shortest session timeout in use, in seconds: a shorter one is lost to pings and renewals."""
 
 LONGEST_UNASKED = 60.0
-"""How much of a granted timeout counts that is longer than the asked one, in seconds. Servers grant
-at least their `minSessionTimeout`, which is two ticks by default."""
+"""The part of a granted timeout that counts if less was asked for, in seconds. Servers grant at
+least their `minSessionTimeout`, by default two ticks."""
 
 REMARKABLE = 10.0
-"""From which factor on between the granted and the asked timeout it is reported."""
+"""The factor between the granted and the asked timeout from which on it is reported."""
 
 
 LONGEST_PASSWORD = 256
-"""Of a session, in bytes: ZooKeeper's have 16. Servers refuse handshakes with long ones."""
+"""In bytes: ZooKeeper's passwords have 16, and servers refuse handshakes with long ones."""
 
 
 def granted_timeout(response: ConnectResponse) -> float:
     """The session timeout that a server grants, in seconds.
 
-    Raises:
-        RemoteWireError: no client can use this session. The server counts as failed; the session
-            that was asked for may go on at another one.
+    Raises `RemoteWireError` if no client can use this session: the server counts as failed, and
+    the session that was asked for may continue at another one.
     """
     granted = response.timeout_ms / 1000
     if granted < SHORTEST:
@@ -61,16 +58,14 @@ def granted_timeout(response: ConnectResponse) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Intervals in seconds.
+    """The intervals of a session, in seconds.
 
     Attributes:
         session_timeout: how long the servers keep the session at least; the lease counts with it.
-        granted: what the servers granted.
-        asked: what they were asked for.
-        half_tick: half the servers' tick time: how often a ZooKeeper leader collects from its
-            followers which sessions they have touched. It is not in the protocol. By default
-            servers grant two ticks at least, so that a quarter of the session timeout is enough.
-        grace_period: how long before the proven end of the session a holder has to begin to stop.
+        half_tick: half the servers' tick time, how often a leader collects from its followers which
+            sessions they touched. The protocol does not state it; by default, servers grant at
+            least two ticks, so a quarter of the session timeout is enough.
+        grace_period: how long before the proven end of the session a holder must begin to stop.
     """
 
     session_timeout: float
@@ -88,14 +83,10 @@ class Timing:
         tick_time: float | None,
         grace_period: float | None,
     ) -> Timing:
-        """The intervals for a granted timeout.
+        """The intervals for a `granted` timeout; `asked` defaults to it.
 
-        Args:
-            granted: what the server granted.
-            asked: what it was asked for; defaults to what it granted.
-            tick_time: the servers' `tickTime`, if known.
-            grace_period: what the user asked for; defaults to a tenth of the timeout. Never more
-                than a quarter of it.
+        `tick_time` is the servers' `tickTime`, if known. `grace_period` defaults to a tenth of the
+        session timeout, and is never more than a quarter of it.
         """
         if asked is None:
             asked = granted
@@ -104,7 +95,7 @@ class Timing:
             session_timeout,
             granted,
             asked,
-            # What was granted limits the tick, even if only a part of it counts.
+            # The granted timeout limits the tick, even if only a part of it counts.
             granted / 4 if tick_time is None else tick_time / 2,
             min(
                 session_timeout / 10 if grace_period is None else grace_period, session_timeout / 4
@@ -113,7 +104,7 @@ class Timing:
 
     @property
     def patience(self) -> float:
-        """The granted timeout or the asked one, whichever is shorter: for every wait."""
+        """The shorter one of the granted and the asked timeout: the measure of every wait."""
         return min(self.granted, self.asked)
 
     @property
@@ -128,42 +119,42 @@ class Timing:
 
     @property
     def silent_after(self) -> float:
-        """Time without an answer after which the connection counts as lost; events are none."""
+        """Time without an answer after which the connection counts as lost; events do not count."""
         return self.patience * 2 / 3
 
     @property
     def renew_every(self) -> float:
-        """Least time between two renewals of a lease."""
+        """The least time between two renewals of a lease."""
         return self.session_timeout / 4
 
     @property
     def refused_pause(self) -> float:
-        """How long a renewal waits after one that the servers refused as a whole."""
+        """The pause after the servers refused a renewal as a whole."""
         return self.enough_lease / 4
 
     @property
     def settle(self) -> float:
-        """How old a hold that is not urgent gets before it is renewed for the first time."""
+        """The age at which a hold that is not urgent is renewed for the first time."""
         return min(0.1, self.session_timeout / 16)
 
     @property
     def short_lease(self) -> float:
-        """What is left of a lease when a client whose renewal is unanswered changes servers."""
+        """The rest of a lease at which a client with an unanswered renewal changes servers."""
         return self.session_timeout / 4
 
     @property
     def enough_lease(self) -> float:
-        """What has to be left of a lease for a renewal to be answered in time."""
+        """The rest of a lease that a renewal needs to be answered in time."""
         return self.session_timeout / 8
 
     @property
     def ample_lease(self) -> float:
-        """What is enough of a lease where answers are slow."""
+        """The rest of a lease that is enough where answers are slow."""
         return self.session_timeout / 6
 
     @property
     def prompt(self) -> float:
-        """How long the users' requests may take while renewals, of two requests, have to pass."""
+        """How long users' requests may take while renewals, of two requests, have to pass."""
         return self.enough_lease / 4
 
     @property
@@ -173,10 +164,10 @@ class Timing:
 
     @property
     def close_wait(self) -> float:
-        """How long a closing client waits for the servers to confirm the session's end."""
+        """How long a closing client waits for the confirmation that the session has ended."""
         return self.patience / 3
 
     @property
     def margin(self) -> float:
-        """From the proven end of the session back to the moment a holder begins to stop."""
+        """How long before the proven end of the session a holder begins to stop."""
         return self.session_timeout * DRIFT + self.grace_period

@@ -18,19 +18,19 @@ from ...errors import AioleadError, ConnectionLossError, Outcome, RemoteWireErro
 T = TypeVar("T")
 
 RETRIED_FOR = 2
-"""For how long a read is sent again after the first connection was lost over it, in session
-timeouts: that read may be the reason why connections are lost."""
+"""Session timeouts for which a read is sent again after it first lost a connection: the read itself
+may be the cause."""
 
 
 class CallKind(NamedTuple):
     """What follows from the type of a request.
 
     Attributes:
-        is_write: it changes something: sent twice, it could do so twice.
+        is_write: it changes something, so it must not be sent twice.
         is_proof: its success is a committed transaction, which an isolated server cannot give.
-        is_led: the leader answers it in its turn, as it does a write; see `lease.proof`.
-        is_bound: it is of no use on another connection than the present one.
-        is_counted: `max_in_flight` counts it: it is a user's.
+        is_led: the leader answers it in order, as it does a write; see `lease.proof`.
+        is_bound: it is useless on any other connection.
+        is_counted: it is a user's, so `max_in_flight` counts it.
     """
 
     is_write: bool = False
@@ -42,13 +42,13 @@ class CallKind(NamedTuple):
 
 READ = CallKind()
 BOUND_READ = CallKind(is_bound=True)
-"""A read that needs a feature of the present server."""
+"""A read that needs a feature of the current server."""
 SYNC = CallKind(is_led=True)
 WRITE = CallKind(is_write=True, is_proof=True, is_led=True)
 UNPROVEN_WRITE = CallKind(is_write=True)
-"""Its success may be something else than a committed transaction."""
+"""A write whose success may be something else than a committed transaction."""
 WATCH_CHANGE = CallKind(is_write=True, is_bound=True)
-"""Sets or removes watches of the present connection."""
+"""Sets or removes watches of the current connection."""
 RENEWAL = CallKind(is_write=True, is_proof=True, is_led=True, is_bound=True, is_counted=False)
 CONFIRMATION = CallKind(is_led=True, is_bound=True, is_counted=False)
 """The `sync` that makes a renewal count."""
@@ -56,18 +56,18 @@ CLOSE = CallKind(is_write=True, is_counted=False)
 
 
 class WatchEffect(Protocol):
-    """What a request does to the watches; called as it happens."""
+    """The effect of a request on watches."""
 
     def sending(self, body: bytes) -> bytes | None:
-        """The request goes out, possibly not for the first time: its body, or None to drop it."""
+        """Return the body to send now, maybe not for the first time; None drops the request."""
         ...
 
     def armed(self, *, missing: bool = False) -> None:
-        """It was answered; `missing` says that there is no such znode."""
+        """The request was answered; `missing`: there is no such znode."""
         ...
 
     def abandon(self) -> None:
-        """It has failed, or was dropped."""
+        """The request has failed, or was dropped."""
         ...
 
 
@@ -76,12 +76,10 @@ class Call(Generic[T]):
     """One request and, later, its answer.
 
     Attributes:
-        op: the operation on the wire.
         body: the encoded request, without header.
-        parse: reads the answer off a frame; may raise the error that it finds in there.
-        kind: what follows from its type.
+        parse: decodes the answer; may raise the error that it finds there.
         path: how errors name its subject.
-        arming: what it does to the watches, if anything.
+        arming: its effect on watches, if any.
         on_error: turns some errors into a result, and returns the others.
         lost_at: when the first connection over which it was sent was lost.
         ahead: how many counted calls were in flight before it.
@@ -115,11 +113,11 @@ class Call(Generic[T]):
 
     @property
     def is_mere_read(self) -> bool:
-        """Whether it leaves nothing behind on a server: it may be sent twice, and to any server."""
+        """Whether it leaves nothing on a server, so that it may be sent twice, and to any."""
         return self.kind == READ and self.arming is None
 
     def _is_retried_too_long(self, now: float, patience: float) -> bool:
-        """A connection was lost over it: whether the first one was too long ago."""
+        """Note a connection lost over it; return whether the first one was too long ago."""
         self.lost_at = min(self.lost_at, now)
         return now - self.lost_at > RETRIED_FOR * patience
 
@@ -151,12 +149,12 @@ class Call(Generic[T]):
         self._finish()
 
     def _drop(self) -> None:
-        """Nobody needs it any more: it is not sent."""
+        """Settle without sending it: nobody needs it any more."""
         self._abandon()
         self._finish()
 
     def _abandon(self) -> None:
-        """It will have no effect on the watches."""
+        """Drop its effect on watches."""
         if self.arming is not None:
             self.arming.abandon()
 
@@ -167,10 +165,9 @@ class Call(Generic[T]):
             call_back(callback)
 
     def _read(self, err: int, reader: Reader) -> T | AioleadError:
-        """The server's answer: from an error code, or the body that `reader` stands before.
+        """Decode the answer: an error code, or the body at `reader`.
 
-        Raises:
-            RemoteWireError: the body is no answer to this operation.
+        Raises `RemoteWireError` if the body is no answer to this operation.
         """
         if err:
             error = server_error(err, self.path)
@@ -183,7 +180,7 @@ class Call(Generic[T]):
             return error
 
     def _settle(self, answer: T | AioleadError, *, missing: bool = False) -> None:
-        """Takes the answer; `missing` says that it is about a znode that does not exist."""
+        """Take the answer; `missing`: it is about a znode that does not exist."""
         if isinstance(answer, AioleadError):
             self._fail(answer)
             return
@@ -198,7 +195,7 @@ def no_result(_: Reader) -> None:
 
 
 def close_call() -> Call[None]:
-    """The request that ends a session. It comes last, but waits for no answer."""
+    """The request that ends a session: it leaves last, but does not wait for other answers."""
     return Call(OpCode.CLOSE_SESSION, encode_body(CloseSession()), no_result, kind=CLOSE)
 
 
@@ -218,7 +215,7 @@ def retried_in_vain(took: float) -> ConnectionLossError:
 
 
 def unreached(patience: float) -> ConnectionLossError:
-    """The error of a request that has waited for `patience` seconds for a server."""
+    """The error of a request that has waited `patience` seconds for a server."""
     return ConnectionLossError(
         f"no server was reached for {patience:g} seconds", outcome=Outcome.NOT_APPLIED
     )

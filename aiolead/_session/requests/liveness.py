@@ -2,13 +2,13 @@
 
 Both bounds are `Timing.silent_after`:
 
-* Nothing at all was answered for so long. Events are no answers: they still arrive where nothing
-  that the client sends does.
-* A request (SetWatches and credentials included) was sent so long ago, and none of its kind was
-  answered since. Servers answer in order, pings included, so the answer will not come: a server
-  that changed roles, or something on the way, has lost the request. Answers to earlier requests
-  put this off, as does a long answer that has begun to arrive. Answers to later pings do not, or
-  else a connection whose last request was lost would live forever.
+* Nothing at all was answered for so long. Events are no answers: they still arrive when nothing
+  that the client sends gets through.
+* A request (SetWatches and credentials included) was sent so long ago, and none of its type was
+  answered since. Servers answer in order, pings included, so a server that changed roles, or
+  something on the way, has lost it. Answers to earlier requests put this off, as does a long answer
+  that is arriving. Answers to later pings do not: else a connection whose last request was lost
+  would live forever.
 """
 
 from __future__ import annotations
@@ -22,21 +22,19 @@ from ..watches.registry import WatchRegistry
 from .request_queue import RequestQueue
 
 _EVENT = XID_EVENT.to_bytes(4, "big", signed=True)
-"""What the frame of an event begins with."""
+"""The first bytes of an event's frame."""
 
 _REQUEST = 1
 """Stands for the xids of all requests."""
 
 _KINDS = (_REQUEST, XID_SET_WATCHES, XID_AUTH)
-"""The kinds of answers that are waited for, by their xids."""
+"""The types of awaited answers, by their xids."""
 
 
 class Liveness:
     """What a connection has answered last, and which of its requests waits longest.
 
-    Attributes:
-        last_answer: when anything was answered last, on any connection.
-        pings: when each unanswered ping was sent.
+    `last_answer` counts on any connection. `pings` has the times of unanswered pings.
     """
 
     def __init__(
@@ -47,24 +45,22 @@ class Liveness:
         self._login = login
         self.last_answer: float = -inf
         self.pings: deque[float] = deque()
-        self._last: dict[int, float] = dict.fromkeys(
-            _KINDS, -inf
-        )  # when an answer of each kind came in last
+        # When an answer of each type last came in.
+        self._last: dict[int, float] = dict.fromkeys(_KINDS, -inf)
 
     def connected(self, now: float) -> None:
-        """A connection was established."""
         self.last_answer = now
         self.pings.clear()
         self._last = dict.fromkeys(_KINDS, now)
 
     def answered(self, xid: int, now: float) -> None:
-        """An answer came in, or an event: the xid says which."""
+        """Record that an answer came in; an event, by its xid, does not count."""
         if xid != XID_EVENT:
             self.last_answer = now
             self._last[_REQUEST if xid > 0 else xid] = now
 
     def pinged(self, now: float) -> float:
-        """The oldest ping was answered: requests sent behind it are next. Returns its time."""
+        """Record the answer to the oldest ping, before requests behind it; return its time."""
         sent = self.pings.popleft()
         oldest = self._requests.oldest
         if oldest is not None and sent <= oldest.sent_at:
@@ -72,17 +68,17 @@ class Liveness:
         return sent
 
     def begun(self, first: bytes, now: float) -> None:
-        """More of a frame came in, which may be a long one; `first` is where its payload begins."""
+        """Count a long answer that is arriving; `first` has the first bytes of its payload."""
         if len(first) == 4 and first != _EVENT:
             self.answered(int.from_bytes(first, "big", signed=True), now)
 
     @property
     def since(self) -> float:
-        """Since when nothing was answered, or the request that waits longest was not."""
+        """Since when nothing was answered, or not the request that waits longest."""
         return min(self.last_answer, self._oldest()[0])
 
     def reason(self, bound: float) -> str:
-        """Why the connection is lost, where `since` is `bound` seconds ago."""
+        """Why the connection is lost, if `since` is `bound` seconds ago."""
         since, what = self._oldest()
         if self.last_answer <= since:
             return f"the server has answered nothing for {bound:g} seconds"

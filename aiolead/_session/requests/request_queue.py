@@ -1,10 +1,10 @@
-"""Requests: queued, in flight, answered; and what becomes of them when the connection is lost.
+"""Requests: queued, in flight, answered; and what a lost connection does to them.
 
-The renewals of the lease go first and are never counted. Users' requests leave in the order of the
-calls, as many at a time as may be in flight; the others wait.
+Lease renewals go first and are never counted. Users' requests leave in the order of the calls, as
+many at a time as may be in flight.
 
 A server answers the requests of a connection in order, and sends nothing unasked but events.
-Anything else ends the connection, and decides what becomes of the requests in flight:
+Anything else ends the connection:
 
     what comes                                       error                the requests in flight
     bytes that cannot be decoded (a length, a        RemoteWireError      the oldest fails with that
@@ -32,14 +32,14 @@ T = TypeVar("T")
 MAX_XID = 0x7FFF_FFFF
 
 SEGMENT = 128 * 1024
-"""How much is handed to the transport in one go, in bytes; one request may exceed it."""
+"""Bytes handed to the transport at once; one request may exceed it."""
 
 MAX_QUEUED_BYTES = 256 * 1024 * 1024
-"""How much may wait in the queue, in bytes, for any number of requests."""
+"""The most bytes that may wait in the queue, for any number of requests."""
 
 
 class RequestQueue:
-    """Calls in their order: first those in flight, then the queue."""
+    """Calls in order: first those in flight, then the queue."""
 
     def __init__(self, window: Window, max_queued: int, first_xid: int = 1) -> None:
         self._window = window
@@ -48,13 +48,13 @@ class RequestQueue:
         self._queue: deque[Call[object]] = deque()
         self._queued_bytes = 0
         self._inflight: deque[Call[object]] = deque()
-        self._counted = 0  # how many of those in flight are
+        self._counted = 0  # of those in flight
         self._is_taking = False
-        self._lost_at = -inf  # when the last connection was
-        # Never starts again on a new connection: a server finds the owner of a committed request
-        # by session and xid (CommitProcessor). After a move to another server, a request that the
-        # last one has forwarded would be the answer to one of the same number. For the same reason
-        # a session that another client has begun does not start at 1.
+        self._lost_at = -inf  # when the last connection was lost
+        # xids continue on a new connection: a server finds the owner of a committed request by
+        # session and xid (CommitProcessor). After a move to another server, a request that the
+        # last one forwarded would answer one of the same number. For the same reason, a session
+        # that another client has begun does not start at 1.
         self._first_xid = first_xid
         self._xid = first_xid - 1
 
@@ -64,17 +64,17 @@ class RequestQueue:
 
     @property
     def inflight(self) -> int:
-        """How many requests were sent and are not answered yet."""
+        """The number of requests sent and not answered yet."""
         return len(self._inflight)
 
     @property
     def oldest(self) -> Call[object] | None:
-        """The first request that was sent and is not answered yet."""
+        """The oldest request in flight."""
         return self._inflight[0] if self._inflight else None
 
     @property
     def queued(self) -> int:
-        """How many wait to be sent."""
+        """The number of requests that wait to be sent."""
         return len(self._queue) + len(self._express)
 
     @property
@@ -84,21 +84,21 @@ class RequestQueue:
 
     @property
     def sent(self) -> int:
-        """How many were sent so far, over all connections, modulo 2^31."""
+        """The number of requests sent so far, over all connections, modulo 2^31 - 1."""
         return (self._xid - self._first_xid + 1) % MAX_XID
 
     @property
     def waiting_since(self) -> float | None:
-        """Since when the oldest request has waited for a connection."""
+        """Since when the oldest queued request has waited for a connection."""
         return max(self._queue[0].queued_at, self._lost_at) if self._queue else None
 
     @property
     def early_since(self) -> float | None:
-        """Since when the oldest request that was sent with a handshake waits; see `take`."""
+        """Since when the oldest request sent with a handshake waits; see `take`."""
         return self._inflight[0].queued_at if self._inflight else None
 
     def refuse_if_full(self, call: Call[T]) -> None:
-        """Raises `TooManyRequestsError`, and abandons the call, if no more requests may wait."""
+        """Raise `TooManyRequestsError`, and abandon the call, if no more requests may wait."""
         is_full = len(self._queue) >= self._max_queued
         if not (is_full or self._queued_bytes > MAX_QUEUED_BYTES):
             return
@@ -117,17 +117,15 @@ class RequestQueue:
         self._queued_bytes += len(call.body)
 
     def enqueue_first(self, call: Call[T], now: float) -> None:
-        """Queues a bound call that leaves before the users' requests, and after others like it."""
+        """Queue a bound call ahead of the users' requests, and behind others like it."""
         call.queued_at = now
         self._express.append(cast("Call[object]", call))
 
     def take(self, now: float, *, careful: bool, early: bool = False) -> bytes:
-        """The next segment of requests, which are in flight from now on.
+        """Return the next segment of requests, which are in flight from now on.
 
-        Args:
-            now: the time.
-            careful: whether `enqueue_first` calls must be answered in time; see `Window`.
-            early: only mere reads may leave, up to the first other request.
+        `careful`: `enqueue_first` calls must be answered in time; see `Window`. `early`: only mere
+        reads may leave, up to the first other request.
         """
         if self._is_taking or not (self._queue or self._express):
             return b""
@@ -161,18 +159,17 @@ class RequestQueue:
             call.xid = self._xid
             call.sent_at = now
             out += encode_request(call.xid, call.op, body)
-            # Never sent again, and maybe answered much later.
+            # Never sent again: the body need not stay until the answer.
             if call.kind.is_write:
                 call.body = b""
             self._inflight.append(call)
         return bytes(out)
 
     def awaiting(self, xid: int) -> Call[object]:
-        """The call that an answer belongs to: always the oldest in flight. See `answered`.
+        """Return the call that an answer belongs to: always the oldest in flight. See `answered`.
 
-        Raises:
-            ConnectionLossError: the answer is to another request. The server has skipped one:
-                nothing that follows on this connection can be trusted.
+        Raises `ConnectionLossError` if the answer is to another request: the server has skipped
+        one, so nothing that follows on this connection can be trusted.
         """
         if not self._inflight:
             raise ConnectionLossError(f"the server answered request {xid}, but none was in flight")
@@ -184,14 +181,14 @@ class RequestQueue:
         return call
 
     def answered(self, now: float) -> None:
-        """The oldest call in flight was answered."""
+        """Remove the oldest call in flight, which was answered."""
         call = self._inflight.popleft()
         if call.kind.is_counted:
             self._counted -= 1
             self._window.answered(call.ahead, call.sent_at, now)
 
     def fail_oldest(self, error: AioleadError) -> None:
-        """Bytes came that cannot be decoded: the call that they may have answered fails.
+        """Fail the call that undecodable bytes may have answered.
 
         Sent again, it would probably get the same answer, and cost the next connection, too.
         """
@@ -201,7 +198,7 @@ class RequestQueue:
             call._fail(error)
 
     def withdraw(self, ops: Collection[int]) -> list[Call[object]]:
-        """Takes the calls of these operations out of the queue."""
+        """Remove the calls of these operations from the queue."""
         calls = [call for call in self._queue if call.op in ops]
         if calls:
             self._queue = deque(call for call in self._queue if call.op not in ops)
@@ -209,10 +206,10 @@ class RequestQueue:
         return calls
 
     def connection_lost(self, now: float, patience: float = inf) -> None:
-        """Settles what was in flight: reads go back to the front of the queue, writes fail.
+        """Settle what was in flight: reads go back to the front of the queue, writes fail.
 
-        Bound calls fail, sent or not, and so do reads over which connections are lost again and
-        again. The rest of the queue waits for the next connection from now on.
+        Bound calls fail, sent or not, and so do reads that have cost connections for too long. The
+        rest of the queue waits for the next connection from now on.
         """
         self._lost_at = now
         self._window.reset()
@@ -247,22 +244,22 @@ class RequestQueue:
             )
 
     def requeue_inflight(self) -> None:
-        """Early reads go back to the front of the queue: the handshake has failed."""
+        """Return early reads to the front of the queue: the handshake has failed."""
         self._queue.extendleft(reversed(self._inflight))
         self._queued_bytes += sum(len(call.body) for call in self._inflight)
         self._inflight.clear()
         self._counted = 0
 
     def fail_overdue(self, now: float, patience: float, error: Callable[[], AioleadError]) -> None:
-        """Fails what has been waiting for a connection for `patience` seconds."""
-        # As a sum, since the owner waits until exactly then: `now - patience` is rounded otherwise.
+        """Fail requests that have waited for a connection for `patience` seconds."""
+        # A sum, since the owner waits until exactly then: `now - patience` is rounded otherwise.
         while (since := self.waiting_since) is not None and since + patience <= now:
             call = self._queue.popleft()
             self._queued_bytes -= len(call.body)
             call._fail(error())
 
     def fail_all(self, error: Callable[[], AioleadError]) -> None:
-        """Fails everything. The errors of unsent requests say that these were not applied."""
+        """Fail everything; errors of unsent requests have the outcome `NOT_APPLIED`."""
         inflight, self._inflight = self._inflight, deque()
         queued = [*self._express, *self._queue]
         self._express, self._queue = deque(), deque()

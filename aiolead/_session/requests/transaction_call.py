@@ -1,4 +1,4 @@
-"""Transactions: the call that carries one, and the one error that a failed one becomes."""
+"""Transactions: the call that carries one, and the one error of a failed one."""
 
 from __future__ import annotations
 
@@ -33,13 +33,7 @@ from .call import WRITE, Call, CallKind
 def multi_call(
     multi: Multi, paths: Sequence[str], *, kind: CallKind = WRITE
 ) -> Call[list[MultiResult]]:
-    """The call for a transaction; it fails with a `TransactionError` if one operation does.
-
-    Args:
-        multi: the operations, with full paths.
-        paths: how errors name their subjects.
-        kind: see `Call`.
-    """
+    """The call for a transaction with full paths; `paths` are how errors name their subjects."""
     parse = multi_parser(multi.ops, paths)
     return Call(OpCode.MULTI, encode_body(multi), parse, path=paths[0], kind=kind)
 
@@ -47,11 +41,10 @@ def multi_call(
 def multi_parser(
     ops: Sequence[MultiOp], paths: Sequence[str]
 ) -> Callable[[Reader], list[MultiResult]]:
-    """What reads the results of a transaction; `paths` are how errors name their subjects.
+    """The parser of a transaction's results; `paths` are how errors name their subjects.
 
-    Raises (from the returned function):
-        TransactionError: one of the operations failed.
-        SessionError: the session is over; servers report this as the error of an operation, too.
+    It raises `TransactionError` if an operation failed, and `SessionError` if the session is over,
+    which servers report as the error of an operation, too.
     """
 
     def parse(r: Reader) -> list[MultiResult]:
@@ -71,7 +64,7 @@ def multi_parser(
 
 
 def _check_result(op: MultiOp, result: MultiResult) -> None:
-    """Raises `RemoteWireError` if a result does not fit its operation."""
+    """Raise `RemoteWireError` if a result does not fit its operation."""
     match op, result:
         case Create(), CreateReply(path) | PathReply(path):
             op.checked(path)
@@ -82,7 +75,7 @@ def _check_result(op: MultiOp, result: MultiResult) -> None:
 
 
 def _failure(codes: list[int], paths: Sequence[str]) -> TransactionError | SessionError:
-    """A server marks operations before the one that failed with 0, those after it with -2."""
+    """The error: servers mark operations before the failed one with 0, those after it with -2."""
     guilty = [i for i, code in enumerate(codes) if code not in (0, RuntimeInconsistencyError.code)]
     if not guilty:
         raise RemoteWireError(f"a transaction failed, but no operation of it did: {codes}")

@@ -1,4 +1,4 @@
-"""What requests do to watches: the `WatchEffect` of each call that sets or removes one."""
+"""The `WatchEffect` of each call that sets or removes a watch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Arming:
-    """A read that will arm a watch."""
+    """A read that arms a watch."""
 
     __slots__ = ("_changes", "_kind", "_path", "_registry", "_slot")
 
@@ -26,38 +26,31 @@ class Arming:
         self._slot = slot
         self._path = path
         self._kind = kind
-        self._changes = registry.persistent_changes  # as it was sent
+        self._changes = registry.persistent_changes  # when it was sent
 
     def sending(self, body: bytes) -> bytes:
-        """The request as it goes out: with its flag, the last byte, or without."""
+        """Return the body with its watch flag, the last byte, or without."""
         self._changes = self._registry.persistent_changes
         return body if self._registry.is_one_shot(self._path, self._kind) else body[:-1] + b"\0"
 
     def armed(self, *, missing: bool = False) -> None:
-        """The read was answered: the server watches now, maybe for a missing znode."""
         kind = WatchKind.EXIST if missing else self._kind
         self._registry.armed(self._slot, self._path, kind, self._changes)
 
     def abandon(self) -> None:
-        """The read failed: the server does not watch."""
         self._registry.abandoned(self._slot, self._path, self._kind)
 
 
 class BulkArming:
-    """One SetWatches that arms several one-shot watches. It is meant for new connections, but
-    servers take it at any time.
+    """One SetWatches that arms several one-shot watches, on a connection of any age.
 
-    A read's answer comes before the events of its watch. This request has no content in its answer,
-    and what has happened already is reported by events that come before that. So the watches are
-    armed here as the request goes out.
+    The answer to a read precedes the events of its watch. The answer to SetWatches has no content,
+    and what has happened already is reported by events before it. So the watches are armed here
+    when the request is sent. If the connection is lost before the answer, they are re-armed like
+    all others, and the request is sent again, as reads are, with what is left to be watched.
 
-    If the connection is lost before the answer, they are set again like all others, and the request
-    is sent again, as reads are: with what is left to be watched.
-
-    Args:
-        registry: the session's watches.
-        slots: data watches, each with its path, of znodes that are known to have existed.
-        since: a zxid; a znode that has changed after it fires its watch at once.
+    `slots` are data watches with the paths of znodes that are known to have existed. A znode that
+    has changed after the zxid `since` fires its watch at once.
     """
 
     __slots__ = ("_is_sent", "_registry", "_since", "_slots")
@@ -86,11 +79,10 @@ class BulkArming:
         return encode_body(SetWatches(self._since, tuple(wanted)))
 
     def _is_due(self, slot: WatchSlot, path: str) -> bool:
-        """Whether it is to be set: it has neither fired nor been closed since it was sent first."""
+        """Whether it has neither fired nor been closed since it was first sent."""
         return slot.kind is WatchKind.DATA and self._registry.is_one_shot(path, WatchKind.DATA)
 
     def armed(self, *, missing: bool = False) -> None:
-        """It was answered: whatever has not fired is watched."""
         for slot, path in self._slots:
             self._registry.armed_early(slot, path)
 
@@ -134,4 +126,4 @@ class Leaving:
         pass
 
     def abandon(self) -> None:
-        pass  # with the connection, and so with the server's watches
+        pass  # the connection is lost, and with it the server's watches

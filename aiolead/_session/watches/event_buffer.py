@@ -1,4 +1,4 @@
-"""The events that a stream has for its reader: in order and bounded."""
+"""The events that a stream keeps for its reader: in order and bounded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from ...model import EventType, Missed, MissedReason, WatchEvent
 
 MERGED = (EventType.DATA_CHANGED, EventType.CHILDREN_CHANGED)
-"""Two of these say no more than one: that there is something new to read."""
+"""Types that can be merged: each only says that there is something new to read."""
 
 
 class _BufferedEvent:
@@ -20,11 +20,7 @@ class _BufferedEvent:
 
 
 class EventBuffer:
-    """Events that were not read yet.
-
-    Args:
-        limit: how many there may be. One more replaces all of them by a `Missed`.
-    """
+    """Unread events, at most `limit`: one more replaces all of them by a `Missed`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -36,10 +32,10 @@ class EventBuffer:
         return len(self._entries)
 
     def put(self, event: WatchEvent) -> None:
-        """An event came in.
+        """Add an event.
 
-        A change is merged into an unread one of the same path and type, which keeps its place and
-        gets the later zxid; not, however, across a creation or a deletion of the znode.
+        A change is merged into an unread one of the same path and type, which keeps its position
+        and gets the later zxid; but not across a creation or a deletion of the znode.
         """
         key = event.type, event.path
         if (same := self._latest.get(key)) is not None:
@@ -55,7 +51,7 @@ class EventBuffer:
                     self._latest.pop((type_, event.path), None)
 
     def miss(self, reason: MissedReason) -> None:
-        """Events may be missing here. Adjacent gaps are merged."""
+        """Record that events may be missing here. Adjacent gaps are merged."""
         self._latest.clear()
         last = self._entries[-1] if self._entries else None
         if last is not None and isinstance(last.item, Missed):
@@ -66,7 +62,7 @@ class EventBuffer:
             self._append(Missed(reason))
 
     def take(self) -> WatchEvent | Missed:
-        """Takes the oldest entry out. There must be one."""
+        """Remove and return the oldest entry; there must be one."""
         entry = self._entries.popleft()
         item = entry.item
         if isinstance(item, WatchEvent):
@@ -90,5 +86,5 @@ class EventBuffer:
 
 
 def _graver(first: MissedReason, second: MissedReason) -> MissedReason:
-    """That the session is over must not get lost, since its ephemeral znodes are gone."""
+    """Prefer `EXPIRED`, which must not get lost: the session's ephemeral znodes are gone."""
     return MissedReason.EXPIRED if MissedReason.EXPIRED in (first, second) else second

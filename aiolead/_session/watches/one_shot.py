@@ -1,4 +1,4 @@
-"""One-shot watches as objects: armed by reads, fired by events, re-armed on new connections."""
+"""One-shot watches: armed by reads, fired by events, re-armed on new connections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class WatchKind(enum.Enum):
-    """Which list of a server a watch is on, and which of SetWatches."""
+    """The list of a server, and of SetWatches, that a watch is on."""
 
     DATA = "data"
     EXIST = "exist"
@@ -34,21 +34,19 @@ FIRES: dict[EventType, tuple[WatchKind, ...]] = {
     EventType.DELETED: (WatchKind.DATA, WatchKind.EXIST, WatchKind.CHILD),
     EventType.CHILDREN_CHANGED: (WatchKind.CHILD,),
 }
-"""Which watches an event consumes, as in ZooKeeper's `ZKWatchManager.materialize`."""
+"""The watches that an event consumes, as in ZooKeeper's `ZKWatchManager.materialize`."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class WatchSlot:
-    """One watch of one caller. Bound to a path and a kind while armed, or about to be.
+    """One watch of one caller, bound to a path and a kind while armed or about to be.
 
     Attributes:
-        on_event: called synchronously when the watch fires.
-        event: that has fired it.
+        on_event: called synchronously when `event` fires the watch.
         label: the path as the caller named it, without the chroot.
-        wire: the type that it is armed as, or about to be, on the server.
-        kind: the kind that it is armed as.
-        is_sure: whether the server has confirmed that; see `BulkArming`.
-        pending: how many unanswered reads will arm it.
+        wire: its type on the server; `kind` is set while it is armed.
+        is_sure: whether the server has confirmed the watch; see `BulkArming`.
+        pending: how many unanswered requests will arm it.
     """
 
     _registry: WatchRegistry
@@ -67,7 +65,7 @@ class WatchSlot:
         return self.kind is not None and self.is_sure and self._registry.is_live
 
     def close(self) -> None:
-        """Takes the watch back; it will not fire any more."""
+        """Withdraw the watch; it does not fire any more."""
         if not self.closed:
             self.closed = True
             self.on_event = None

@@ -4,17 +4,16 @@ For one connection and one path, servers before 3.9 keep one watch: each request
 earlier one (ZOOKEEPER-4466). A one-shot watch ends a persistent one, and a recursive one ends a
 one-shot watch for children. Therefore, for each path:
 
-* While a persistent watch is set, one-shot watches are not: its events fire them. The exception are
-  watches for children under a recursive watch, which does not report those: they are set behind it,
-  which does not end it.
-* Of the two kinds of persistent watches the recursive one is set. It does not report that the list
-  of children has changed; for streams that are not recursive, this follows from the events of the
-  children.
-* When the last stream goes, everything is removed, and the remaining one-shot watches are set
-  again, relative to the last zxid seen: what happens in between is reported.
+* While a persistent watch is set, one-shot watches are not: its events fire them. The exception is
+  a watch for children under a recursive watch, which does not report those: it is set behind the
+  recursive one, and does not end it.
+* Of the two persistent modes the recursive one is set. It does not report lists of
+  children; for other streams, these follow from the events of the children.
+* When the last stream leaves, everything is removed. The remaining one-shot watches are set again,
+  relative to the last zxid seen, so that what happens in between is reported.
 
-Which of these is due is decided when a request is put on the wire, since the order in which the
-server gets them counts.
+Each request is decided as it is put on the wire, since the order in which the server gets them
+counts.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ class StreamSlot:
     """One stream of events, as the session sees it.
 
     Attributes:
-        path: what it watches, on the server.
+        path: the watched path on the server.
         prefix: the chroot, which its owner does not see.
-        recursive: whether it sees everything below the path.
         limit: how many events it keeps for its reader.
         on_news: called synchronously when there is something to read.
         is_set: whether a server has ever confirmed its watch; from then on it is re-armed.
@@ -74,7 +72,7 @@ class StreamSlot:
         self.on_news()
 
     def take(self) -> WatchEvent | Missed | None:
-        """The next event; None if there is none yet. Raises the error that has ended the stream."""
+        """The next event; None if there is none yet. Raises the error that ended the stream."""
         if self.events:
             return self.events.take()
         if self.ended is not None:
@@ -86,9 +84,7 @@ class StreamSlot:
 class PersistentWatch:
     """The persistent watch on one path.
 
-    Attributes:
-        joining: how many requests to set it are unanswered.
-        mode: what the server of this connection watches.
+    `joining` requests to set it are unanswered; the server of this connection watches in `mode`.
     """
 
     streams: dict[StreamSlot, None] = field(default_factory=dict)
@@ -115,14 +111,14 @@ class PersistentWatches:
         return None if persistent is None else persistent.mode
 
     def fire(self, type_: EventType, path: str, zxid: int) -> None:
-        """An event came in; the server sends one for all watches that it concerns."""
+        """Pass an event to the streams; the server sends one for all watches that it concerns."""
         of_children = type_ is EventType.CHILDREN_CHANGED
         persistent = self.by_path.get(path)
         for stream in persistent.streams if persistent is not None else ():
             if not (of_children and stream.recursive):
                 stream.report(type_, path, zxid)
         if of_children:
-            return  # ... of a one-shot watch, if it is below a stream's path
+            return  # of a one-shot watch, if it is below a stream's path
         longest = max(map(len, self.by_path))
         for above in ancestors(path, longest):
             persistent = self.by_path.get(above)
@@ -156,9 +152,7 @@ class PersistentWatches:
                 stream.gap = reason
 
     def to_rearm(self) -> list[tuple[str, AddWatchMode]]:
-        """What to set on a new connection, in this order: of two watches on one path, older
-        servers keep the later.
-        """
+        """What to set on a new connection, in order: older servers keep a path's last watch."""
         paths: dict[AddWatchMode, list[str]] = {mode: [] for mode in AddWatchMode}
         for path, persistent in self.by_path.items():
             for mode in AddWatchMode:
@@ -169,12 +163,11 @@ class PersistentWatches:
         return [(path, mode) for mode, group in paths.items() for path in group]
 
     def rearmed(self) -> None:
-        """The server watches again: now readers can read what they have missed."""
+        """The server watches again: readers can now read what they have missed."""
         for stream in self._streams():
             stream.rearmed()
 
     def end(self, error: Callable[[], AioleadError]) -> None:
-        """There will be no more events."""
         for stream in self._streams():
             stream.end(error())
 
@@ -185,8 +178,7 @@ class PersistentWatches:
 def ancestors(path: str, longest: int = maxsize) -> Iterator[str]:
     """Every path above this one that is not longer than `longest`, the nearest first.
 
-    A server can report a path of a megabyte that is half slashes: without the limit, each of its
-    ancestors would be looked up.
+    The limit bounds the look-ups: a server can report a path of a megabyte, half of it slashes.
     """
     end = path.rfind("/", 0, longest + 1)
     while end > 0:

@@ -1,4 +1,4 @@
-"""All watches of a session: one-shot watches, and the persistent ones beside them."""
+"""All watches of a session: one-shot and persistent ones."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .one_shot import FIRES, WatchKind, WatchSlot
 from .persistent import PersistentWatch, PersistentWatches, StreamSlot
 
 CHUNK = 128 * 1024
-"""Most bytes of paths in one SetWatches: a fraction of what servers take (ZOOKEEPER-706)."""
+"""Most bytes of paths in one SetWatches: a fraction of what servers accept (ZOOKEEPER-706)."""
 
 SET_WATCHES = 28
-"""Bytes of a SetWatches, the longer one, without its paths."""
+"""Bytes of a SetWatches2 without its paths."""
 
 List = WatchKind | AddWatchMode
 """The list of SetWatches that a path is on."""
@@ -30,9 +30,8 @@ List = WatchKind | AddWatchMode
 class WatchRegistry:
     """All watches of a session.
 
-    Args:
-        ask: sends a request on this connection or never: on a new one, only what is needed is set.
-        seen: the last zxid of any answer.
+    `ask` sends a request on this connection or never: on a new one, only what is needed is set.
+    `seen` returns the last zxid of any answer.
     """
 
     def __init__(self, ask: Callable[[Call[None]], None], seen: Callable[[], int]) -> None:
@@ -45,9 +44,9 @@ class WatchRegistry:
         self.persistent_changes: int = 0
         """How many requests about persistent watches were sent."""
         self.is_live: bool = False
-        """Whether the server knows of all: false from a lost connection to their re-arming."""
+        """Whether the server knows all watches: false from a lost connection to the re-arming."""
         self.unanswered: int = 0
-        """How many of the requests that re-arm are."""
+        """How many re-arming requests are unanswered."""
 
     def __len__(self) -> int:
         return sum(map(len, self._armed.values())) + len(self.persistent)
@@ -55,16 +54,12 @@ class WatchRegistry:
     # --- one-shot watches ----------------------------------------------------------------------
 
     def begin(self, slot: WatchSlot, path: str, label: str, kind: WatchKind) -> Arming:
-        """A read that arms the slot is about to be sent. Raises as `reserve`."""
+        """Prepare a read that arms the slot. Raises as `reserve`."""
         self.reserve(slot, path, label, kind)
         return Arming(self, slot, path, kind)
 
     def reserve(self, slot: WatchSlot, path: str, label: str, kind: WatchKind) -> None:
-        """A request that arms the slot is about to be sent.
-
-        Raises:
-            UsageError: the slot is closed, or watches something else already.
-        """
+        """Prepare to arm a slot. `UsageError` if it is closed, or watches something else."""
         if slot.closed:
             raise UsageError("the watch was closed")
         busy = slot.pending > 0 or slot.kind is not None
@@ -78,25 +73,25 @@ class WatchRegistry:
         self._arming[path, kind.wire] += 1
 
     def is_one_shot(self, path: str, kind: WatchKind) -> bool:
-        """Whether such a watch is set on the server; see `persistent`."""
+        """Whether a watch of this kind is set on the server; see `persistent`."""
         mode = self.persistent.mode(path)
         return mode is None or (mode is AddWatchMode.RECURSIVE and kind is WatchKind.CHILD)
 
     def armed(self, slot: WatchSlot, path: str, kind: WatchKind, changes: int) -> None:
-        """A read was answered; `changes` is what `persistent_changes` was as it was sent."""
+        """A read was answered; `changes` is what `persistent_changes` was when it was sent."""
         self.abandoned(slot, path, kind)
-        if slot.closed:  # ... while its read was in flight
+        if slot.closed:  # while its read was in flight
             self._remove(path, kind)
             return
         if slot.kind is not None and slot.kind is not kind:
             self._discard(slot)
         self._put(slot, path, kind)
         if changes != self.persistent_changes:
-            # A persistent watch may have come or gone behind the read.
+            # A persistent watch may have been set or removed behind the read.
             self._set_again(path)
 
     def abandoned(self, slot: WatchSlot, path: str, kind: WatchKind) -> None:
-        """A request that was to arm the slot is in flight no longer."""
+        """A request that was to arm the slot is no longer in flight."""
         slot.pending -= 1
         key = (path, kind.wire)
         self._arming[key] -= 1
@@ -104,7 +99,7 @@ class WatchRegistry:
             del self._arming[key]
 
     def arm_early(self, slot: WatchSlot, path: str) -> None:
-        """Its request goes out now, and events may come before the answer; see `BulkArming`."""
+        """Arm a slot as its request is sent: events may precede the answer; see `BulkArming`."""
         if slot.closed:
             return
         slot.is_sure = slot.kind is WatchKind.DATA
@@ -125,11 +120,11 @@ class WatchRegistry:
         self._discard(slot)
 
     def dropped(self, slot: WatchSlot) -> None:
-        """The slot's owner is gone. For finalizers: in any thread, at any time."""
+        """The slot's owner is gone. For finalizers: callable in any thread, at any time."""
         self._dropped.append(slot)
 
     def sweep(self) -> None:
-        """Closes what was dropped."""
+        """Close the slots whose owners are gone."""
         while self._dropped:
             self._dropped.popleft().close()
 
@@ -155,19 +150,19 @@ class WatchRegistry:
                 del self._armed[path, kind]
 
     def _remove(self, path: str, kind: WatchKind) -> None:
-        """Removes the server's watch, unless it is still needed here, or about to be."""
+        """Remove the server's watch, unless it is still needed here, or about to be."""
         wire = kind.wire
         wanted = (
             self._arming.get((path, wire), 0)
             or any((path, other) in self._armed for other in WatchKind if other.wire is wire)
-            # Beside a persistent watch it stays: what removes the one may remove the other.
+            # Beside a persistent watch it stays: removing the one may remove the other.
             or path in self.persistent.by_path
         )
         if not wanted:
             self._send(RemoveWatches(path, wire))
 
     def _set_again(self, path: str) -> None:
-        """Sets the one-shot watches of a path on which a persistent one has come or gone."""
+        """Set a path's one-shot watches again: a persistent one was set or removed there."""
         kinds = [k for k in WatchKind if (path, k) in self._armed and self.is_one_shot(path, k)]
         if kinds:
             self._send(_set_watches(self._seen(), ((path, kind) for kind in kinds)))
@@ -182,10 +177,10 @@ class WatchRegistry:
     # --- persistent watches --------------------------------------------------------------------
 
     def join(self, stream: StreamSlot) -> tuple[AddWatch, Joining]:
-        """A stream is about to be opened, possibly again: the request to send.
+        """Prepare to open a stream, possibly again: return the request to send.
 
-        It is sent also where other streams have set the watch: the answer is the proof that the
-        server watches.
+        It is sent even if another stream has set the watch: the answer proves that the server
+        watches.
         """
         stream.closed = False
         persistent = self.persistent.by_path.setdefault(stream.path, PersistentWatch())
@@ -195,7 +190,7 @@ class WatchRegistry:
         return AddWatch(stream.path, mode), Joining(self, stream)
 
     def joining(self, stream: StreamSlot) -> bytes | None:
-        """The request goes out now: its body; None if the stream was closed."""
+        """Return the body to send now; None if the stream was closed."""
         if stream.closed:
             return None
         persistent = self.persistent.by_path[stream.path]
@@ -216,7 +211,6 @@ class WatchRegistry:
             self._remove_unneeded(stream.path, persistent)
 
     def leave(self, stream: StreamSlot) -> None:
-        """The stream was closed."""
         stream.closed = True
         persistent = self.persistent.by_path.get(stream.path)
         if persistent is not None and stream in persistent.streams:
@@ -232,7 +226,7 @@ class WatchRegistry:
             self._send(RemoveWatches(path, WatcherType.ANY), Leaving(self, path))
 
     def leaving(self, path: str) -> bytes | None:
-        """The request that removes it goes out now: its body; None if it is needed again."""
+        """Return the body of the removal to send now; None if the watch is needed again."""
         persistent = self.persistent.by_path.get(path)
         if persistent is None or persistent.is_needed:
             return None
@@ -244,9 +238,9 @@ class WatchRegistry:
     # --- events --------------------------------------------------------------------------------
 
     def fire(self, type_: EventType, path: str, zxid: int) -> None:
-        """An event came in: fires every watch that it consumes, and goes to every stream."""
+        """Fire every watch that the event consumes, and pass it to every stream."""
         if type_ not in FIRES:
-            return  # that a watch was removed: only Java's client reports this, to itself
+            return  # a watch was removed: only Java's client reports this, to itself
         fired: list[WatchSlot] = []
         for kind in FIRES.get(type_, ()):
             fired.extend(self._armed.pop((path, kind), ()))
@@ -260,16 +254,15 @@ class WatchRegistry:
     # --- connections and sessions --------------------------------------------------------------
 
     def connection_lost(self) -> None:
-        """The server has forgotten everything."""
         self.is_live = False
         self.unanswered = 0
         self.persistent.connection_lost()
 
     def session_over(self) -> None:
-        """The session ended: each watch reports that it cannot fire any more.
+        """Fire every watch with `NONE`: it cannot fire any more.
 
-        Streams go on in the next session, and report when their watches are set there. Reads that
-        were to arm a watch have failed by now; those in `_arming` are for the next session.
+        Streams continue in the next session, and report when their watches are set there. Reads
+        that were to arm a watch have failed by now; those in `_arming` are for the next session.
         """
         self.is_live = False
         slots = [slot for group in self._armed.values() for slot in group]
@@ -281,7 +274,7 @@ class WatchRegistry:
         self.persistent.session_over()
 
     def end(self, error: Callable[[], AioleadError]) -> None:
-        """The client is closed, or was refused: the streams end."""
+        """End the streams: the client is closed, or was refused."""
         self.persistent.end(error)
 
     def rearm(self, relative_zxid: int, room: int) -> Iterator[SetWatches]:
@@ -295,11 +288,7 @@ class WatchRegistry:
         self._set_live()
 
     def rearmed(self, err: int) -> None:
-        """One of these requests was answered.
-
-        Raises:
-            ConnectionLossError: the server refuses: the connection must be cut.
-        """
+        """A re-arming request was answered. `ConnectionLossError`: the server refuses it."""
         if err:
             _rearming_refused(server_error(err))
         self.unanswered -= 1
