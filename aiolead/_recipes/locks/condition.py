@@ -1,4 +1,4 @@
-"""The condition: waiting, under a lock, until another holder of it notifies."""
+"""The condition: its holders wait for a notification and release its lock meanwhile."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from .condition_waiter import Waiter, Waiters, ensure, look
 from .queued_lock import QueuedLock
 
 _AT_ONCE = 200
-"""How many waiters one transaction notifies."""
+"""The most waiters that one transaction notifies."""
 
 
 class ConditionHeld(Held):
-    """The lock of a condition, held by the body of an `async with`, except while it waits."""
+    """The hold of a condition's lock by the body of an `async with`, interrupted by `wait`."""
 
     _waits = False
     _is_abandoned = False
@@ -54,33 +54,28 @@ class ConditionHeld(Held):
     # --- waiting -------------------------------------------------------------------------------
 
     async def wait(self, *, timeout: float | None = None) -> bool:
-        """Release the lock, wait for `notify`, and acquire the lock again.
+        """Release the lock, wait for `notify`, and acquire the lock again. False after a timeout.
 
             while not await is_ready():
                 await held.wait()
 
-        Returns when the lock is held again: another hold, with another `token`. Wait in a loop: it
-            may return without a `notify`, after an expired session for instance, and what was true
-            at the `notify` may have changed.
+        It returns once the lock is held again: another hold, with another `token`. Wait in a loop:
+        it may return without a `notify`, after an expired session for instance, and what was true
+        at the `notify` may have changed.
 
         Args:
-            timeout: how long to wait to be notified, in seconds; None waits forever. Acquiring the
-                lock again has no limit. A cancel scope around this is none: see below.
-
-        Returns:
-            False if the time was up.
+            timeout: how long to wait to be notified, in seconds; None waits forever. It does not
+                limit acquiring the lock again. Do not use a cancel scope instead: see Cancellation.
 
         Raises:
-            LockLost: the lock was lost before it began to wait.
-            ReleaseError: the servers refuse to delete our znode, so nobody else gets the lock, nor
-                do we: the whole block is cancelled.
-            UsageError: it does not hold the lock, or another task entered.
+            LockLost: the lock was lost before the wait began.
+            ReleaseError: the servers refuse to delete our znode, so nobody can get the lock,
+                ourselves included. The whole block is cancelled.
+            UsageError: the lock is not held, or another task entered the block.
 
-        Cancellation: leaves without the lock, so the whole block is cancelled with it; if it was
-            not the whole block that was cancelled, leaving raises `UsageError`. A notification that
-            it had goes to the next waiter.
-
-        On connection loss: goes on to wait.
+        Cancellation: the wait ends without the lock, so the whole block is cancelled. If only the
+        wait was to be cancelled, leaving the block raises `UsageError`. A notification already
+        received goes to the next waiter. On connection loss: the wait continues.
         """
         timeout = checked_wait(timeout)
         if current_task_id() != self._task:
@@ -112,11 +107,7 @@ class ConditionHeld(Held):
         return in_time
 
     def _let_go(self, refused: anyio.CancelScope) -> Departure | None:
-        """Releases the lock, synchronously.
-
-        Args:
-            refused: cancelled if the servers refuse that.
-        """
+        """Release the lock, synchronously; cancel `refused` if the servers refuse that."""
         self._waits = self._has_left = True
         release = self._acquirable.discard()
         self._hold.release()
@@ -128,7 +119,7 @@ class ConditionHeld(Held):
     def _released_it(self, release: Departure, refused: anyio.CancelScope) -> None:
         error = release.error()
         if isinstance(error, ReleaseError):
-            # The lock would wait for our own znode.
+            # Acquiring again would wait for our own znode.
             refused.cancel()
         elif isinstance(error, NoNodeError) and self._loss is None:
             # It had been lost before.
@@ -150,13 +141,13 @@ class ConditionHeld(Held):
             raise
         acquirable.discard()
         if self._released:
-            # By another task, meanwhile: the block goes on, and holds nothing any more.
+            # Another task has released it: the block continues without a hold.
             self._waits = False
             self.check()
         await anyio.sleep_forever()  # it is being cancelled, since it was lost
 
     def _abandon(self) -> None:
-        """The wait was cut short, so nothing is held; the block must not go on."""
+        """End the block of an interrupted wait: it holds nothing and must not continue."""
         self._is_abandoned = True
         self._on_lost()
 
@@ -166,7 +157,7 @@ class ConditionHeld(Held):
 
     async def _release_elsewhere(self) -> None:
         if self._waits:
-            self._released = True  # it holds nothing now, and must not take the lock again
+            self._released = True  # it must not acquire the lock again
         await self.release()
 
     async def release(self) -> None:
@@ -192,28 +183,24 @@ class ConditionHeld(Held):
     # --- notifying -----------------------------------------------------------------------------
 
     async def notify(self, count: int = 1) -> int:
-        """Wake the first `count` waiters, or as many as there are.
+        """Wake the first `count` waiters, or all if there are fewer; return how many were woken.
 
-        They come in one after the other, once the lock is free. A notification outlives its sender;
-        if a waiter dies before it has the lock again, the next one is woken.
-
-        Returns:
-            How many were woken.
+        They acquire the lock one after the other, once it is free. A notification survives its
+        sender. If a waiter dies before it has the lock again, the next one is woken.
 
         Raises:
             LockLost: the lock is lost.
-            Fenced: the servers say so; nobody was woken any more.
-            UsageError: it does not hold the lock.
-            ServerError: what the server says to the write, such as `NoAuthError`.
+            Fenced: the servers say that the lock is lost; no further waiter was woken.
+            UsageError: the lock is not held.
+            ServerError: the servers refused the write, by `NoAuthError` for instance.
 
-        Cancellation: some may have been woken.
-
-        On connection loss: goes on, and finds out whom it has woken.
+        Cancellation: some may have been woken. On connection loss: finds out who was, and
+        continues.
         """
         return await self._notify(count)
 
     async def notify_all(self) -> int:
-        """Wake all waiters. Otherwise as `notify`."""
+        """Wake all waiters; otherwise as `notify`."""
         return await self._notify(None)
 
     async def _notify(self, count: int | None) -> int:
@@ -225,11 +212,11 @@ class ConditionHeld(Held):
         while done < left:
             try:
                 if is_unknown:
-                    # This server may not have seen yet what the last one applied.
+                    # This server may lag behind the one that got the transaction.
                     await catch_up(self._client, self._condition.path)
                 seen = await self._look()
-                # All of them at once, or none. Who has a signal and is gone has passed it on, and
-                # nobody comes back to take one while we hold the lock.
+                # The transaction is atomic, signals of vanished waiters are passed on, and none is
+                # consumed while we hold the lock. So more signals mean that it was applied.
                 if is_unknown and seen.signals > signals:
                     done += len(chosen)
                 is_unknown = False
@@ -248,7 +235,7 @@ class ConditionHeld(Held):
     async def _look(self) -> Waiters:
         seen = await look(self._client, self._condition.path)
         if not seen.unsignalled:
-            # Signals that nobody is left to take.
+            # Orphans that no waiter is left to take.
             for name in seen.orphans:
                 try:
                     await self.fenced().delete(self._condition._signal(name))
@@ -257,7 +244,7 @@ class ConditionHeld(Held):
         return seen
 
     async def _signal(self, names: Sequence[str]) -> bool:
-        """Wakes some, in a transaction that the lock guards; False: look again."""
+        """Notify waiters in a transaction guarded by the lock; False: look again."""
         change = self.fenced().transaction()
         for name in names:
             change.check(self._condition._znode(name))
@@ -289,22 +276,13 @@ class Condition(QueuedLock[ConditionHeld]):
             await make_it_ready()
             await held.notify()
 
-    As `java.util.concurrent.locks.Condition`, across processes. Waiters are notified in the order
-    in which they came. No notification is lost: not if the notifying process dies, nor if the
-    notified one does, or is cancelled; then the next one gets it.
+    Like `java.util.concurrent.locks.Condition`, across processes. Waiters are notified first come
+    first served. No notification is lost: if the notifying process dies, it persists; if the
+    notified waiter dies or is cancelled, the next one gets it.
 
-    It holds what a `Lock` holds, at `lock` below the path: a `Lock` of that path contends with it.
+    Its lock is a `Lock` at `lock` below the path: a `Lock` of that path contends with it.
 
-    Args:
-        client: the session that holds it.
-        path: the path; created, as a container, when it is missing. Nothing else should use it.
-        identity: what others see; defaults to host name and process id.
-        on_disconnect: what becomes of a held lock when the connection is lost: `"keep"` keeps it
-            while the lease lasts, `"resign"` releases it at once.
-        acl: of what it creates; open to everybody by default.
-
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    Args: as for `Lock`, except `layout`.
     """
 
     _role = Role.LOCK
@@ -334,14 +312,11 @@ class Condition(QueuedLock[ConditionHeld]):
 
     @property
     def path(self) -> str:
-        """The path of the condition. Its lock is at `lock` below it."""
+        """The path of the condition; its lock is at `lock` below it."""
         return self._base
 
     async def waiters(self) -> list[Participant]:
-        """Who waits to be notified, first come first, those already notified included.
-
-        A read of the connected server, as `holders`.
-        """
+        """Return the waiters, first come first, including notified ones. May lag, as `holders`."""
         seen = await look(self._client, self._base)
         path = join(self._base, "waiters")
         return await read_participants(self._client, path, seen.waiting, is_holder=False)

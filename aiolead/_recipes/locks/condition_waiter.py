@@ -1,14 +1,13 @@
-"""Waiting for a condition: the znode of a waiter, and the signals that wake it.
+"""The znode of a condition's waiter, and the signals that wake it.
 
-A waiter is an ephemeral sequential znode below `waiters`. A holder of the lock notifies it by
-creating a persistent znode of its name below `signals`, in a transaction that also checks that the
-waiter is there. A waiter that has come back deletes both.
+A waiter is an ephemeral sequential znode below `waiters`. A holder notifies it by a persistent
+znode of the same name below `signals`, in a transaction that checks that the waiter exists. A
+waiter that has the lock again deletes both.
 
-A signal whose waiter is gone (it died, or was cancelled, before it was back) is an orphan, and
-belongs to the next waiter. Every waiter watches the one before it, and looks when that one goes: at
-the signals first, then at the waiters. So what has a signal and is not among the waiters is gone,
-since signals are given only to those who are there. A waiter that finds an orphan gives it to the
-first one without a signal: another transaction, which fails if another waiter has done it.
+A signal whose waiter is gone is an orphan, and goes to the first waiter without a signal. Each
+waiter watches the one before it; when that goes, it lists the signals, and only then the waiters.
+Since signals are given to existing waiters only, a listed signal without a waiter is an orphan. The
+transaction that passes it on fails if another waiter has passed it on already.
 """
 
 from __future__ import annotations
@@ -44,13 +43,7 @@ from ..contention.queue_node import QueueNode
 
 @dataclass(frozen=True, slots=True)
 class Waiters:
-    """Who waits, and who has a signal.
-
-    Attributes:
-        waiting: the names of the waiters, first come first.
-        orphans: the signals whose waiters are gone.
-        unsignalled: the waiters without a signal, first come first.
-    """
+    """The waiters of a condition, first come first, and the signals whose waiters are gone."""
 
     waiting: list[str]
     orphans: list[str]
@@ -58,13 +51,13 @@ class Waiters:
 
     @property
     def signals(self) -> int:
-        """How many signals nobody has taken yet."""
+        """How many signals are not consumed yet."""
         return len(self.orphans) + len(self.waiting) - len(self.unsignalled)
 
 
 def sort_out(path: str, signals: Sequence[str], waiters: Sequence[str]) -> Waiters:
-    """Who waits, from a listing of the signals and a later one of the waiters. Pure."""
-    # A signal has the name of its waiter, so whoever has a name that nobody can create gets none.
+    """Evaluate a listing of the signals and a later one of the waiters."""
+    # A signal has its waiter's name: a waiter whose name nobody can create gets none.
     able = [name for name in waiters if not isinstance(name, ListedPath)]
     waiting = in_order(path, able, Layout.CURATOR, Role.WAIT)
     there, signalled = set(waiting), set(signals)
@@ -76,14 +69,14 @@ def sort_out(path: str, signals: Sequence[str], waiters: Sequence[str]) -> Waite
 
 
 async def look(client: CoordinationClient, path: str) -> Waiters:
-    """Who waits for a condition, and who has a signal: one round trip."""
+    """List the waiters and signals of a condition in one round trip."""
     signals = client.get_children(join(path, "signals"))
     waiters = client.get_children(join(path, "waiters"))
     return sort_out(path, await _names(signals), await _names(waiters))
 
 
 async def ensure(client: CoordinationClient, path: str, acl: Sequence[ACL] | None) -> None:
-    """Creates the parent of waiters, or of signals: servers reap it when it is empty."""
+    """Create the parent of waiters or signals, which servers delete when it is empty."""
     await client.ensure_path(path, mode=CreateMode.CONTAINER, acl=acl)
 
 
@@ -95,14 +88,7 @@ async def _names(listing: Reply[list[str]]) -> list[str]:
 
 
 class Waiter(QueueNode):
-    """One that waits, from before it releases the lock until it has it again.
-
-    Args:
-        client: the session.
-        path: of the condition.
-        data: its identity.
-        acl: of what it creates.
-    """
+    """A waiter, from before it releases the lock until it has it again."""
 
     def __init__(
         self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
@@ -115,7 +101,7 @@ class Waiter(QueueNode):
         self._has_signal = False
 
     async def join(self) -> None:
-        """Creates the znode. From then on no signal is missed."""
+        """Create the znode. From then on no signal is missed."""
         tries = TRIES
         while True:
             try:
@@ -134,7 +120,7 @@ class Waiter(QueueNode):
                 await before_next_try(self._client, error, Step.ACQUIRE)
 
     async def signalled(self) -> None:
-        """Waits for a signal; returns, too, if the znode is gone: nobody could give it one."""
+        """Wait for a signal, or for the end of the znode: without it no signal can come."""
         try:
             while True:
                 try:
@@ -142,7 +128,7 @@ class Waiter(QueueNode):
                         self._has_signal = True
                         return
                 except AioleadError as error:
-                    # Whatever was to be watched may not be.
+                    # The watches may not be armed.
                     self._leave_watches()
                     self.unwatch()
                     if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
@@ -156,11 +142,7 @@ class Waiter(QueueNode):
             self._leave_watches()
 
     async def _is_signalled(self) -> bool:
-        """Looks at all waiters, with watches on what could change the result.
-
-        Raises:
-            NodeGone: our znode is gone.
-        """
+        """List all waiters, with watches on anything that could change the result."""
         client, own = self._client, self.node
         self._wake = Wakeup()
         self.check()
@@ -200,7 +182,7 @@ class Waiter(QueueNode):
         return False
 
     async def _pass_on(self, orphan: str, to: str) -> None:
-        """Gives the signal of a waiter that is gone to another one, unless that was done."""
+        """Move an orphan to another waiter, unless another client was quicker."""
         change = (
             self._client.transaction()
             .check(join(self._path, to))
@@ -235,16 +217,16 @@ class Waiter(QueueNode):
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
-        """Waits no more. If it has a signal, that goes to the next one. Synchronous."""
+        """Stop waiting, synchronously; a signal goes to the next waiter."""
         self._leave_watches()
         return super().discard()
 
     def consume(self) -> None:
-        """Is back: deletes its signal and its znode. Synchronous: the rest is the client's work."""
+        """Delete the signal and the znode, synchronously: the client does the rest."""
         node = self._node
         is_over = self._gone or (node and node.session_id != self._client.session_id)
         if node is None or is_over or not self._has_signal:
-            # A signal that came too late to be seen goes to the next one.
+            # A signal that came too late to be seen goes to the next waiter.
             self.discard()
             return
         self._leave_watches()
@@ -260,7 +242,7 @@ class Waiter(QueueNode):
     def _taken_away(
         self, node: RegisteredNode, change: Reply[list[Any]], watch: Watch | None
     ) -> None:
-        # The watch fires with the delete; only a failed one leaves it behind.
+        # The watch fires with the delete, unless that fails.
         if watch is not None:
             watch.close()
         error = change.error()
@@ -271,7 +253,7 @@ class Waiter(QueueNode):
             self._client.backend.spawn(partial(in_background, node.path, job))
 
     async def _take_away_later(self, node: RegisteredNode) -> None:
-        """There was no signal after all, or the answer to the transaction was lost."""
+        """Clean up if there was no signal after all, or the answer was lost."""
         client = self._client
 
         async def take_away() -> None:
@@ -286,7 +268,7 @@ class Waiter(QueueNode):
                 try:
                     await self._take_away(node)
                 except TransactionError as error:
-                    # The signal, or our znode, has gone since.
+                    # The signal or the znode is gone by now.
                     if not isinstance(error.cause, NoNodeError):
                         raise
                 else:

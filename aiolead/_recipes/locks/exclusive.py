@@ -22,31 +22,22 @@ from .._core.znode_registry import NodeRegistry
 
 @final
 class ExclusiveLock(HeldRecipe[Held]):
-    """A lock that is one ephemeral znode: whoever creates it has it. Simple, and not fair.
+    """A lock that is one ephemeral znode: the client that creates it holds the lock. Not fair.
 
         async with ExclusiveLock(client, "/jobs/nightly") as held: ...
         async with lock.acquire(timeout=5) as held: ...
         async with lock.try_acquire() as held:
             if held is not None: ...
 
-    For locks that are mostly tried, and hardly ever waited for: trying takes one request, and
-    leaves nothing behind if the lock is held. A release wakes all waiters, and the quickest gets
-    the lock: n waiters cost n creates at each hand-over. Where more than a few wait, use `Lock`.
+    For locks that are mostly tried and rarely waited for: an attempt takes one request, and leaves
+    nothing behind if the lock is held. A release wakes all waiters (thundering herd): n waiters
+    cost n creates at each hand-over. With more than a few waiters, use `Lock`.
 
-    Held, and lost, as a `Lock` is. An operator who deletes the znode ends the hold. Another client
-    may then create a znode at the same path before we are notified; until then `held.fenced()`
-    checks nothing more than the path, so guard exact writes by `held.token`.
+    Held and lost like a `Lock`. An operator who deletes the znode ends the hold. Another client may
+    then create a znode at the path before we are notified; until then `held.fenced()` checks only
+    the path, so guard exact writes by `held.token`.
 
-    Args:
-        client: the session that holds it.
-        path: the znode; missing parents are created as containers.
-        identity: what others see as the holder; defaults to host name and process id.
-        on_disconnect: what becomes of a held lock when the connection is lost: `"keep"` keeps it
-            while the lease lasts, `"resign"` releases it at once.
-        acl: of the znode, and of the parents that have to be created; open to everybody by default.
-
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    Args: as for `Lock`, except `layout`. `path` is the znode; missing parents become containers.
     """
 
     _tenure = Held
@@ -55,18 +46,12 @@ class ExclusiveLock(HeldRecipe[Held]):
         return _OneZnode(self._client, self._path, self._data, self._acl)
 
     async def holders(self) -> list[Participant]:
-        """Who holds the lock: one participant, or none.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """Return the holder, or an empty list. May lag, as `Lock.holders`."""
         path = self._path
         return await read_participants(self._client, parent(path), [basename(path)], is_holder=True)
 
 
 class _OneZnode(NodeAcquirable):
-    """One attempt to create the znode."""
-
     def __init__(
         self, client: CoordinationClient, path: str, data: bytes, acl: Sequence[ACL] | None
     ) -> None:
@@ -91,7 +76,7 @@ class _OneZnode(NodeAcquirable):
         return True
 
     async def _create(self) -> bool:
-        """One request: whether it is ours; False if others have it."""
+        """Send one create; return False if the znode exists already."""
         try:
             await with_parent(
                 self._client,
@@ -106,7 +91,7 @@ class _OneZnode(NodeAcquirable):
         return True
 
     async def _is_ours_after_all(self) -> bool:
-        """Watches the holder's znode, unless it is of a create of ours whose answer was lost."""
+        """Watch the existing znode, unless a create of ours whose answer was lost made it."""
         self._wake = anyio.Event()
         self._leave_watches()
         try:

@@ -18,18 +18,18 @@ class Lock(QueuedLock[Held]):
         async with lock.try_acquire() as held:
             if held is not None: ...
 
-    The body is cancelled if the lock is lost, before the servers could give it to anybody else;
-    `LockLost` is then raised on leaving. Not re-entrant: a task that asks for what it holds gets
+    If the lock is lost, the body is cancelled before the servers could grant it to anybody else,
+    and leaving raises `LockLost`. Not re-entrant: a task that acquires what it holds gets
     `AlreadyHeldError`. Any number of tasks may use one object; they exclude each other.
 
     Args:
-        client: the session that holds it.
-        path: the path; created, as a container, when it is missing. Nothing else should use it.
+        client: the session that holds the lock.
+        path: the path; created as a container if missing. Nothing else should use it.
         identity: what others see as the holder; defaults to host name and process id.
-        layout: whom to contend with; see `Layout`.
-        on_disconnect: what becomes of a held lock when the connection is lost: `"keep"` keeps it
-            while the lease lasts, `"resign"` releases it at once.
-        acl: of our znode, and of the path where it has to be created; open to everybody by default.
+        layout: which libraries to contend with; see `Layout`.
+        on_disconnect: what happens to a held lock when the connection is lost: `"keep"` (the
+            default) keeps it while the lease lasts, `"resign"` releases it at once.
+        acl: of our znode, and of the path if it is created; defaults to open to everybody.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.

@@ -1,4 +1,4 @@
-"""Several locks as one: all or none of them."""
+"""Several locks as one: all are held, or none."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Holdable(Protocol):
-    """What a `MultiLock` may be made of: whatever can be held, as a `Lock` can."""
+    """A part of a `MultiLock`: anything that is acquired like a `Lock`."""
 
     @property
     def path(self) -> str:
-        """The path that is contended for; of what is no recipe of aiolead, the full path."""
+        """The contended path; for objects that are not recipes of aiolead, the full path."""
         ...
 
     def acquire(self, *, timeout: float | None = None) -> AbstractAsyncContextManager[Tenure]:
-        """Acquires it for the body of an `async with`."""
+        """Acquire it for the body of an `async with`."""
         ...
 
 
 class MultiHeld:
-    """What a `MultiLock` gives: all of its locks, held at the same time."""
+    """The hold of a `MultiLock`: all of its locks, held at the same time."""
 
     def __init__(self, holds: tuple[Tenure, ...]) -> None:
         self._holds = holds
@@ -50,38 +50,27 @@ class MultiHeld:
 
     @property
     def holds(self) -> tuple[Tenure, ...]:
-        """The tenure of each, in the order in which they were acquired."""
+        """The tenures, in the order of acquisition."""
         return self._holds
 
     @property
     def is_held(self) -> bool:
-        """Whether all are held now: by the clock, at this very call."""
+        """Whether all are held now, by the clock."""
         return all(held.is_held for held in self.holds)
 
     def remaining(self) -> float:
-        """Seconds until the holder must have begun to stop, unless the leases are renewed before.
-
-        0.0 once one of them is lost or released.
-        """
+        """Seconds until the body must begin to stop without a renewal; 0.0 once one is not held."""
         return min(held.remaining() for held in self.holds)
 
     def check(self) -> None:
-        """Returns if all are held now, by the clock.
-
-        Raises:
-            TenureLost: one is lost.
-            UsageError: one was released.
-        """
+        """Raise `TenureLost` if one is lost, by the clock, and `UsageError` if one was released."""
         for held in self.holds:
             held.check()
 
     async def verify(self) -> None:
-        """Returns if the quorum confirms that all are held: in one round trip for each.
+        """Return if the quorum confirms that all are held: one round trip for each.
 
-        Raises:
-            TenureLost: one is lost.
-            UsageError: one was released.
-            ConnectionLossError: the connection was lost before the answer came; ask again.
+        Raises as `check`, and `ConnectionLossError` if no answer came; it is safe to retry.
         """
         for held in self.holds:
             await held.verify()
@@ -94,13 +83,11 @@ class MultiHeld:
 
 
 class _MultiContext(TenureContext[R_co], Generic[R_co]):
-    """Acquires several locks, in order."""
-
     _stack: AsyncExitStack | None = None
     _holds: Sequence[Tenure] = ()
 
     async def __aenter__(self) -> R_co:
-        """Takes one after the other, all of them within the timeout; or none."""
+        """Acquire one after the other, all within the timeout, or none."""
         if self._stack is not None:
             raise UsageError(f"{self._recipe!r}: this context manager is in use; make one each")
         timeout = self._timeout
@@ -111,15 +98,14 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
             try:
                 held = await self._take_all(stack, deadline)
             except TenureLost:
-                # One was lost while we waited for another one. As far as our caller is concerned,
-                # nothing was held yet: we begin again.
+                # Lost while we waited for the next one. The body has not begun: start again.
                 continue
             except AcquireTimeout as late:
                 return self._late(late)
             except ConnectionLossError as error:
                 if not timeout:
                     raise
-                # The time was up as the next one was to be taken, and then nothing waits.
+                # The time was up before the next one, whose attempt therefore did not wait.
                 return self._late(error)
             finally:
                 if held is None:
@@ -134,7 +120,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
                 left = None if deadline is None else max(0.0, deadline - anyio.current_time())
                 holds.append(await stack.enter_async_context(recipe.acquire(timeout=left)))
             several = MultiHeld(tuple(holds))
-            # One of them may have been lost in the instant in which the last one became ours.
+            # One of them may have been lost just as the last one was acquired.
             several.check()
             return several
         except AcquireTimeout:
@@ -166,7 +152,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
             await stack.__aexit__(exc_type, exc, traceback)
 
     async def _give_up_all(self) -> NoReturn:
-        """Another task leaves; see `TenureScope._give_up`."""
+        """Release everything when another task leaves; see `TenureScope._give_up`."""
         wrong = left_by_another(self._recipe)
         for held in reversed(self._holds):
             try:
@@ -178,27 +164,27 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
 
 @final
 class MultiLock(Enterable[MultiHeld]):
-    """Several locks as one: all of them are held, or none.
+    """Several locks as one: all are held, or none.
 
         async with MultiLock(Lock(client, "/a"), rw.read) as held: ...
         async with multi.acquire(timeout=5) as held: ...
         async with multi.try_acquire() as held:
             if held is not None: ...
 
-    They are taken one after the other in the order of the full paths that they contend for on the
-    servers, whatever the order here and the chroots of their clients, so that two that have some in
-    common never wait for each other; and released in reverse. If one is lost, the body is
-    cancelled, the others are released, and that loss is raised. If one is lost while we wait for
-    the next, it begins again.
+    Locks are acquired in the order of their full paths on the servers, regardless of argument order
+    and chroots, and released in reverse. So two `MultiLock`s with common locks never deadlock. Each
+    lock may belong to another client. Locks of equal full paths on different ensembles are acquired
+    in argument order: use the same order everywhere.
 
-    Each may belong to a client of its own. Locks of equal full paths, on different ensembles, are
-    taken in the order here: name them in the same order everywhere.
+    If one is lost, the body is cancelled and awaited, the others are released, and leaving raises
+    that loss. If one is lost while we wait for the next, acquiring starts again.
 
     Args:
-        recipes: locks, sides of read/write locks, whatever has an `acquire` of its own.
+        recipes: locks, sides of read/write locks, anything that has an `acquire` of its own.
 
     Raises:
-        ConfigurationError: there are none, one is no such thing, or two are the same.
+        ConfigurationError: no recipe was given, one cannot be acquired, or two contend for one
+            path.
     """
 
     _to_hold = HoldingRecipe._to_hold
@@ -223,7 +209,7 @@ class MultiLock(Enterable[MultiHeld]):
 
     @property
     def recipes(self) -> tuple[Holdable, ...]:
-        """What it is made of, in the order in which they are taken."""
+        """The parts, in the order of acquisition."""
         return self._recipes
 
     def _context(self) -> TenureContext[MultiHeld]:
@@ -233,18 +219,15 @@ class MultiLock(Enterable[MultiHeld]):
         """Acquire all of them for the body of an `async with`.
 
         Args:
-            timeout: how long to wait for all of them together, in seconds. None waits forever, 0
-                tries each once.
+            timeout: how long to wait for all together, in seconds. None waits forever, 0 tries each
+                once.
 
         Raises (on entering):
-            AcquireTimeout: not all were acquired within that time. None is held then.
-            ConnectionLossError: `timeout` is 0, and a client of theirs is not connected.
+            AcquireTimeout: not all were acquired within that time; none is held.
+            ConnectionLossError: `timeout` is 0, and the client of one is not connected.
             AlreadyHeldError: this task already holds one of them, or waits for it.
 
-        Raises (on leaving):
-            TenureLost: one was lost; the body was cancelled then and awaited.
-
-        Cancellation: releases what it has, and leaves the queue that it is in.
+        Cancellation: releases the acquired locks, and leaves the queue of the next.
         """
         return _MultiContext(self, timeout)
 
@@ -255,7 +238,7 @@ class MultiLock(Enterable[MultiHeld]):
 
 def _checked(recipe: Holdable) -> Holdable:
     has_path = isinstance(getattr(recipe, "path", None), str)
-    # Of a recipe that is not acquired by that name, the attribute itself raises.
+    # On a recipe without `acquire`, the attribute itself raises, and says what to use.
     if not has_path or not callable(getattr(recipe, "acquire", None)):
         raise ConfigurationError(
             f"recipes: takes locks and sides of read/write locks, not {recipe!r}"
@@ -264,6 +247,6 @@ def _checked(recipe: Holdable) -> Holdable:
 
 
 def _order(recipe: Holdable) -> tuple[str, str]:
-    """What all processes sort by: not the path in a view, which is another one in each chroot."""
+    """The sort key of all processes: not the client's own path, which differs with its chroot."""
     path = recipe._contended_path if isinstance(recipe, HoldingRecipe) else recipe.path
     return path, type(recipe).__name__

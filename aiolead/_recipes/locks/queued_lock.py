@@ -1,4 +1,4 @@
-"""What all locks with a contender queue have."""
+"""The base class of locks with a contender queue."""
 
 from __future__ import annotations
 
@@ -16,28 +16,23 @@ class QueuedLock(QueuedRecipe[H], HeldRecipe[H]):
     """A lock with a contender queue; see `Lock`."""
 
     async def holders(self) -> list[Participant]:
-        """Who holds the lock.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """Return the holders. The server may lag: call `client.sync()` first where that matters."""
         return [participant for participant in await self._contenders() if participant.is_holder]
 
     async def contenders(self) -> list[Participant]:
-        """Who holds the lock and who waits for it, in order. A read, as `holders`."""
+        """Return the holders and the waiters, in queue order. May lag, as `holders`."""
         return await self._contenders()
 
     async def revoke(self) -> list[Participant]:
-        """Ask the present holders to release the lock, from any process. Nobody is forced.
+        """Ask the present holders to release; return those that were not asked before.
 
-        A holder sees `held.is_revocation_requested`, or waits for `held.revocation_requested()`;
-        one of Curator's is notified if it is revocable.
-
-        Returns:
-            Whom it has asked: holders that were not asked before.
+        Any process may call this, and no holder is forced. A holder checks
+        `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
+        notified if it is revocable.
 
         Raises:
-            ConnectionLossError: the connection was lost before all answers came; ask again.
-            ServerError: what the server says to the write, such as `NoAuthError`.
+            ConnectionLossError: the connection was lost before all answers came; it is safe to
+                retry.
+            ServerError: the servers refused the write, by `NoAuthError` for instance.
         """
         return await self._revoke((self._role,))

@@ -1,4 +1,4 @@
-"""The lock that readers share, and that a writer has alone."""
+"""The lock that readers share and a writer holds alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .write_contender import Downgrade, WriteContender
 
 
 class WriteHeld(Held):
-    """One unbroken time of holding a lock for writing, or, after `downgrade`, for reading."""
+    """A hold for writing, or, after `downgrade`, for reading."""
 
     _is_downgraded = False
     _writer: WriteContender
@@ -39,20 +39,18 @@ class WriteHeld(Held):
         return self._is_downgraded
 
     async def downgrade(self) -> None:
-        """Go on to hold the lock for reading: readers come in, and no writer in between.
+        """Continue to hold the lock for reading: readers come in, and no writer in between.
 
-        It stays the same tenure, with the same token, but its znode is another one: what `fenced`
-        gave before refuses to write from now on.
+        The tenure and its token stay the same, but the znode changes: what `fenced` returned before
+        refuses to write from now on.
 
-        Cancellation: it may have been done all the same; `is_downgraded` says so. Leaving the
-            block releases it in any case.
-
-        On connection loss: goes on over the next connection.
+        Cancellation: the downgrade may still be applied; see `is_downgraded`. Leaving the block
+        releases the lock in any case. On connection loss: continues over the next connection.
 
         Raises:
-            LockLost: it is lost.
-            UsageError: it was released: by `release`, or as its body ended.
-            ServerError: it was refused, by an ACL for instance; we still write.
+            LockLost: the lock is lost.
+            UsageError: the lock was released, by `release` or by the end of its body.
+            ServerError: the servers refused, by an ACL for instance; the hold is still for writing.
         """
         self.check()
         writer = self._writer
@@ -74,9 +72,9 @@ class WriteHeld(Held):
 
 @final
 class ReadLock(QueuedLock[Held]):
-    """A read/write lock, for reading: any number of readers hold it at once. See `ReadWriteLock`.
+    """The read side of a `ReadWriteLock`, shared by readers. Otherwise as `Lock`.
 
-    Has all that a `Lock` has. `holders` and `contenders` are those for reading; `revoke` asks them.
+    `holders`, `contenders` and `revoke` concern readers only.
     """
 
     _role = Role.READ
@@ -97,9 +95,9 @@ class ReadLock(QueuedLock[Held]):
 
 @final
 class WriteLock(QueuedLock[WriteHeld]):
-    """A read/write lock, for writing: nobody else holds it meanwhile. See `ReadWriteLock`.
+    """The write side of a `ReadWriteLock`, held by one writer alone. Otherwise as `Lock`.
 
-    Has all that a `Lock` has. `holders` and `contenders` are those for writing; `revoke` asks them.
+    `holders`, `contenders` and `revoke` concern writers only.
     """
 
     _role = Role.WRITE
@@ -125,33 +123,22 @@ class WriteLock(QueuedLock[WriteHeld]):
 
 @final
 class ReadWriteLock:
-    """A lock that readers share, and that a writer has alone; first come first served.
+    """A lock that readers share and a writer holds alone; first come first served.
 
         async with lock.read as held: ...
         async with lock.write as held:
             ...
-            await held.downgrade()  # goes on as a reader; no writer comes in between
+            await held.downgrade()  # continues as a reader; no writer comes in between
         async with lock.write.acquire(timeout=5) as held: ...
 
-    Nobody is overtaken, so nobody starves: a reader that comes after a waiting writer waits for it.
-    Readers that follow each other come in together. Loss, lease, cancellation and release are those
-    of `Lock`.
+    No contender overtakes another, so none starves: a reader behind a waiting writer waits for it.
+    Consecutive readers come in together. Loss, lease, cancellation and release are those of `Lock`.
 
-    A task that reads cannot write as well: it gets `UpgradeError`, at once. A task that writes
-    becomes a reader with `downgrade`. Not re-entrant, otherwise.
+    Not re-entrant. A task that reads and asks to write gets `UpgradeError` at once. A task that
+    writes becomes a reader with `downgrade`.
 
-    Args:
-        client: the session that holds it.
-        path: the path; created, as a container, when it is missing. Nothing else should use it.
-        identity: what others see as the holder; defaults to host name and process id.
-        layout: whom to contend with: Curator's `InterProcessReadWriteLock`, kazoo's `ReadLock`
-            and `WriteLock`, or aiozk's `SharedLock`; see `Layout`.
-        on_disconnect: what becomes of a held lock when the connection is lost: `"keep"` keeps it
-            while the lease lasts, `"resign"` releases it at once.
-        acl: of our znode, and of the path where it has to be created; open to everybody by default.
-
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    Args: as for `Lock`. By its `layout` it contends with Curator's `InterProcessReadWriteLock`,
+    kazoo's `ReadLock` and `WriteLock`, or aiozk's `SharedLock`.
     """
 
     def __init__(
@@ -188,7 +175,7 @@ class ReadWriteLock:
 
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The contended path."""
         return self.read.path
 
     @property
@@ -197,11 +184,11 @@ class ReadWriteLock:
         return self.read.identity
 
     async def holders(self) -> list[Participant]:
-        """Who holds the lock: readers, or one writer. A read, as `Lock.holders`."""
+        """Return the holders: readers, or one writer. May lag, as `Lock.holders`."""
         return [participant for participant in await self.contenders() if participant.is_holder]
 
     async def contenders(self) -> list[Participant]:
-        """Who holds the lock and who waits for it, in order. A read, as `Lock.holders`."""
+        """Return the holders and the waiters, in queue order. May lag, as `Lock.holders`."""
         return [who for who, _, _ in await self.write._contenders_with_data()]
 
     async def revoke(self) -> list[Participant]:

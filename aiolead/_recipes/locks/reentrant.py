@@ -1,4 +1,4 @@
-"""The lock that its holder may take again."""
+"""The lock that its holder may acquire again."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ R_co = TypeVar("R_co", covariant=True)
 
 @dataclass(slots=True)
 class _TaskHold:
-    """What a task holds, and how often it has entered."""
+    """The hold of a task, and how often the task has entered."""
 
     held: Held
     count: int = 1
 
 
 class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
-    """The outermost of a task acquires and releases; those within count."""
+    """The outermost block of a task acquires and releases; inner blocks count."""
 
     _within: int | None = None
-    """The task, where it held the lock already."""
+    """The task, in an inner block."""
     _outer: _TaskHold | None = None
-    """What it held then."""
 
     @property
     def _holds(self) -> dict[int, _TaskHold]:
@@ -64,7 +63,7 @@ class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
     ) -> None:
         outer, self._outer = self._outer, None
         if outer is None:
-            # Also if another task leaves: then nothing is held any more.
+            # Also if another task leaves, which releases the lock.
             if self._task is not None and self._is_outermost(self._task):
                 del self._holds[self._task]
             await super().__aexit__(exc_type, exc, traceback)
@@ -83,21 +82,20 @@ class _ReentrantContext(TenureContext[R_co], Generic[R_co]):
 
 @final
 class ReentrantLock(QueuedLock[Held]):
-    """A lock that the task that holds it may take again. Otherwise as `Lock`, and beside it.
+    """A `Lock` that the task that holds it may acquire again.
 
         async with lock as held:
             async with lock as again:  # the same tenure, at once
                 assert again is held
 
-    The task holds it, not the process: any other task waits, also a child of the holder's. Only
-    leaving the outermost block releases it. If it is lost, all blocks are cancelled, and `LockLost`
-    is raised on leaving the outermost.
+    The holder is a task, not a process: any other task waits, even a child task of the holder. Only
+    leaving the outermost block releases the lock, or raises `LockLost`. A loss cancels all blocks.
 
-    Entering again takes no request; it raises `LockLost` if the lock has been lost by the clock,
-    and `UsageError` if it was released.
+    Entering again takes no request. It raises `LockLost` if the lease has run out by the clock, and
+    `UsageError` if the lock was released.
 
     Args: as for `Lock`. A `Lock` of the same path, and Curator's `InterProcessMutex`, contend with
-    it; but a task that holds one of these must not wait for the other.
+    it. A task that holds one of them must not wait for the other.
     """
 
     _role = Role.LOCK
@@ -105,7 +103,6 @@ class ReentrantLock(QueuedLock[Held]):
 
     @cached_property
     def _holds(self) -> dict[int, _TaskHold]:
-        """By task."""
         return {}
 
     def _context(self, timeout: float | None = None, *, is_try: bool = False) -> TenureContext[Any]:
@@ -113,6 +110,6 @@ class ReentrantLock(QueuedLock[Held]):
 
     @property
     def hold_count(self) -> int:
-        """How often the current task has entered it, and not left."""
+        """How many blocks of the current task hold it."""
         entry = self._holds.get(current_task_id())
         return 0 if entry is None else entry.count

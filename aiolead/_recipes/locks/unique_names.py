@@ -1,4 +1,4 @@
-"""Names that nobody else has."""
+"""Names that one client holds at a time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .._core.tenure import Held
 from .._core.znode_registry import NodeRegistry
 
 MOST_NAMES = 100_000
-"""How many names of a kind there are by default."""
+"""How many names each kind has by default."""
 
 
 @final
 class HeldName(Held):
-    """One unbroken time of having a name. What is said of `Held` goes for it, too."""
+    """A hold of a name; otherwise as `Held`."""
 
     @property
     def name(self) -> str:
@@ -51,21 +51,11 @@ class UniqueNames(HoldingRecipe[HeldName]):
         async with names.claim("shard", most=16) as held:
             held.number     # waits until one of the 16 is free
 
-    A name is held under the lease, as a lock is: the body is cancelled if it is lost, before others
-    could get it. It is one ephemeral znode, `<path>/<name>`. Any number of tasks may use one
-    object, and a task may have any number of names.
+    A name is one ephemeral znode, `<path>/<name>`, held under the lease like a lock: if it is lost,
+    the body is cancelled before others could claim it. Any number of tasks may use one object, and
+    a task may hold any number of names.
 
-    Args:
-        client: the session that has them.
-        path: where the names are; created, as a container, when it is missing.
-        identity: what others see as the holder; defaults to host name and process id.
-        on_disconnect: what becomes of a name when the connection is lost: `"keep"` keeps it while
-            the lease lasts, `"resign"` releases it at once.
-        acl: of our znodes, and of the path where it has to be created; open to everybody by
-            default.
-
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    Args: as for `Lock`, except `layout`. Others may use the path, too.
     """
 
     _tenure = HeldName
@@ -80,11 +70,9 @@ class UniqueNames(HoldingRecipe[HeldName]):
 
         Args:
             kind: what the name begins with.
-            most: how many names of the kind there are: from 0 up to one less.
+            most: how many names of the kind there are, numbered from 0.
             timeout: how long to wait if none is free, in seconds. None waits forever, 0 tries once.
-
-        Raises (on entering):
-            AcquireTimeout: none was free within that time.
+                When it is up, entering raises `AcquireTimeout`.
 
         For other errors, cancellation and connection loss see `TenureContext`.
         """
@@ -95,11 +83,7 @@ class UniqueNames(HoldingRecipe[HeldName]):
         return TenureContext(self._of_kind(kind, most), 0, is_try=True)
 
     async def holders(self) -> dict[str, Participant]:
-        """Which names are taken, of all kinds, and by whom.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """Return the holders of all kinds, by name. May lag, as `Lock.holders`."""
         try:
             names = await self._client.get_children(self._path)
         except NoNodeError:
@@ -108,11 +92,11 @@ class UniqueNames(HoldingRecipe[HeldName]):
         return {basename(who.path): who for who in found if who.session_id}
 
     def _of_kind(self, kind: str, most: int) -> UniqueNames:
-        """The same, for names of a kind, and for one claim."""
+        """A copy for one claim of a kind."""
         names = copy.copy(self)
         names._kind = _checked_kind(kind)
         names._most = checked_count("most", most, most=1 << 31)
-        # A task that has one name may wait for another one: it does not wait for itself.
+        # A task that holds one name may wait for another: it does not wait for itself.
         names._tasks = TaskGuard()
         return names
 
@@ -131,8 +115,6 @@ def _checked_kind(kind: str) -> str:
 
 
 class _FreeName(NodeAcquirable):
-    """One attempt to have a name."""
-
     def __init__(
         self,
         client: CoordinationClient,
@@ -176,7 +158,7 @@ class _FreeName(NodeAcquirable):
             await self._sleep()
 
     async def _lowest_free(self, *, waits: bool) -> int | None:
-        """The lowest number that is free; if there is none, a change of that is watched."""
+        """The lowest free number; if there is none, watch for one."""
         client = self._client
         free = self._free(await client.get_children(self._path))
         if free is None and waits:

@@ -1,12 +1,10 @@
-"""A contender that writes, and may become a reader without letting another writer in.
+"""A contender for writing that may become a reader before any other writer gets in.
 
-A transaction creates the reader (`__READ__` with the writer's number, as Curator does since
-CURATOR-621) and deletes the writer. As its answer comes in, before anything that was asked after it
-is answered, the hold moves from the one znode to the other.
+A transaction creates the reader (`__READ__` with the writer's number, as Curator since CURATOR-621)
+and deletes the writer. The hold moves to the reader as the answer arrives, before later answers.
 
-If the connection is lost meanwhile, nobody knows which of the two exists. The hold stays where it
-was. The next renewal finds the writer, or shows that it has gone; then the hold moves to the
-reader, and the renewal after that finds it, or shows that others have deleted what was there.
+If that answer is lost, the hold stays on the writer. The next renewal confirms the writer or shows
+that it is gone; then the hold moves to the reader, which the renewal after that confirms or loses.
 """
 
 from __future__ import annotations
@@ -36,10 +34,10 @@ from ..contention.contender import Contender
 
 
 class Downgrade(enum.Enum):
-    """What became of the transaction that makes a reader of a writer."""
+    """The state of the transaction that turns a writer into a reader."""
 
     NONE = "none"
-    """It was not sent, or not applied."""
+    """Not sent, or not applied."""
     SENT = "sent"
     UNKNOWN = "unknown"
     """The answer was lost."""
@@ -47,7 +45,7 @@ class Downgrade(enum.Enum):
 
 
 class WriteContender(Contender):
-    """A contender for writing. Also the `Hold` that it gives: its znode may change."""
+    """A contender for writing, and the `Hold` that it returns, since its znode may change."""
 
     downgrade = Downgrade.NONE
     _holding: Hold
@@ -62,7 +60,7 @@ class WriteContender(Contender):
     _on_reader: Callable[[RegisteredNode], object] | None = None
 
     def when_reader(self, call: Callable[[RegisteredNode], object]) -> None:
-        """Registers a callback, called synchronously once it is known to be a reader."""
+        """Register a callback, called synchronously once the downgrade is confirmed."""
         self._on_reader = call
 
     # --- what is held --------------------------------------------------------------------------
@@ -100,14 +98,10 @@ class WriteContender(Contender):
     # --- becoming a reader ---------------------------------------------------------------------
 
     async def become_reader(self) -> None:
-        """Sends the transaction, unless that was done, and waits for its outcome.
+        """Send the transaction, once, and wait for its outcome, which is in `downgrade`.
 
-        It shows in `downgrade`: `NONE` again, if it was never applied.
-
-        Raises:
-            ServerError: it was refused; we still write.
-            ConnectionLossError: nothing is known yet.
-            SessionError: it is over.
+        Raises a `ServerError` if it was refused, a `ConnectionLossError` while the outcome is
+        unknown.
         """
         if self.downgrade is Downgrade.NONE:
             self._send()
@@ -126,7 +120,7 @@ class WriteContender(Contender):
 
     def _send(self) -> None:
         writer, path = self.node, self._reader_path
-        # Whoever looks for znodes that nobody wants must leave it alone.
+        # Claimed, so that the clean-up of unclaimed znodes leaves it alone.
         self._local.claim(basename(path), writer.sequence)
         self._writer_watch, self._watch = self._watch, None
         self.downgrade = Downgrade.SENT
@@ -145,7 +139,7 @@ class WriteContender(Contender):
         return join(self._path, self._layout._downgraded(self.node.name))
 
     def _answered(self, change: Reply[list[Any]]) -> None:
-        """The transaction is answered, or that was lost: before anything after it."""
+        """Process the answer, or its loss, before any later answer."""
         error = change.error()
         if self._is_discarded:
             return
@@ -187,7 +181,7 @@ class WriteContender(Contender):
                 self._on_reader(reader)
 
     async def _find_out(self) -> None:
-        """Asks the quorum whether there is a reader: our server may lag behind."""
+        """Ask the quorum whether the reader exists: the connected server may lag."""
         try:
             await self._client.check(self._reader_path)
         except NoNodeError:
@@ -201,7 +195,7 @@ class WriteContender(Contender):
                 await self._look_at_reader()
 
     def _stay(self) -> None:
-        """Goes back to the writer: the transaction was not applied."""
+        """Return to the writer: the transaction was not applied."""
         self._local.forget(basename(self._reader_path))
         self.unwatch()
         self._watch, self._writer_watch = self._writer_watch, None
@@ -216,7 +210,7 @@ class WriteContender(Contender):
             super()._hold_settled()
 
     def _seen(self, node: RegisteredNode, look: Reply[tuple[bytes, Stat]]) -> None:
-        # What a look at the writer shows that was sent again, over the next connection, is stale.
+        # A look at the writer that was sent again, over the next connection, is stale.
         if self._is_between:
             self._look = None
         else:
@@ -224,7 +218,7 @@ class WriteContender(Contender):
 
     def _on_event(self, event: WatchEvent) -> None:
         if self.downgrade is not Downgrade.NONE and self._is_of_writer(event):
-            self._writer_watch = None  # as was to be expected
+            self._writer_watch = None  # expected
         else:
             super()._on_event(event)
 
@@ -245,7 +239,7 @@ class WriteContender(Contender):
         node = self._node
         if not self._is_between or node is None:
             return super().discard()
-        # Whichever of the two there is, it is deleted.
+        # Either of the two may exist: delete both.
         path, session_id = self._reader_path, node.session_id
         self.unwatch()
         self._close_writer_watch()
@@ -258,14 +252,9 @@ class WriteContender(Contender):
 
 
 class _ReaderDeletion(PendingDelete):
-    """The delete of a reader that may come only later: the answer to its transaction is missing.
+    """The pending delete of a reader whose transaction is unanswered: it may still be created.
 
-    Args:
-        client: the session.
-        writer: what the transaction deletes.
-        path: of the reader.
-        gone: the delete of the writer, sent before this one; None if it is gone.
-        over: see `PendingDelete`.
+    `gone` is the delete of the writer, sent before this one; None if the writer is gone.
     """
 
     __slots__ = ("_gone",)
@@ -286,19 +275,17 @@ class _ReaderDeletion(PendingDelete):
         if self._gone is None or self._gone.is_done:
             super()._answered()
         else:
-            # The writer is still there, as far as we know: so the reader may still come.
+            # The writer may still exist, so the reader may still be created.
             self._spawn_payment()
 
 
 async def _delete_reader(client: CoordinationClient, writer: RegisteredNode, path: str) -> None:
-    """Deletes a reader that may come only later.
+    """Delete a reader that may still be created.
 
-    The transaction that creates the reader goes by the writer. So once the writer has been deleted,
-    the reader exists, or never comes. To look for it, even after a `sync`, would be too early: a
-    leader answers its own clients' `sync` before what it is about to apply.
-
-    Raises:
-        AioleadError: it was refused.
+    The transaction that creates the reader is conditional on the writer. So delete the writer
+    first: from then on the reader exists, or never will. Looking for it before, even after a
+    `sync`, is too early: a leader answers `sync` to its own clients before it applies what is in
+    flight.
     """
 
     async def delete() -> None:

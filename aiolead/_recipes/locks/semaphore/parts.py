@@ -1,7 +1,6 @@
-"""Where the parts of a semaphore are, by its layout, and what is published as its limit.
+"""The parts of a semaphore in each layout, and its published limit.
 
-The limit is 4 bytes, big-endian, as Curator's `SharedCount` has it; or digits, as kazoo writes
-them.
+The limit is 4 bytes, big-endian, as in Curator's `SharedCount`, or digits, as kazoo writes it.
 """
 
 from __future__ import annotations
@@ -24,34 +23,26 @@ from ...contention.layouts import Layout
 from ...values.optimistic import write
 
 _PARTS = ("locks", "leases", "limit")
-"""Curator's, below the path."""
+"""Curator's children of the path."""
 
 _KAZOOS_PERMIT = re.compile("([0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
-"""kazoo's, below the path: its own, and ours in its layout."""
+"""A child of the path in kazoo's layout: kazoo's own, or ours."""
 
 _OTHERS = {
     Layout.CURATOR: ("kazoo", Layout.KAZOO),
     Layout.KAZOO: ("Curator", Layout.CURATOR),
 }
-"""Whose permits do not fit a layout, and which would."""
+"""For each layout: the owner of misfitting children, and the layout that fits them."""
 
 MOST_PERMITS = 0x7FFF_FFFF
-"""The greatest limit: what four bytes can say."""
+"""The greatest limit: a signed number of four bytes."""
 
 SIZE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SemaphoreParts:
-    """Where the parts of a semaphore are.
-
-    Attributes:
-        path: of the semaphore.
-        layout: of the queue.
-        queue: where the queue is.
-        permits: the parent of the permits.
-        limit: the znode whose data is the limit.
-    """
+    """Where the contender queue is, the parent of the permits, and the znode with the limit."""
 
     path: str
     layout: Layout
@@ -61,27 +52,22 @@ class SemaphoreParts:
 
     @property
     def is_kazoos(self) -> bool:
-        """Whether permits count from their creation, by the first of the queue.
+        """Whether only the first of the queue may create permits.
 
-        kazoo looks how many there are, and creates its own if there is room. So only the first of
-        the queue may create any; while with Curator, which looks after the creation, others do no
-        harm.
+        kazoo counts the permits before it creates its own, so permits of others would mislead it.
+        Curator counts after the creation, where surplus permits do no harm.
         """
         return self.layout == Layout.KAZOO
 
     def misfits(self, names: Iterable[str]) -> list[str]:
-        """The children of the path that are there for semaphores of the other layout."""
+        """The children of the path that belong to a semaphore of the other layout."""
         if self.is_kazoos:
             return [name for name in names if name in _PARTS]
         return [name for name in names if _KAZOOS_PERMIT.fullmatch(name)]
 
 
 def parts_of(path: str, layout: Layout) -> SemaphoreParts:
-    """How a semaphore is laid out.
-
-    Raises:
-        ConfigurationError: the layout has no semaphores.
-    """
+    """Return the paths of a semaphore; refuse a layout that has none."""
     if layout == Layout.CURATOR:
         parts = (join(path, part) for part in _PARTS)
         return SemaphoreParts(path, layout, *parts)
@@ -95,13 +81,10 @@ def parts_of(path: str, layout: Layout) -> SemaphoreParts:
 async def refuse_misfits(
     client: CoordinationClient, where: SemaphoreParts, names: Iterable[str]
 ) -> None:
-    """Returns if no child of the path belongs to a semaphore of the other layout.
+    """Raise `MixedLayoutError` if a child of the path belongs to a semaphore of the other layout.
 
-    kazoo's have their permits where Curator's have the parts of theirs: neither would count the
-    permits of the other one, and kazoo would take Curator's parts for permits.
-
-    Raises:
-        MixedLayoutError: one does; says whose it is.
+    kazoo's permits are where Curator's parts are. Neither layout counts the permits of the other,
+    and kazoo would count Curator's parts as permits.
     """
     for name in where.misfits(names):
         path = join(where.path, name)
@@ -120,11 +103,7 @@ async def refuse_misfits(
 
 
 def decoded(path: str, data: bytes) -> int:
-    """The limit that a znode holds.
-
-    Raises:
-        InvalidDataError: it holds something else.
-    """
+    """The limit in Curator's format; anything else raises `InvalidDataError`."""
     limit = int.from_bytes(data, "big", signed=True) if len(data) == SIZE else 0
     if limit < 1:
         raise InvalidDataError(path, f"{data[:16]!r} is no limit: 4 bytes, big-endian, from 1 up")
@@ -132,7 +111,7 @@ def decoded(path: str, data: bytes) -> int:
 
 
 def decoded_digits(data: bytes, default: int) -> int:
-    """The limit that kazoo has written. It ignores what is no number, and so do we."""
+    """The limit in kazoo's format; like kazoo, ignore data that is not a number."""
     try:
         return whole(data, least=1, most=MOST_PERMITS)
     except MalformedError:
@@ -140,13 +119,7 @@ def decoded_digits(data: bytes, default: int) -> int:
 
 
 class LimitReply:
-    """The published limit, as the answer to a request that was handed over already.
-
-    Args:
-        client: the session.
-        where: the semaphore.
-        watch: watches the limit, also that one is published.
-    """
+    """A read of the published limit, sent already; `watch` also reports its first publication."""
 
     def __init__(
         self, client: CoordinationClient, where: SemaphoreParts, watch: Watch | None = None
@@ -158,7 +131,7 @@ class LimitReply:
         self._get = client.get(where.limit)
 
     async def value(self, default: int) -> int:
-        """It; `default` if none was published."""
+        """The published limit, or else `default`."""
         if self._exists is not None:
             await self._exists
         try:
@@ -173,6 +146,5 @@ class LimitReply:
 async def publish(
     client: CoordinationClient, path: str, limit: int, acl: Sequence[ACL] | None
 ) -> None:
-    """Publish a limit, whether or not there is one."""
     data = limit.to_bytes(SIZE, "big", signed=True)
     await write(client, path, data, acl, parents=CreateMode.CONTAINER)

@@ -1,11 +1,11 @@
-"""One attempt at some permits: first the queue, then the znodes, then a look how many there are.
+"""One attempt at some permits: first the queue, then the znodes, then a count.
 
     (nothing) ──first in queue──> permits made ──not more than the limit──> held, queue left
                     │                │  more: wait for one to go, or for another limit
                     └────────────────┴─ session over, a znode deleted by others: start again
 
-A contender that was alone last time makes its permits before it knows that it is the first of the
-queue, all in one segment, and takes them back at once if it is not.
+A contender that found no contention last time creates its permits in the same segment as its place
+in the queue, and withdraws them at once if it is not the first.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ _UNSIGNED = (1 << 64) - 1
 class SemaphoreContender(Contender):
     """A contender in the queue of a semaphore.
 
-    Where there is no queue yet, a look at the path comes before it is made: kazoo would take the
-    queue itself for a permit.
+    It checks the layout before it creates a missing queue: kazoo would count the queue as a permit.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class SemaphoreContender(Contender):
 
     @property
     def is_watched(self) -> bool:
-        """Whether the loss of our place is reported; see `watch_place`."""
+        """Whether `watch_place` is in force."""
         return self._on_lost_place is not None
 
     @property
@@ -68,15 +67,14 @@ class SemaphoreContender(Contender):
         return self._gone or self.node.session_id != self._client.session_id
 
     def watch_place(self, on_lost: Callable[[], object]) -> None:
-        """Has it called, synchronously, when others have deleted our znode while we wait in front.
-
-        What becomes of the session is for the caller to follow.
+        """Call `on_lost` synchronously if others delete our znode; the session is the caller's
+        matter.
         """
         self._on_lost_place = on_lost
         self.watch()
 
     def unwatch_place(self) -> None:
-        """Takes that back: after a lost connection nobody knows whether the watch was armed."""
+        """Undo `watch_place`: after a lost connection the watch may not be armed."""
         self._on_lost_place = None
         self.unwatch()
 
@@ -94,14 +92,7 @@ class SemaphoreContender(Contender):
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Requests that were handed over, in this order.
-
-    Attributes:
-        made: the creates of permits.
-        names: all permits.
-        limit: the published limit.
-        front: whether our place in the queue is there, where it matters.
-    """
+    """Requests sent together, in this order; `front` checks our place in the queue, if needed."""
 
     made: list[Reply[Created]]
     names: Reply[list[str]]
@@ -110,16 +101,7 @@ class _Question:
 
 
 class Permits(NodeAcquirable):
-    """Some permits of a semaphore, all or none.
-
-    Args:
-        client: the session.
-        where: the parts of the semaphore.
-        count: how many permits.
-        default: the limit where none is published.
-        data: what our znodes hold: our identity.
-        acl: of our znodes, and of what has to be created.
-    """
+    """Some permits of a semaphore, all or none. `default` is the limit if none is published."""
 
     def __init__(
         self,
@@ -138,21 +120,21 @@ class Permits(NodeAcquirable):
         self._acl = acl
         self._contender: SemaphoreContender | None = None
         self._place: int | None = None
-        """Our number in the queue, once we are to be known by it."""
+        """Our number in the queue, once our permits are to be marked with it."""
         self._registry = client.backend.shared(where.permits, NodeRegistry)
         self._own = [self._new_permit() for _ in range(count)]
         self._armed: dict[str, Watch] = {}
         self._is_granted = False
 
     def _new_permit(self) -> EphemeralNode:
-        # Permits that wait have the number of their place in the queue, for observers.
+        # Waiting permits are marked with their number in the queue, for observers.
         mark = "" if self._place is None else f"{self._place:010d}-"
         client, folder = self._client, self._where.permits
         if not self._where.is_kazoos:
             return _CuratorsPermit(
                 client, self._registry, folder, self._data, mark, acl=self._acl, on_gone=self._rouse
             )
-        # 32 hexadecimal digits, as kazoo has them, and never the same twice.
+        # 32 hexadecimal digits, as in kazoo, and never repeated.
         name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.backend.serial():016x}"
         return FixedNode(
             client,
@@ -165,7 +147,6 @@ class Permits(NodeAcquirable):
 
     @property
     def paths(self) -> list[str]:
-        """All znodes."""
         return [znode.node.path for znode in self._own]
 
     def _znodes(self) -> Sequence[EphemeralNode]:
@@ -192,10 +173,8 @@ class Permits(NodeAcquirable):
         return True
 
     async def _reach_limit(self, question: _Question, *, waits: bool) -> bool:
-        """Waits at the front until there is room below the limit.
-
-        Returns:
-            False if there is none and it does not wait, or if our place in the queue is lost.
+        """Wait in front until the permits fit the limit; False if it must not wait or lost its
+        place.
         """
         contender = self._contender
         assert contender is not None
@@ -204,7 +183,7 @@ class Permits(NodeAcquirable):
                 return False
             if contender.is_watched:
                 for znode in self._own:
-                    znode.watch()  # so that nothing has to be asked of them when it is our turn
+                    znode.watch()  # then a hand-over needs no requests for them
                 await self._sleep()
             else:
                 self._settle_in_front(contender)  # and look again, with watches
@@ -217,9 +196,9 @@ class Permits(NodeAcquirable):
     # --- the queue -----------------------------------------------------------------------------
 
     async def _reach_front(self, *, waits: bool) -> _Question | None:
-        """Gets to the front of the queue, where one contender at a time is, and asks; or None.
+        """Get to the front of the queue, alone there, and ask; None if it cannot.
 
-        A contender that has made permits must not wait behind others: these may wait for it.
+        A contender with permits must not wait behind others: those may wait for its permits.
         """
         contender = self._contender
         question: _Question | None = None
@@ -241,9 +220,9 @@ class Permits(NodeAcquirable):
         return self._ask(watches=False)
 
     def _settle_in_front(self, contender: SemaphoreContender) -> None:
-        """While we wait at the front, our place there is watched, and our permits are marked.
+        """While waiting in front, watch our place and mark our permits with it.
 
-        Nothing is held yet: no lease has to be renewed, and no watchdog has to know of it.
+        This is no hold: no lease is to be renewed, and the watchdog must not count it.
         """
         contender.watch_place(self._rouse)
         place = contender.node.sequence
@@ -260,7 +239,7 @@ class Permits(NodeAcquirable):
     # --- the permits ---------------------------------------------------------------------------
 
     def _ask(self, *, watches: bool) -> _Question:
-        """Makes the permits that are missing, and asks how many there are: all in one segment."""
+        """Create the missing permits and ask how many exist, all in one segment."""
         client, where = self._client, self._where
         made: list[Reply[Created]] = []
         for number, znode in enumerate(self._own):
@@ -276,17 +255,11 @@ class Permits(NodeAcquirable):
         return _Question(made, names, limit, front)
 
     async def _is_within_limit(self, question: _Question) -> bool:
-        """Whether all of ours are, which makes them valid.
+        """Whether all of our permits are within the limit, and so valid; `NodeGone` if one is gone.
 
-        That is so from the moment in which a listing that was asked for after their creation shows
-        at most `limit` permits: so of all holders, the one whose znode was made last has seen all
-        the others. In the layout of kazoo only if we were in front of the queue all the time.
-
-        Raises:
-            UsageError: the limit is less than what is asked for.
-            MixedLayoutError: there are semaphores of Curator on the path of kazoo's.
-            InvalidDataError: what is published is no limit.
-            NodeGone: a permit, or our place in the queue, is not there any more.
+        They are valid once a listing requested after their creation has at most `limit` permits: of
+        all holders, the one that created its znode last has seen all the others. In kazoo's layout
+        that holds only if we were in front of the queue all the time.
         """
         for _ in range(TRIES):
             try:
@@ -318,13 +291,13 @@ class Permits(NodeAcquirable):
                 f"{limit}"
             )
         for znode in self._own:
-            # Those of a create whose answer was lost are in no listing, until they are found.
+            # A permit whose create lost its answer counts once it is found, and listed.
             if not await znode.resolve() or znode.node.name not in names:
                 raise NodeGone
         return len(names) <= limit
 
     async def _make_parent(self) -> None:
-        """Creates the parent of the permits: with the limit, if that is its data."""
+        """Create the parent of the permits; in kazoo's layout its data is the limit."""
         where = self._where
         if not where.is_kazoos:
             await self._client.ensure_path(where.permits, mode=CreateMode.CONTAINER, acl=self._acl)
@@ -334,7 +307,7 @@ class Permits(NodeAcquirable):
             await self._client.create(where.permits, b"%d" % self._default, acl=self._acl)
 
     def _arm(self, what: str, wanted: bool) -> Watch | None:
-        """A watch to be armed, unless one is armed already."""
+        """A new watch, or None if it is unwanted or armed already."""
         if not wanted or what in self._armed:
             return None
         watch = self._armed[what] = self._client.backend.make_watch(partial(self._on_event, what))
@@ -360,23 +333,13 @@ class Permits(NodeAcquirable):
 
     def discard(self) -> Departure | None:
         gone = super().discard()
-        # Behind the permits: the next in the queue looks at those.
+        # After the permits: the next in the queue counts them.
         self._leave_queue()
         return gone
 
 
 class _CuratorsPermit(SerialNode):
-    """A permit in the layout of Curator: sequential, of any name that ends so.
-
-    Args:
-        client: the session.
-        registry: of the permits.
-        path: of the permits.
-        data: what it holds.
-        mark: how its name begins.
-        acl: of it.
-        on_gone: called, synchronously, when others have deleted it.
-    """
+    """A sequential permit in Curator's layout. `mark` is the beginning of its name."""
 
     def __init__(
         self,

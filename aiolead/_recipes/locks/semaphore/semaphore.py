@@ -22,12 +22,10 @@ from .parts import MOST_PERMITS, LimitReply, parts_of, publish
 from .permits import Permits
 
 MOST_AT_ONCE = 1000
-"""How many permits may be held as one: each is a znode, that renewals check and watches watch."""
+"""The most permits of one acquisition: each is a znode with a watch, checked by each renewal."""
 
 
 class _HeldPermits(Held):
-    """One or more permits, held as one."""
-
     async def _confirmation(self) -> None:
         assert isinstance(self._acquirable, Permits)
         for check in [self._client.check(path) for path in self._acquirable.paths]:
@@ -36,7 +34,7 @@ class _HeldPermits(Held):
 
 @final
 class Semaphore(HeldRecipe[Held]):
-    """A number of permits that any number of tasks and processes share, first come first served.
+    """Permits that tasks and processes share, first come first served.
 
         semaphore = Semaphore(client, "/licences", 5)
         async with semaphore as held: ...                  # one permit
@@ -44,27 +42,20 @@ class Semaphore(HeldRecipe[Held]):
         async with semaphore.try_acquire() as held:
             if held is not None: ...
 
-    The body is cancelled if a permit is lost, before the servers could give it to anybody else;
-    `LockLost` is then raised on leaving. Several permits are acquired all at once or not at all,
-    and lost together; `held.token` and `held.path` are those of the last one that was created. No
-    token is used twice; but several holders hold at once, so the greatest is not the only good one.
+    If a permit is lost, the body is cancelled before the servers could grant it to anybody else,
+    and leaving raises `LockLost`. Several permits are acquired all at once or not at all, and lost
+    together; `held.token` and `held.path` are those of the last created. No token is used twice,
+    but several holders are valid at once, not only the one with the greatest token.
 
-    A task that holds permits may try for more, with a timeout or none at all, but not wait forever:
-    others may wait for what it has.
+    A task that holds permits may try for more, or wait with a timeout, but not forever: others may
+    wait for its permits.
 
     Args:
-        client: the session that holds the permits.
-        path: the semaphore; what is missing is created, as containers. Nothing else should use it.
-        limit: how many permits there are where nobody has used `set_limit`. All should agree.
-        identity: what others see as the holder; defaults to host name and process id.
+        limit: the number of permits until `set_limit` is used. All processes should agree on it.
         layout: whom to contend with: Curator's `InterProcessSemaphoreV2`, or kazoo's `Semaphore`.
-            In the layout of kazoo the limit is stored as the semaphore is created, and stays.
-        on_disconnect: what becomes of held permits when the connection is lost: `"keep"` keeps them
-            while the lease lasts, `"resign"` releases them at once.
-        acl: of our znodes, and of what has to be created; open to everybody by default.
+            kazoo's layout stores the limit on creation and never changes it.
 
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    The other arguments are those of `Lock`.
     """
 
     _tenure = _HeldPermits
@@ -87,7 +78,7 @@ class Semaphore(HeldRecipe[Held]):
         self._default = checked_count("limit", limit, most=MOST_PERMITS)
         self._permits = 1
         self._where = where
-        # What is known of the queue outlives one attempt at permits.
+        # What is known of the queue outlives one attempt.
         self._local = (
             self._client.backend.shared(where.queue, LocalContenders) if where.is_kazoos else None
         )
@@ -98,7 +89,7 @@ class Semaphore(HeldRecipe[Held]):
         )
 
     def _several(self, permits: int) -> Semaphore:
-        """The same, for so many permits, and for one acquisition."""
+        """A copy for one acquisition of several permits."""
         several = copy.copy(self)
         several._permits = checked_count("permits", permits, most=MOST_AT_ONCE)
         return several
@@ -107,17 +98,17 @@ class Semaphore(HeldRecipe[Held]):
         """Acquire permits for the body of an `async with`: all of them, or none.
 
         Args:
-            permits: how many. While we wait for many at the front of the queue, nobody who needs
-                less passes us.
-            timeout: how long to wait for them, in seconds. None waits forever, 0 tries once.
+            permits: how many, 1,000 at most. While we wait for many at the front of the queue, no
+                smaller request overtakes us.
+            timeout: how long to wait, in seconds. None waits forever, 0 tries once.
 
         Raises (on entering):
             AcquireTimeout: not acquired within that time.
             AlreadyHeldError: this task holds permits of this semaphore, and `timeout` is None.
-            UsageError: there are not so many permits, even if all were free. That is found out when
-                it is our turn: by then the limit may have been raised.
-            InvalidDataError: what is published as the limit is none.
-            MixedLayoutError: there are semaphores of another layout on the path.
+            UsageError: `permits` exceeds the limit. Checked at the front of the queue, since the
+                limit may be raised before.
+            InvalidDataError: the published limit is invalid.
+            MixedLayoutError: the path has semaphores of another layout.
 
         For other errors, cancellation and connection loss see `TenureContext`.
         """
@@ -130,18 +121,14 @@ class Semaphore(HeldRecipe[Held]):
     # --- the limit -----------------------------------------------------------------------------
 
     async def set_limit(self, limit: int) -> None:
-        """Publish how many permits there are, for everybody, from now on and for good.
+        """Publish the number of permits, for all processes and permanently.
 
-        The first of the queue looks again at once. Lowering takes no permit away: nobody gets one
-        until enough were released.
+        The first of the queue checks again at once. Lowering revokes no permits: none is granted
+        until enough are released. kazoo's semaphores never read the limit again: their layout
+        raises `UsageError`.
 
-        On connection loss: raises `ConnectionLossError`, which says whether it may be published. It
-        is safe to retry.
-
-        Cancellation: it may be published all the same.
-
-        Raises:
-            UsageError: it is in the layout of kazoo, whose semaphores never look at it again.
+        On connection loss: raises `ConnectionLossError`, whose outcome says whether it may be
+        published. It is safe to retry. Cancellation: the limit may still be published.
         """
         checked_count("limit", limit, most=MOST_PERMITS)
         if self._where.is_kazoos:
@@ -152,15 +139,14 @@ class Semaphore(HeldRecipe[Held]):
         await publish(self._client, self._where.limit, limit, self._acl)
 
     async def limit(self) -> int:
-        """How many permits there are: what was published, else the argument. A read, as `holders`.
+        """Return the published limit, or else the argument. May lag, as `holders`.
 
-        Raises:
-            InvalidDataError: what is published is no limit.
+        Raises `InvalidDataError` if the published limit is invalid.
         """
         return await LimitReply(self._client, self._where).value(self._default)
 
     async def available(self) -> int:
-        """How many permits are free; 0 while somebody waits for them. A read, as `holders`."""
+        """Return how many permits are free; 0 while others wait for them. May lag, as `holders`."""
         limit = LimitReply(self._client, self._where)
         taken = self._client.get_children(self._where.permits)
         free = await limit.value(self._default)
@@ -169,18 +155,13 @@ class Semaphore(HeldRecipe[Held]):
     # --- who is there --------------------------------------------------------------------------
 
     async def holders(self) -> list[Participant]:
-        """One participant for each permit that is held, in the order in which they were created.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
+        """Return one participant for each held permit, in order of creation. May lag, as
+        `Lock.holders`.
         """
         return (await self._look())[0]
 
     async def contenders(self) -> list[Participant]:
-        """One participant for each permit that is held, then one for each who waits, in order.
-
-        A read, as `holders`.
-        """
+        """Return `holders`, then one participant for each waiter, in queue order."""
         holders, waiting = await self._look()
         return holders + waiting
 
@@ -196,7 +177,7 @@ class Semaphore(HeldRecipe[Held]):
         queue = await queue_order(client, where.queue, await _names(locks), where.layout, Role.LOCK)
         waiting = await read_participants(client, where.queue, queue, is_holder=False)
         if waiting and len(permits) > most:
-            # The first of the queue makes its permits before there is room for them.
+            # The first of the queue creates its permits before they fit the limit.
             front = basename(waiting[0].path)
             mark = f"{sequence_of(front) or 0:010d}-"
             owner = waiting[0].session_id
@@ -209,7 +190,6 @@ class Semaphore(HeldRecipe[Held]):
 
 
 async def _names(listing: Reply[list[str]]) -> list[str]:
-    """The names of a listing; none where the path is missing."""
     try:
         return await listing
     except NoNodeError:
