@@ -67,9 +67,7 @@ class SemaphoreContender(Contender):
         return self._gone or self.node.session_id != self._client.session_id
 
     def watch_place(self, on_lost: Callable[[], object]) -> None:
-        """Call `on_lost` synchronously if others delete our znode; the session is the caller's
-        matter.
-        """
+        """Call `on_lost`, synchronously, if others delete our znode. It ignores session loss."""
         self._on_lost_place = on_lost
         self.watch()
 
@@ -173,9 +171,7 @@ class Permits(NodeAcquirable):
         return True
 
     async def _reach_limit(self, question: _Question, *, waits: bool) -> bool:
-        """Wait in front until the permits fit the limit; False if it must not wait or lost its
-        place.
-        """
+        """Wait in front until the permits fit; False if it must not wait, or has lost its place."""
         contender = self._contender
         assert contender is not None
         while not await self._is_within_limit(question):

@@ -55,7 +55,7 @@ class Semaphore(HeldRecipe[Held]):
         layout: whom to contend with: Curator's `InterProcessSemaphoreV2`, or kazoo's `Semaphore`.
             kazoo's layout stores the limit on creation and never changes it.
 
-    The other arguments are those of `Lock`.
+    The other arguments, and the errors, are those of `Lock`.
     """
 
     _tenure = _HeldPermits
@@ -103,14 +103,12 @@ class Semaphore(HeldRecipe[Held]):
             timeout: how long to wait, in seconds. None waits forever, 0 tries once.
 
         Raises (on entering):
-            AcquireTimeout: not acquired within that time.
-            AlreadyHeldError: this task holds permits of this semaphore, and `timeout` is None.
             UsageError: `permits` exceeds the limit. Checked at the front of the queue, since the
                 limit may be raised before.
             InvalidDataError: the published limit is invalid.
             MixedLayoutError: the path has semaphores of another layout.
 
-        For other errors, cancellation and connection loss see `TenureContext`.
+        For `AcquireTimeout`, other errors, cancellation and connection loss see `TenureContext`.
         """
         return self._several(permits)._context(timeout)
 
@@ -139,10 +137,7 @@ class Semaphore(HeldRecipe[Held]):
         await publish(self._client, self._where.limit, limit, self._acl)
 
     async def limit(self) -> int:
-        """Return the published limit, or else the argument. May lag, as `holders`.
-
-        Raises `InvalidDataError` if the published limit is invalid.
-        """
+        """Return the published limit, else the argument; `InvalidDataError` if invalid. May lag."""
         return await LimitReply(self._client, self._where).value(self._default)
 
     async def available(self) -> int:
@@ -155,9 +150,7 @@ class Semaphore(HeldRecipe[Held]):
     # --- who is there --------------------------------------------------------------------------
 
     async def holders(self) -> list[Participant]:
-        """Return one participant for each held permit, in order of creation. May lag, as
-        `Lock.holders`.
-        """
+        """Return one participant for each held permit, in order of creation. May lag, as `Lock`."""
         return (await self._look())[0]
 
     async def contenders(self) -> list[Participant]:
