@@ -19,13 +19,9 @@ T = TypeVar("T")
 class Codec(Generic[T]):
     """Encodes values as the data of a znode, and decodes them.
 
-    Both functions raise any exception for what is not valid: the recipe raises `InvalidDataError`
-    if `decode` does, `ConfigurationError` if `encode` does. They run in the event loop: they must
-    be quick.
-
-    Attributes:
-        encode: makes bytes from a value.
-        decode: makes a value from bytes.
+    Both functions may raise any exception for invalid input: the recipe raises `InvalidDataError`
+    if `decode` does, `ConfigurationError` if `encode` does. They block the event loop: keep them
+    quick.
     """
 
     encode: Callable[[T], bytes]
@@ -68,7 +64,7 @@ class Codec(Generic[T]):
 
 def _to_json(value: object) -> bytes:
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    json_value(data)  # what nobody could read is not written
+    json_value(data)  # refuses what no reader could decode
     return data
 
 
@@ -104,11 +100,7 @@ def checked_codec(codec: Codec[T]) -> Codec[T]:
 
 
 def encoded(codec: Codec[T], value: T, *, name: str = "value") -> bytes:
-    """Encode a value that a caller has given.
-
-    Raises:
-        ConfigurationError: the codec refuses it.
-    """
+    """Encode a caller's value; `ConfigurationError` if the codec refuses it."""
     try:
         data = codec.encode(value)
     except Exception as error:
@@ -119,11 +111,7 @@ def encoded(codec: Codec[T], value: T, *, name: str = "value") -> bytes:
 
 
 def decoded(codec: Codec[T], path: str, data: bytes, stat: Stat) -> T:
-    """Decode the data of a znode.
-
-    Raises:
-        InvalidDataError: the codec refuses them.
-    """
+    """Decode the data of a znode; `InvalidDataError` if the codec refuses them."""
     try:
         return codec.decode(data)
     except Exception as error:

@@ -22,7 +22,7 @@ from .optimistic import Contended, checked_rng, read, update, write
 
 
 class _IsOther(Exception):
-    """The number is not the expected one."""
+    """The current number is not the expected one."""
 
 
 @final
@@ -32,25 +32,20 @@ class Counter(Recipe):
         counter = Counter(client, "/app/jobs")
         total = await counter.add(1)
 
-    Each change is a compare-and-set, repeated after a random pause if somebody else was quicker.
-    Under contention the client takes a lock, so that one at a time tries, first come, first
-    served. A counter that does not exist, or whose znode is empty, is 0; the first change creates
-    it. Any number of tasks may use one object.
+    Each change is a compare-and-set, repeated after a random pause if another client was quicker.
+    After `promote_after` failures the client queues for a lock, so that one client tries at a time.
+    A counter that is missing, or whose znode is empty, is 0; the first change creates it. Any
+    number of tasks may use one object.
 
-    A counter that is deleted while it is in use may lose changes, since versions start again then.
+    A counter that is deleted while it is in use may lose changes, since versions restart.
 
     Args:
-        client: the session.
-        path: the znode.
-        codec: how the number is written: `Codec.int64()` by default; `Codec.int32()` for
-            Curator's `DistributedAtomicInteger`, `Codec.decimal()` for those of kazoo and aiozk.
+        codec: the number's format; defaults to `Codec.int64()`. Use `Codec.int32()` for Curator's
+            `DistributedAtomicInteger`, `Codec.decimal()` for kazoo and aiozk.
         lock: the path of the lock (Curator's `PromotedToLock`); defaults to `<path>/lock`.
-        promote_after: after how many failures the lock is taken.
-        rng: for the pauses.
-        acl: of what has to be created; open to everybody by default.
+        promote_after: how many failures precede the lock; defaults to 5.
 
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    The other arguments, and the errors, are those of `SharedValue`.
     """
 
     def __init__(
@@ -73,40 +68,26 @@ class Counter(Recipe):
         self._rng = checked_rng(rng)
 
     async def get(self) -> int:
-        """The number, as the connected server has it, which may be a moment behind.
-
-        Call `client.sync()` before it where that matters.
-
-        Raises:
-            InvalidDataError: the znode does not hold a number in this format.
-        """
+        """Return the number; `InvalidDataError` if malformed. May lag; see `SharedValue.get`."""
         return self._decoded(*await read(self._client, self._path))
 
     async def add(self, n: int = 1) -> int:
-        """Add to the number; return the new one.
-
-        Args:
-            n: how much; negative to subtract.
+        """Add `n`, which may be negative, to the number; return the new one.
 
         Raises:
             CounterOverflowError: the new number does not fit the format; nothing was changed.
             InvalidDataError: the znode does not hold a number in this format.
 
-        Cancellation: the last try may be applied.
-
-        On connection loss: finds out whether it was applied, and if not, tries again. If the number
-        that it finds could be its own or somebody else's, it raises `ConnectionLossError` (or
-        `SessionExpiredError`), with the outcome `UNKNOWN`.
+        Cancellation: the last attempt may be applied. On connection loss: finds out whether it was
+        applied, and retries if not. If the current number could be its own or another client's, it
+        raises `ConnectionLossError` or `SessionExpiredError`, with the outcome `UNKNOWN`.
         """
         if not isinstance(n, int) or isinstance(n, bool):
             raise ConfigurationError(f"n: must be an int, not {n!r}")
         return await self._change(lambda value: value + n)
 
     async def compare_and_set(self, old: int, new: int) -> bool:
-        """Set the number if it is `old`; return whether it was.
-
-        Raises, cancellation, on connection loss: as `add`.
-        """
+        """Set the number if it is `old`; return whether it was. Otherwise as `add`."""
         encoded(self._codec, new, name="new")
 
         def change(value: int) -> int:
@@ -121,7 +102,7 @@ class Counter(Recipe):
         return True
 
     async def set(self, value: int) -> None:
-        """Set the number, whatever it was; concurrent additions may be lost.
+        """Set the number unconditionally; concurrent additions may be lost.
 
         On connection loss: raises `ConnectionLossError`; it is safe to retry.
         """
@@ -148,15 +129,15 @@ class Counter(Recipe):
 
         with suppress(Contended):
             return await update_in(self._promote_after)
-        # The lock's path consists of containers, which servers delete once they are empty. The
+        # Creating the lock's path creates containers, which servers delete once empty. The
         # counter must not be one.
         await self._client.ensure_path(self._path, acl=self._acl)
         contender = Contender(
             self._client, self._lock, Layout.CURATOR, Role.LOCK, b"counter", acl=self._acl
         )
         try:
-            # The lock only keeps others out of the way, and nothing depends on it: its loss goes
-            # unnoticed, and nobody waits for a slow holder for long.
+            # The lock only reduces contention, so its loss may go unnoticed, and a slow holder is
+            # overtaken.
             with anyio.move_on_after(self._client.session_timeout):
                 await contender.acquire()
             return await update_in(None)

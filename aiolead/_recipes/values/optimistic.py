@@ -1,4 +1,4 @@
-"""Optimistic updates: read, change, and write unless somebody else has written in between."""
+"""Optimistic updates: read, change, and write unless another client has written in between."""
 
 from __future__ import annotations
 
@@ -30,31 +30,28 @@ from .._core.reading import read_data
 R = TypeVar("R")
 
 PAUSE = 0.005
-"""Upper limit of the first pause between two tries, in seconds. It doubles with each."""
+"""The upper limit of the first pause between two attempts, in seconds; it doubles each time."""
 
 LONGEST_PAUSE = 0.25
 """The greatest upper limit, in seconds."""
 
 
 class Contended(Exception):
-    """Others were quicker in each of the tries. Never leaves the recipes."""
+    """Other clients were quicker in all attempts. Never leaves the recipes."""
 
 
 class Verdict(enum.Enum):
-    """What the present state shows of a write whose answer was lost."""
+    """What the present state says about a write whose answer was lost."""
 
     NOT_YET = enum.auto()
-    """Nobody has written: it was not applied, but may still be on its way."""
+    """Nobody has written: it was not applied, but may still be in flight."""
     NOT_APPLIED = enum.auto()
-    """Somebody else has written under the same condition: it will never be applied."""
+    """Another client has written under the same condition: it will never be applied."""
     UNKNOWN = enum.auto()
 
 
 def pause(rng: random.Random, failures: int) -> float:
-    """How long to wait after so many failures, in seconds: random, up to a limit that doubles.
-
-    Nothing after the first failure: that somebody was quicker once is no contention yet.
-    """
+    """A random pause in seconds, up to a doubling limit; 0 after one failure: no contention yet."""
     if failures < 2:
         return 0.0
     return rng.uniform(0.0, min(LONGEST_PAUSE, PAUSE * 2.0 ** min(failures - 2, 30)))
@@ -72,11 +69,7 @@ def checked_rng(rng: random.Random | None) -> random.Random:
 async def until_first(
     attempt: Callable[[], Awaitable[R | None]], rng: random.Random, *, tries: int | None = None
 ) -> R:
-    """Repeat an attempt, after pauses, as long as it returns None: somebody else was quicker.
-
-    Raises:
-        Contended: somebody else was quicker in each of the `tries`.
-    """
+    """Repeat an attempt, after pauses, while it returns None; `Contended` after `tries` of them."""
     failures = 0
     while tries is None or failures < tries:
         await anyio.sleep(pause(rng, failures))
@@ -90,17 +83,11 @@ async def until_first(
 async def settled(
     write: Callable[[], Awaitable[R | None]], look: Callable[[], Awaitable[R | Verdict]]
 ) -> R | None:
-    """Make a conditional write, and find out what became of it if its answer was lost.
+    """Make a conditional write, and find out its outcome if the answer was lost.
 
-    Args:
-        write: sends it, always under the same condition; returns None if that does not hold.
-        look: says what became of the writes that were sent: a verdict, or the result.
-
-    Returns:
-        The result; None if somebody else was quicker, so that nothing was applied.
-
-    Raises:
-        ConnectionLossError, SessionExpiredError: the answer was lost, and the verdict is `UNKNOWN`.
+    `write` sends it, always under the same condition, and returns None if that does not hold.
+    `look` returns a verdict on all writes sent, or the result. None means that another client was
+    quicker and nothing was applied; the verdict `UNKNOWN` raises the error that lost the answer.
     """
     doubt: ConnectionLossError | SessionExpiredError | None = None
     while True:
@@ -124,11 +111,11 @@ async def settled(
             raise doubt
         if verdict is Verdict.NOT_APPLIED:
             return None
-        # Sent again, under the same condition: if the first one is only late, one of them fails.
+        # Send it again under the same condition: if the first was only late, one of them fails.
 
 
 async def over_sessions(client: CoordinationClient, read: Callable[[], Awaitable[R]]) -> R:
-    """Make a read, again if the session expires meanwhile."""
+    """Repeat a read if the session expires meanwhile."""
     while True:
         try:
             return await read()
@@ -140,7 +127,7 @@ async def over_sessions(client: CoordinationClient, read: Callable[[], Awaitable
 
 
 async def read(client: CoordinationClient, path: str) -> tuple[bytes, Stat | None]:
-    """The data of a znode, and its `Stat`: None if it does not exist."""
+    """Return the data and `Stat` of a znode; the `Stat` is None if it does not exist."""
     return await over_sessions(client, partial(read_data, client, path))
 
 
@@ -153,13 +140,10 @@ async def update(
     acl: Sequence[ACL] | None,
     tries: int | None = None,
 ) -> Stat:
-    """Read, change and set the data of a znode, until nobody has written in between.
+    """Read, change and set the data of a znode, until no other client has written in between.
 
-    `change` makes the new data from what `read` returns, for each try. What is missing is created.
-
-    Raises:
-        Contended: somebody else was quicker in each of the `tries`.
-        ConnectionLossError, SessionExpiredError: as `compare_and_set`.
+    `change` gets what `read` returns, at each attempt. Missing znodes are created. Raises
+    `Contended` after `tries` conflicts, otherwise as `compare_and_set`.
     """
 
     async def attempt() -> Stat | None:
@@ -176,17 +160,12 @@ async def compare_and_set(
     expected: Stat | None,
     acl: Sequence[ACL] | None,
 ) -> Stat | None:
-    """Set the data of a znode if nobody has changed it since `expected` (None: it was missing).
+    """Set the data of a znode unless it has changed since `expected` (None: it was missing).
 
-    Returns:
-        The new `Stat`; None if somebody has changed it, so that nothing was applied.
-
-    Raises:
-        ConnectionLossError, SessionExpiredError: the answer was lost, and what is there now does
-            not show whether it was applied.
-
-    On connection loss: finds out whether it was applied, and if not, tries again. It cannot tell
-    its own data from the same data written by somebody else.
+    Returns None, and applies nothing, if it has changed. If the answer is lost, it finds out
+    whether the write was applied, and retries if not. It raises `ConnectionLossError` or
+    `SessionExpiredError` if the present state does not show it: another client's equal data look
+    like its own.
     """
 
     async def conditional() -> Stat | None:
@@ -205,7 +184,7 @@ async def _look(
 ) -> Verdict:
     now, stat = await caught_up(client, path, partial(read_data, client, path))
     if stat is None:
-        # What was deleted since may have had it.
+        # A znode that was deleted since may have had the data.
         return Verdict.NOT_YET if expected is None else Verdict.UNKNOWN
     if expected is not None:
         if stat.czxid != expected.czxid:
@@ -224,10 +203,7 @@ async def write(
     *,
     parents: CreateMode = CreateMode.PERSISTENT,
 ) -> Stat:
-    """Set the data of a znode, whatever they were; create what is missing.
-
-    On connection loss: raises `ConnectionLossError`; it is safe to retry.
-    """
+    """Set the data of a znode unconditionally; create what is missing. It is safe to retry."""
     for _ in range(TRIES):
         try:
             return await client.set(path, data)
@@ -245,7 +221,7 @@ async def _create(
     acl: Sequence[ACL] | None,
     parents: CreateMode = CreateMode.PERSISTENT,
 ) -> Stat | None:
-    """Create a znode, and what is missing above it; None if it exists already."""
+    """Create a znode and missing parents; None if it exists already."""
 
     async def create() -> Stat | None:
         try:

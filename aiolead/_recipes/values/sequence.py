@@ -1,4 +1,4 @@
-"""Numbers that are handed out once."""
+"""Numbers that are allocated once."""
 
 from __future__ import annotations
 
@@ -20,38 +20,33 @@ from .codec import Codec, decoded
 from .optimistic import checked_rng, update, write
 
 LAST = (1 << 63) - 1
-"""The last number of the format."""
 
 STAMP = "stamp"
 
 
 @final
 class SequenceAllocator(Recipe):
-    """Numbers that are handed out once, in all processes together.
+    """Allocates numbers that are unique across all processes.
 
         orders = SequenceAllocator(client, "/app/orders", block=100)
         number = await orders.next()        # 1, 2, 3 ... : a request for every 100 of them
         numbers = await orders.take(500)    # a range: all of them at once
-        stamp = await orders.stamp()        # one request, never the same again whatever happens
+        stamp = await orders.stamp()        # one request; never repeated, whatever happens
 
-    Numbers rise from 1, in each process; those of several processes mix. They have gaps: the
-    numbers that a process has taken and not handed out are lost with it, and so is a block whose
-    answer was lost. No number is handed out twice as long as the path is not deleted. If it is,
-    the count starts again at 1, except in processes that have counted before, which never go back.
+    Numbers rise from 1 in each process; those of several processes interleave. There are gaps:
+    numbers that a process has taken but not returned are lost with it, and so is a block whose
+    answer was lost. No number is repeated unless the path is deleted. Then the count restarts at 1,
+    except in processes that have counted before, which never go back.
 
-    The path holds the last number that was taken: 8 bytes, as Curator's `CachedAtomicLong` has it.
-    Processes with different block sizes may share a path. Any number of tasks may use one object.
+    The path holds the last number taken: 8 bytes, as Curator's `CachedAtomicLong`. Processes with
+    different block sizes may share a path. Any number of tasks may use one object.
 
     Args:
-        client: the session.
         path: the counter; `<path>/stamp` is for the stamps.
-        block: how many numbers to take at once.
-        last: the last number to hand out.
-        rng: for the pauses.
-        acl: of what has to be created; open to everybody by default.
+        block: how many numbers to take at once; defaults to 1.
+        last: the last number to allocate; defaults to 2**63 - 1.
 
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    The other arguments, and the errors, are those of `SharedValue`.
     """
 
     def __init__(
@@ -79,19 +74,18 @@ class SequenceAllocator(Recipe):
 
     @property
     def at_hand(self) -> int:
-        """How many numbers can be handed out without a request."""
+        """How many numbers are available without a request."""
         return len(self._cached)
 
     async def next(self) -> int:
-        """A number that nobody else gets.
+        """Return a number that no other caller gets.
 
         Raises:
-            SequenceExhaustedError: all numbers up to `last` were handed out.
+            SequenceExhaustedError: all numbers up to `last` were allocated.
             InvalidDataError: the path does not hold a number.
 
-        Cancellation: loses a block of numbers at most.
-
-        On connection loss: goes on over the next connection, with other numbers if necessary.
+        Cancellation: loses one block of numbers at most. On connection loss: continues over the
+        next connection, with other numbers if necessary.
         """
         await anyio.lowlevel.checkpoint()
         while not self._cached:
@@ -102,15 +96,12 @@ class SequenceAllocator(Recipe):
         return number
 
     async def take(self, count: int) -> range:
-        """`count` numbers in a row that nobody else gets. Those at hand stay there.
-
-        Raises, cancellation, on connection loss: as `next`.
-        """
+        """Return `count` consecutive numbers; those at hand stay there. Otherwise as `next`."""
         checked_count("count", count, most=1 << 32)
         return await self._take(count, count)
 
     async def _take(self, least: int, most: int) -> range:
-        """From `least` to `most` numbers, as many as are left."""
+        """Take as many numbers as are left, from `least` to `most`."""
         start = end = 0
 
         def advance(data: bytes, stat: Stat | None) -> bytes:
@@ -118,7 +109,7 @@ class SequenceAllocator(Recipe):
             taken = 0
             if stat is not None and data:
                 taken = decoded(self._codec, self._path, data, stat)
-            # The count of a path that was deleted starts again. Ours does not.
+            # The count of a deleted path restarts; ours never goes back.
             start = max(taken, self._highest, 0)
             end = min(start + most, self._last)
             if end - start < least:
@@ -129,20 +120,19 @@ class SequenceAllocator(Recipe):
             try:
                 await update(self._client, self._path, advance, rng=self._rng, acl=self._acl)
             except AioleadError as error:
-                # If they were taken, nobody gets them.
+                # If the block was taken, its numbers are lost.
                 await before_next_try(self._client, error, Step.FOLLOW)
             else:
                 self._highest = max(self._highest, end)
                 return range(start + 1, end + 1)
 
     async def stamp(self) -> int:
-        """A number that no path of the ensemble ever hands out again: one request.
+        """Return a number that no path of the ensemble ever returns again, by one request.
 
-        It is a transaction id: it rises, over the whole ensemble, in large steps. It is unrelated
-        to the numbers of `next`, and not bounded by `last`. No stamp is repeated, even if the path
-        is deleted; only a new ensemble starts again.
-
-        On connection loss: goes on over the next connection, with another transaction.
+        It is a transaction id: it rises over the whole ensemble in large steps, unrelated to `next`
+        and not bounded by `last`. No stamp is repeated, even if the path is deleted; only a new
+        ensemble restarts. On connection loss: continues over the next connection, with another
+        transaction.
         """
         while True:
             try:

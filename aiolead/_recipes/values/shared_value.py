@@ -1,4 +1,4 @@
-"""A value that several processes share: the data of one znode."""
+"""A shared value: the data of one znode."""
 
 from __future__ import annotations
 
@@ -24,12 +24,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Versioned(Generic[T_co]):
-    """A value with its version.
-
-    Attributes:
-        value: the value.
-        stat: of its znode; None if that does not exist, so that the value is the default.
-    """
+    """A value with the `Stat` of its znode, or the default with None if there is no znode."""
 
     value: T_co
     stat: Stat | None
@@ -48,7 +43,7 @@ class SharedValue(Recipe, Generic[T]):
         now = await limit.get()
         await limit.set(20)
         if await limit.compare_and_set(now, now.value + 1) is None:
-            ...  # somebody was quicker
+            ...  # another client was quicker
         async with limit.observe() as view:
             async for value in view: ...
 
@@ -59,12 +54,12 @@ class SharedValue(Recipe, Generic[T]):
         client: the session.
         path: the znode.
         default: the value while the znode does not exist.
-        codec: how the value is written; bytes, unchanged, by default.
-        on_invalid: called with the error when `observe` finds data that the codec refuses; they are
-            skipped. Without it the error ends the view. It runs in the client's task: it must be
-            quick. Its exceptions are logged.
-        rng: for the pauses of `update`.
-        acl: of what has to be created; open to everybody by default.
+        codec: the value's format; defaults to unchanged bytes.
+        on_invalid: called with the error when `observe` skips data that the codec refuses. Without
+            it the error ends the view. It runs in the client's task: keep it quick. Its exceptions
+            are logged.
+        rng: for the random pauses between attempts.
+        acl: of created znodes; defaults to open to everybody.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -114,53 +109,38 @@ class SharedValue(Recipe, Generic[T]):
         self._rng = checked_rng(rng)
 
     async def get(self) -> Versioned[T]:
-        """The value, as the connected server has it, which may be a moment behind.
+        """Return the value. The server may lag: call `client.sync()` first where that matters.
 
-        Call `client.sync()` before it where that matters.
-
-        Raises:
-            InvalidDataError: the codec refuses the data.
+        Raises `InvalidDataError` if the codec refuses the data.
         """
         return self._understood(*await read(self._client, self._path))
 
     async def set(self, value: T) -> Versioned[T]:
-        """Set the value, whatever it was.
-
-        On connection loss: raises `ConnectionLossError`; it is safe to retry.
-        """
+        """Set the value unconditionally. It is safe to retry after `ConnectionLossError`."""
         data = encoded(self._codec, value)
         return Versioned(value, await write(self._client, self._path, data, self._acl))
 
     async def compare_and_set(self, expected: Versioned[T], value: T) -> Versioned[T] | None:
         """Set the value if nobody has changed it since; return None if somebody has.
 
-        Versions start again when the znode is deleted and created: then a write may be accepted
-        that was meant for the old one.
+        `expected` is the result of the last read or write; version -1 stands for no znode. Versions
+        restart when the znode is deleted and created again: a write meant for the old one may
+        succeed.
 
-        Args:
-            expected: what was read, or written, last. Version -1 stands for no znode.
-            value: the new value.
-
-        On connection loss: finds out whether it was applied, and if not, tries again. If the value
-        is there already, or was changed more than once, nobody knows whose it is: that raises
-        `ConnectionLossError` (or `SessionExpiredError`), with the outcome `UNKNOWN`.
+        On connection loss: finds out whether it was applied, and retries if not. If the value is
+        there already, or has changed more than once, the writer is unknown. Then it raises
+        `ConnectionLossError` or `SessionExpiredError`, with the outcome `UNKNOWN`.
         """
         data = encoded(self._codec, value)
         stat = await compare_and_set(self._client, self._path, data, expected.stat, self._acl)
         return None if stat is None else Versioned(value, stat)
 
     async def update(self, change: Callable[[T], T]) -> Versioned[T]:
-        """Read the value, change it and set it, until nobody else has written in between.
+        """Read the value, change it and set it, until no other client has written in between.
 
-        Args:
-            change: makes the new value from the old one. Called for each try.
-
-        Raises:
-            InvalidDataError: the codec refuses the data.
-
-        Cancellation: the last try may be applied.
-
-        On connection loss: as `compare_and_set`.
+        `change` makes the new value from the old one, once for each attempt. Raises
+        `InvalidDataError` if the codec refuses the data. Cancellation: the last attempt may be
+        applied. On connection loss: as `compare_and_set`.
         """
         value = self._default
 
@@ -173,7 +153,7 @@ class SharedValue(Recipe, Generic[T]):
         return Versioned(value, stat)
 
     def observe(self) -> SharedValueView[T]:
-        """A view of the latest value: `async with value.observe() as view`."""
+        """Return a view of the latest value: `async with value.observe() as view`."""
         return SharedValueView(self._client, self)
 
     def _understood(self, data: bytes, stat: Stat | None) -> Versioned[T]:
@@ -184,10 +164,7 @@ class SharedValue(Recipe, Generic[T]):
 
 @final
 class SharedValueView(View[T]):
-    """A view of a `SharedValue`. See `View`.
-
-    A write counts as a change even if it sets the same value.
-    """
+    """A view of a `SharedValue`: a write of an equal value counts as a change. See `View`."""
 
     def __init__(self, client: CoordinationClient, shared: SharedValue[T]) -> None:
         super().__init__(client)
@@ -212,7 +189,7 @@ class SharedValueView(View[T]):
                 raise
             call_back(shared._on_invalid, error)
             latest = before or Versioned(shared._default, None)
-        # Versions repeat where a znode is deleted and created again; transactions do not.
+        # Versions repeat when a znode is deleted and created again; transaction ids do not.
         self._is_other = _written(before) != _written(latest)
         self._latest = latest
         return latest.value

@@ -1,4 +1,4 @@
-"""Views of the data, or the children, of a znode."""
+"""Views of the data or the children of a znode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _ZnodeView(View[T]):
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
         super().__init__(client)
-        client.backend.full_path(path)  # refuses what is not a path
+        client.backend.full_path(path)  # refuses malformed paths
         self._path = path
 
     def __repr__(self) -> str:
@@ -30,7 +30,7 @@ class _ZnodeView(View[T]):
 class DataView(_ZnodeView[tuple[bytes, Stat] | None]):
     """The latest data and `Stat` of a znode; None while it does not exist. See `View`.
 
-    Also works over a read-only server, if the client accepts one.
+    It also works over a read-only server, if the client accepts one.
     """
 
     async def _read(self) -> tuple[bytes, Stat] | None:
@@ -45,9 +45,9 @@ class DataView(_ZnodeView[tuple[bytes, Stat] | None]):
 
 @final
 class ChildrenView(_ZnodeView[list[str] | None]):
-    """The latest children of a znode, sorted; None while it does not exist. See `View`.
+    """The latest children of a znode, sorted; None while it does not exist.
 
-    Also works over a read-only server, if the client accepts one.
+    It also works over a read-only server, if the client accepts one. See `View`.
     """
 
     async def _read(self) -> list[str] | None:

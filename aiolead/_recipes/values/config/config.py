@@ -48,18 +48,17 @@ T = TypeVar("T")
 logger = get_logger(__name__)
 
 MAX_SIZE = 256 * 1024
-"""Of all keys and values together, in bytes: a transaction may contain all of them twice, and must
-fit into a packet (`jute.maxbuffer`, 1 MiB by default)."""
+"""All keys and values, in bytes: a transaction may have them twice within `jute.maxbuffer`."""
 
 MAX_KEYS = 1000
 
 _SHOWN, _SHOWN_NAMES = 80, 3
-"""How much the log shows of foreign children: so many characters of so many names."""
+"""How many characters, of how many names, the log shows of foreign children."""
 
 
 @final
 class Config(Recipe, Generic[T]):
-    """A configuration: several keys, published together, followed as one value.
+    """A configuration: several keys, published together and observed as one value.
 
         config = Config(client, "/app/config", parse=Settings.from_keys)
         await config.publish({"limit": b"10", "colour": b"red"})
@@ -68,25 +67,20 @@ class Config(Recipe, Generic[T]):
             async for settings in view: ...
         await config.rollback(3)
 
-    The keys of one version are always seen together. A configuration is validated before it is
-    published, by the function that its readers parse it with. Any number of tasks may use one
-    object.
+    Readers always see the keys of one version together. Before it is published, a configuration is
+    validated by the `parse` function of its readers. Any number of tasks may use one object.
 
     Args:
-        client: the session.
         path: the path. Nothing else should use what is below it.
-        parse: makes the value from all keys; raises any exception if they are not valid. It runs
-            in the event loop: it must be quick. By default, the value is the keys.
-        keep: how many versions the history has.
+        parse: makes the value from all keys; raises any exception if they are invalid. It blocks
+            the event loop: keep it quick. Without it, the value is the dict of keys.
+        keep: how many versions the history has; defaults to 10.
         identity: the publisher, for the history; defaults to host name and process id.
-        on_invalid: called with the error when `observe` finds a version that is not valid; it is
-            skipped. It runs in the client's task: it must be quick. Its exceptions are logged.
-        max_size: how many bytes all keys and values may have together.
-        rng: for the pauses.
-        acl: of what has to be created; open to everybody by default.
+        on_invalid: called with the error when `observe` skips an invalid version. It runs in the
+            client's task: keep it quick. Its exceptions are logged.
+        max_size: the limit of all keys and values together, in bytes; defaults to 256 KiB.
 
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    The other arguments, and the errors, are those of `SharedValue`.
     """
 
     @overload
@@ -135,7 +129,7 @@ class Config(Recipe, Generic[T]):
         if not callable(parse):
             raise ConfigurationError(f"parse: must be a function, not {parse!r}")
         self._parse = cast(Callable[[dict[str, bytes]], T], parse)
-        # A transaction deletes what is too old: how much that is has to be bounded, too.
+        # One transaction deletes all old versions, so their number is bounded.
         self._keep = checked_count("keep", keep, least=1, most=1000)
         self._identity = checked_identity(identity)
         self._on_invalid = checked_on_invalid(on_invalid)
@@ -144,18 +138,15 @@ class Config(Recipe, Generic[T]):
         self._reported: list[str] = []
 
     async def get(self) -> Published[T]:
-        """The present configuration, as the connected server has it, maybe a moment behind.
+        """Return the configuration. The connected server may lag; see `SharedValue.get`.
 
-        Call `client.sync()` before it where that matters.
-
-        Raises:
-            InvalidDataError: it is not valid.
+        Raises `InvalidDataError` if the present version is invalid.
         """
         snapshot = await read_snapshot(self._client, self._path)
         return Published(self._parsed(snapshot), snapshot.version)
 
     def observe(self) -> ConfigView[T]:
-        """A view of the current configuration: `async with config.observe() as view`."""
+        """Return a view of the current configuration: `async with config.observe() as view`."""
         return ConfigView(self._client, self._path, self._parsed, self._on_invalid)
 
     async def publish(
@@ -164,22 +155,20 @@ class Config(Recipe, Generic[T]):
         """Change some keys, all at once; return the number of the new version.
 
         Args:
-            changes: the new values; None deletes a key. The other keys stay as they are.
-            version: the version that this builds upon. By default, the version at the moment of
-                publishing: if somebody else is quicker, the changes are applied to theirs.
+            changes: the new values; None deletes a key. Other keys stay as they are.
+            version: the version that this builds upon; defaults to the latest. If another publisher
+                is quicker, the changes then apply to its version.
 
         Raises:
-            BadVersionError: the present version is not the given one; nothing was published.
-            ConfigurationError: a key or value is malformed, or the result would not be valid, or
-                too large; nothing was published.
-            InvalidDataError: the number of the present version is invalid, or the last one;
-                nothing was published.
+            BadVersionError: the present version is not `version`; nothing was published.
+            ConfigurationError: a key or value is malformed, or the result would be invalid or too
+                large; nothing was published.
+            InvalidDataError: the present version number is invalid, or the last; nothing was
+                published.
 
-        Cancellation: it may be published.
-
-        On connection loss: finds out by the history whether it was published, and if not, tries
-        again. Raises `ConnectionLossError` with the outcome `UNKNOWN` only if the history does not
-        reach back to it any more.
+        Cancellation: it may be published. On connection loss: finds out from the history whether it
+        was published, and retries if not. Raises `ConnectionLossError` with the outcome `UNKNOWN`
+        only if the history does not reach back that far any more.
         """
         checked = {_checked_key(key): _checked_value(key, changes[key]) for key in changes}
         if not checked:
@@ -192,15 +181,12 @@ class Config(Recipe, Generic[T]):
         return await self._publish(merge, version)
 
     async def rollback(self, version: int) -> int:
-        """Publish an earlier version as a new one; return the number of the new one.
-
-        Args:
-            version: a version of the history.
+        """Publish a version of the history as a new one; return the number of the new one.
 
         Raises:
-            NoNodeError: the history does not have it, or not any more.
-            InvalidDataError: the history's entry, or the number of the present version, is invalid.
-            ConfigurationError: it is not valid (any more), or too large; nothing was published.
+            NoNodeError: the history does not have `version`, or not any more.
+            InvalidDataError: the history's entry, or the present version number, is invalid.
+            ConfigurationError: it is not valid any more, or too large; nothing was published.
 
         Cancellation, on connection loss: as `publish`.
         """
@@ -216,13 +202,11 @@ class Config(Recipe, Generic[T]):
         return await self._publish(lambda _keys: dict(old.keys), None)
 
     async def history(self) -> list[ConfigVersion]:
-        """The versions in the history, the latest first.
+        """Return the versions in the history, the latest first.
 
-        A version that is published or dropped meanwhile may be missing. Foreign children of the
-        history are skipped, with a warning in the log.
-
-        Raises:
-            InvalidDataError: an entry with the name of a version is invalid: delete its `path`.
+        A version that is published or dropped meanwhile may be missing. Foreign children are
+        skipped, with a warning in the log. Raises `InvalidDataError` if the entry of a version is
+        invalid: delete the error's `path`.
         """
         path = join(self._path, HISTORY)
         numbers = await self._numbers(self._client.get_children(path))
@@ -266,7 +250,7 @@ class Config(Recipe, Generic[T]):
                     await self._transaction(snapshot, stat, keys, author, too_old)
                 except TransactionError as error:
                     if not isinstance(error.cause, BadVersionError):
-                        # Somebody changes keys, or the history, by hand; or it is not allowed.
+                        # Keys or history were changed by hand, or the write is not allowed.
                         conflicts += 1
                         if not isinstance(error.cause, _BY_HAND) or conflicts >= TRIES:
                             raise error.cause from None
@@ -279,11 +263,7 @@ class Config(Recipe, Generic[T]):
         return await until_first(attempt, self._rng)
 
     async def _present(self, version: int | None) -> tuple[Snapshot, Stat, list[int]]:
-        """The present configuration, and the numbers of the versions in the history.
-
-        Raises:
-            BadVersionError: it is not that version.
-        """
+        """Read the configuration and the history's numbers; `BadVersionError` if not `version`."""
         client, has_caught_up = self._client, False
         while True:
             snapshot, numbers = await over_sessions(client, self._read)
@@ -303,7 +283,7 @@ class Config(Recipe, Generic[T]):
         return await read_snapshot(self._client, self._path), await self._numbers(listing)
 
     async def _look(self, number: int, author: str) -> int | Verdict:
-        """What became of a publication whose answer was lost."""
+        """Find out the outcome of a publication whose answer was lost."""
         client, path = self._client, self._entry(number)
 
         async def read() -> int | Verdict:
@@ -321,7 +301,7 @@ class Config(Recipe, Generic[T]):
         return await caught_up(client, self._path, read)
 
     def _checked(self, keys: dict[str, bytes]) -> dict[str, bytes]:
-        """Refuse keys that are too many, too large, or not valid as a whole."""
+        """Refuse keys that are too many, too large, or invalid as a whole."""
         size = sum(len(key.encode()) + len(value) for key, value in keys.items())
         if size > self._max_size:
             raise ConfigurationError(
@@ -351,7 +331,7 @@ class Config(Recipe, Generic[T]):
     ) -> None:
         number = snapshot.version + 1
         transaction = self._client.transaction()
-        # The first operation is the condition: if another one fails, the condition held.
+        # The condition comes first: if another operation fails, the condition held.
         transaction.set(self._path, str(number).encode(), version=stat.version)
         for key in sorted(snapshot.keys.keys() | keys.keys()):
             path = join(join(self._path, KEYS), key)
@@ -368,7 +348,7 @@ class Config(Recipe, Generic[T]):
         await transaction.commit()
 
     async def _numbers(self, listing: Reply[list[str]]) -> list[int]:
-        """The numbers of the versions in the history, the latest first."""
+        """The version numbers in the history, the latest first."""
         try:
             names = await listing
         except NoNodeError:
@@ -378,7 +358,7 @@ class Config(Recipe, Generic[T]):
         return sorted((n for n in numbers.values() if n is not None), reverse=True)
 
     def _report(self, foreign: list[str]) -> None:
-        """Log the foreign children of the history; again when they have changed."""
+        """Log the foreign children of the history, once until they change."""
         if foreign and foreign != self._reported:
             logger.warning(
                 "%s has %d children that are no versions, and are skipped: %s",

@@ -1,4 +1,4 @@
-"""The published configuration: reading it as a whole, and the format of its history."""
+"""Reading the published configuration consistently, and the format of its history."""
 
 from __future__ import annotations
 
@@ -21,19 +21,14 @@ KEYS = "keys"
 HISTORY = "history"
 
 LAST = 1 << 62
-"""The greatest number of a version."""
+"""The greatest version number."""
 
 _ENTRY = re.compile(r"[0-9]{10}|[1-9][0-9]{10,18}")
 
 
 @dataclass(frozen=True, slots=True)
 class Published(Generic[T_co]):
-    """A configuration with its version.
-
-    Attributes:
-        value: the configuration.
-        version: its number; 0 before anything was published.
-    """
+    """A configuration with its version number, which is 0 before anything was published."""
 
     value: T_co
     version: int
@@ -43,11 +38,8 @@ class Published(Generic[T_co]):
 class ConfigVersion:
     """A version of a configuration in the history.
 
-    Attributes:
-        version: its number.
-        keys: all keys with their values.
-        identity: the publisher.
-        time: when it was published, by the leader's wall clock, in milliseconds since 1970.
+    `identity` is the publisher. `time` is when it was published, by the leader's wall clock, in
+    milliseconds since 1970.
     """
 
     version: int
@@ -58,13 +50,7 @@ class ConfigVersion:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that is published at one moment.
-
-    Attributes:
-        keys: all keys with their values.
-        version: the number.
-        stat: of the znode with the number; None if it does not exist.
-    """
+    """All keys and the version at one moment; `stat` is None if there is no configuration."""
 
     keys: dict[str, bytes]
     version: int
@@ -74,15 +60,11 @@ class Snapshot:
 async def read_snapshot(
     client: CoordinationClient, path: str, watch: Watch | None = None
 ) -> Snapshot:
-    """Read the keys between two reads of the version; again, if it has changed meanwhile.
+    """Read the keys between two reads of the version; repeat if it has changed meanwhile.
 
-    Two round trips, whatever the number of keys. A client never reads an older state than before,
-    so nothing was published between two reads with the same version.
-
-    Args:
-        client: the session.
-        path: the configuration.
-        watch: armed on the version.
+    Two round trips for any number of keys. It is consistent because a client never reads an older
+    state than before: equal versions mean that nothing was published between. `watch` is armed on
+    the version.
     """
     keys_path = join(path, KEYS)
     while True:
@@ -114,11 +96,7 @@ async def read_snapshot(
 
 
 def version_of(path: str, data: bytes, stat: Stat) -> int:
-    """The number of the version; 0 for a znode without data.
-
-    Raises:
-        InvalidDataError: the data are not a number.
-    """
+    """The version number, 0 for a znode without data; `InvalidDataError` if it is no number."""
     if not data:
         return 0
     try:
@@ -135,7 +113,7 @@ def entry_name(version: int) -> str:
 
 
 def number_of(name: str) -> int | None:
-    """The number of a version, by its name in the history; None for a foreign child."""
+    """The version number in a name of the history; None for a foreign child."""
     if _ENTRY.fullmatch(name) is None:
         return None
     number = whole(name, most=10**19)
@@ -143,12 +121,9 @@ def number_of(name: str) -> int | None:
 
 
 def encode_entry(keys: Mapping[str, bytes], identity: str, author: str) -> bytes:
-    """A version in the history: readable for people as far as the values are text.
+    """Encode a version for the history: readable, as far as the values are text.
 
-    Args:
-        keys: all keys with their values.
-        identity: the publisher.
-        author: identifies the call, if its answer is lost.
+    `author` identifies the call, in case its answer is lost.
     """
     values = {key: _encode_value(keys[key]) for key in sorted(keys)}
     entry = {"identity": identity, "author": author, "keys": values}
@@ -161,17 +136,13 @@ def _encode_value(value: bytes) -> str | dict[str, str]:
         text = value.decode()
     except UnicodeDecodeError:
         return {"base64": packed}
-    # JSON needs six characters for a control character: no value may take much more than its size.
+    # JSON needs six characters for a control character; base64 bounds the size.
     said = json.dumps(text, ensure_ascii=False)
     return text if len(said.encode()) <= len(packed) + 2 else {"base64": packed}
 
 
 def decode_entry(path: str, version: int, data: bytes, stat: Stat) -> tuple[ConfigVersion, str]:
-    """The version, and the call that has published it.
-
-    Raises:
-        InvalidDataError: `encode_entry` has not made it.
-    """
+    """The version and the `author` of `encode_entry`; `InvalidDataError` for anything else."""
     try:
         return _decode_entry(version, data, stat)
     except MalformedError as error:

@@ -19,11 +19,8 @@ T = TypeVar("T")
 class ConfigView(View[T]):
     """A view of the current configuration, which is always valid. See `View`.
 
-    A version that is not valid is skipped, and reported: by `invalid`, and to the `on_invalid` of
-    the configuration.
-
-    Raises (on entering):
-        InvalidDataError: the present version is not valid.
+    An invalid version is skipped, and reported by `invalid` and to the configuration's
+    `on_invalid`. Entering raises `InvalidDataError` if the present version is invalid.
     """
 
     def __init__(
@@ -44,7 +41,7 @@ class ConfigView(View[T]):
 
     @property
     def version(self) -> int:
-        """The number of the version that `value` is; 0 before anything was published."""
+        """The version number of `value`; 0 before anything was published."""
         self._check_open()
         return self._version
 
@@ -55,7 +52,7 @@ class ConfigView(View[T]):
 
     @property
     def invalid(self) -> InvalidDataError | None:
-        """What is wrong with the latest version; None if it is valid, and so is `value`."""
+        """The error of the latest version; None if that is valid, and therefore `value`."""
         return self._invalid
 
     async def _read(self) -> T:
