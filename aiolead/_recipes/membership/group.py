@@ -1,4 +1,4 @@
-"""Group membership: who is there, and with what data."""
+"""Group membership: the members and their data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Member:
 
 
 class ChangeKind(enum.Enum):
-    """What a member has done."""
+    """The type of a change."""
 
     JOINED = "joined"
     UPDATED = "updated"
@@ -52,12 +52,9 @@ class ChangeKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """A change of one member.
+    """A change of one member: its state now, and before.
 
-    Attributes:
-        kind: what it has done.
-        member: the member now; as it was last, if it has left.
-        before: the member before; None if it has joined.
+    If it has left, both are its last state. If it has joined, `before` is None.
     """
 
     kind: ChangeKind
@@ -68,7 +65,7 @@ class MemberChange:
 def changes_between(
     before: Mapping[str, Member], after: Mapping[str, Member]
 ) -> list[MemberChange]:
-    """The changes from one group to another: who has left, then who has joined or changed."""
+    """The changes between two states: first who left, then who joined or changed."""
     left: list[MemberChange] = []
     others: list[MemberChange] = []
     for name, was in before.items():
@@ -86,7 +83,7 @@ def changes_between(
 
 @final
 class Membership(PersistentNode):
-    """Membership in a group, for the body of an `async with`. Made by `Group.join`; see there.
+    """Membership in a group, for the body of an `async with`. See `Group.join`.
 
     `set` sets the data that the other members see.
     """
@@ -99,7 +96,7 @@ class Membership(PersistentNode):
 
 @final
 class MembersView(View[Mapping[str, Member]]):
-    """A view of the members of a group, by identity. Made by `Group.observe`; see `View`."""
+    """A view of the members of a group, by identity. See `Group.observe` and `View`."""
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
         super().__init__(client)
@@ -110,18 +107,17 @@ class MembersView(View[Mapping[str, Member]]):
         return MappingProxyType(await self._children.read())
 
     def changes(self) -> AsyncIterator[MemberChange]:
-        """Who joins, changes and leaves, one after the other; at first, everybody who is there.
+        """Iterate over changes one by one; the first ones are the present members.
 
         The changes add up to the latest members: after a lost connection, or for a slow reader,
-        they are the differences between what it knows and what is now. So a member that came and
-        left in between may be missing; the latest state never is. Any number of readers may iterate
-        at once.
+        they are the differences. So a member that joined and left in between may be missing. Any
+        number of readers may iterate at once.
         """
         return _Changes(self)
 
 
 class _Changes(AsyncIterator[MemberChange]):
-    """One reader of the changes, with what it knows."""
+    """One reader of the changes, with the members that it knows."""
 
     def __init__(self, view: MembersView) -> None:
         self._values = aiter(view)
@@ -150,13 +146,7 @@ class Group(Recipe):
     Membership is not exclusive, and not under the lease: a member that has lost its connection
     stays listed until its session expires.
 
-    Args:
-        client: the session.
-        path: the path; created, as a container, when it is missing. Nothing else should use it.
-        acl: of the members' znodes, and of the path; open to everybody by default.
-
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    Args: as for `Lock`: `client`, `path` and `acl`.
     """
 
     def __init__(
@@ -167,11 +157,11 @@ class Group(Recipe):
     def join(
         self, data: bytes = b"", *, identity: str | None = None, timeout: float | None = None
     ) -> Membership:
-        """Be a member for the body of an `async with`.
+        """Be a member for the body of an `async with`. Leaving the block leaves the group at once.
 
-        Entering waits until the member is listed. If another client has a member of that name, such
-        as that of a process that died a moment ago, entering waits for its end. A member that is
-        deleted, or whose session expires, joins again. Leaving the block leaves the group at once.
+        Entering waits until the member is listed. If another client has a member of that name, for
+        instance of a process that died a moment ago, it waits for that member's end. A member that
+        is deleted, or whose session expires, joins again.
 
         Args:
             data: what the other members see; a megabyte at most.
@@ -190,11 +180,7 @@ class Group(Recipe):
         return MembersView(self._client, self._path)
 
     async def members(self) -> dict[str, Member]:
-        """The present members, by identity, in two round trips.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """Return the members by identity, in two round trips. May lag, as `Lock.holders`."""
         found = await read_children(self._client, self._path)
         return {name: _member(name, data, stat) for name, (data, stat) in found.items()}
 

@@ -17,20 +17,18 @@ from .._core.znode_registry import SEQUENCE_DIGITS, NodeRegistry, RegisteredNode
 
 
 class KeptRegistry(NodeRegistry):
-    """What the persistent nodes of one client have at, or under, one path."""
+    """The persistent nodes of one client at, or below, one path, with the keeper of each path."""
 
     def __init__(self) -> None:
         super().__init__()
         self.keepers: dict[str, object] = {}
-        """The keeper of each path."""
 
 
 class KeptZnode(FixedNode):
     """A znode that is created again and again, always at the same path.
 
-    A sequential one gets its number from the server the first time, and keeps it. A persistent one
-    has no owner: it is taken over if it exists. `on_deleting` is called, synchronously, with each
-    delete of it.
+    A sequential one keeps the number that the server assigns first. A persistent one has no owner:
+    an existing one is adopted. `on_deleting` is called, synchronously, with each of its deletes.
     """
 
     def __init__(
@@ -48,11 +46,11 @@ class KeptZnode(FixedNode):
         self._mode = mode
         self._on_deleting = on_deleting
         self._sent = data
-        """What the last create was sent with."""
+        """The data of the last create."""
         self.name: str | None = None if self.is_sequential else path
         """The path of the znode, also while it does not exist; None before its number is known."""
         self.version = self.mzxid = 0
-        """Of the data that we know of."""
+        """Of the data last seen."""
 
     @property
     def is_sequential(self) -> bool:
@@ -60,12 +58,10 @@ class KeptZnode(FixedNode):
 
     @property
     def present(self) -> RegisteredNode | None:
-        """The znode, as far as we know."""
         return self._node
 
     @property
     def wanted(self) -> bytes:
-        """The data that it should hold."""
         return self._data
 
     @wanted.setter
@@ -73,7 +69,6 @@ class KeptZnode(FixedNode):
         self._data = data
 
     def saw(self, stat: Stat) -> None:
-        """Record the version of the data."""
         self.version, self.mzxid = stat.version, stat.mzxid
 
     # --- naming, and the proof that it is ours ---------------------------------------------------
@@ -81,7 +76,7 @@ class KeptZnode(FixedNode):
     def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
         if self.name is None:
             return self._path, self._mode
-        # A sequential znode gets its number back, as with Curator.
+        # A sequential znode keeps its number, as with Curator.
         return self.name, CreateMode.EPHEMERAL if self.is_sequential else self._mode
 
     def _send_create(self, path: str, mode: CreateMode) -> Reply[Created]:
@@ -93,15 +88,15 @@ class KeptZnode(FixedNode):
         return super()._claim(created, session_id)
 
     def is_ours(self, stat: Stat) -> bool:
-        """Whether a znode that exists already is ours, or ours to share."""
+        """Whether an existing znode is ours, or ours to share."""
         if not self._mode.is_ephemeral:
             return stat.ephemeral_owner == 0
-        # A znode of our session that nobody here claims is that of a lost create: ours, or that of
-        # an earlier object, which may not know of it yet. Waiting for its end would take forever.
+        # An unclaimed znode of our session is from a create whose answer was lost, maybe of an
+        # earlier object that does not know it yet. Waiting for its end would take forever.
         return self._registry.is_unclaimed(self._client, self._path, stat)
 
     def is_unclaimed(self, data: bytes, stat: Stat) -> bool:
-        """Whether it is of a lost create of ours, as far as that can be known."""
+        """Whether a create of ours, whose answer was lost, made it, as far as we can know."""
         is_as_created = (data, stat.version) == (self._sent, 0)
         if not self._mode.is_ephemeral:
             is_free = not self._registry.is_claimed_czxid(stat.czxid)
@@ -133,7 +128,7 @@ class KeptZnode(FixedNode):
         return departure
 
     def _send_delete(self, node: RegisteredNode) -> Reply[None]:
-        # If others have set the data meanwhile, it looks before it deletes.
+        # By version: if others have set the data meanwhile, the delete fails, and it looks again.
         return self._client.delete(node.path, version=self.version)
 
     def _lost_create_looked(self) -> None:

@@ -1,4 +1,4 @@
-"""Splits work over the members of a group."""
+"""Splits work among the members of a group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .group import Group, MembersView
 from .split import Split
 
 MAX_ITEMS = 2_000
-"""Most items: each is a lock, and all are hashed with all members."""
+"""The most items: each is a lock, and is hashed with each member."""
 
 LONGEST_QUIET = 10
 """After so many quiet periods a new split applies even if members keep coming and going."""
@@ -35,8 +35,6 @@ Worker = Callable[[str, Held], Awaitable[object]]
 
 
 class _NotAcquired(Exception):
-    """A lock cannot be acquired. Never leaves this module."""
-
     def __init__(self, why: AioleadError) -> None:
         super().__init__()
         self.why = why
@@ -44,34 +42,29 @@ class _NotAcquired(Exception):
 
 @final
 class Partitioner(Recipe):
-    """Splits items over the members of a group, and runs a worker for each item of our share.
+    """Splits items among the members of a group, and runs a worker for each item of our share.
 
         partitioner = aiolead.Partitioner(client, "/crawler", ["de", "en", "fr", "pl"])
         await partitioner.run(crawl)      # crawl(item, held), a task for each item that is ours
 
-    The list of members says who should have which item: all have the same number, give or take one,
+    The list of members determines the split: all have the same number of items, give or take one,
     and a member that comes or goes moves little more than its own share. An item is owned by its
-    lock, under the lease: there are never two owners. The previous owner releases the item when its
-    worker has ended; the next one waits for that.
+    lock, under the lease: it never has two owners. On a hand-over the next owner waits until the
+    worker of the previous one has ended.
 
-    All members should be given the same items: an item that they do not agree on is owned by at
-    most one member, maybe by none.
+    All members should use the same items: an item on which they disagree has at most one owner, and
+    possibly none.
 
     Args:
-        client: the session.
         path: the path: `<path>/party` has the members, `<path>/locks` a lock for each item.
-        items: what is split: names of znodes; 2,000 at most.
-        identity: our name; defaults to host name, process id and a random part. A process that is
-            restarted under its old name within the quiet period gets its own items back, and no
+        items: the items: names of znodes; 2,000 at most.
+        identity: our name; defaults to host name, process id and a random part. A process that
+            restarts under its old name within the quiet period gets its own items back, and no
             others move.
-        quiet: how long the members must have stayed the same before a new split applies, in
-            seconds; after ten times that it applies anyway. Items of a member that has left wait as
-            long.
-        on_disconnect: what happens to owned items when the connection is lost; see `Lock`.
-        acl: of our znodes, and of the paths; open to everybody by default.
+        quiet: how long members must not change before a new split applies, in seconds; defaults to
+            0. After ten times that it applies anyway. Items of a member that has left wait as long.
 
-    Raises:
-        ConfigurationError: an argument is malformed; nothing was sent.
+    The other arguments, and the errors, are those of `Lock`.
     """
 
     def __init__(
@@ -97,12 +90,11 @@ class Partitioner(Recipe):
         self._changed = anyio.Event()
         self._members: frozenset[str] = frozenset()
         self._members_changed = 0
-        """How often the members have changed."""
         self._shares: dict[str, anyio.CancelScope] = {}
         """The scope of each item that is to be ours, from the queue for its lock to the release."""
         self._owned: set[str] = set()
         self._errors: list[Exception] = []
-        """What workers have raised."""
+        """The exceptions of workers."""
         self._refusal: AioleadError | None = None
         """Why membership, or a lock, cannot be kept."""
 
@@ -125,10 +117,9 @@ class Partitioner(Recipe):
         return self._members
 
     def update_items(self, items: Iterable[str]) -> None:
-        """Split other items from now on. Workers of items that are not among them are cancelled.
+        """Split other items from now on; cancel the workers of removed ones.
 
-        Raises:
-            ConfigurationError: as for the constructor.
+        Raises `ConfigurationError` as the constructor.
         """
         self._items = _checked_items(items)
         self._changed.set()
@@ -136,21 +127,19 @@ class Partitioner(Recipe):
     async def run(self, worker: Worker) -> NoReturn:
         """Be a member, and run `worker(item, held)`, in a task, for each item that is ours.
 
-        If an item moves to another member, or is removed, or its lock is lost, its worker is
+        If an item moves to another member or is removed, or its lock is lost, its worker is
         cancelled; when the worker has ended, the item is released. A worker that returns keeps its
-        item: no worker is called for it again until it has moved.
+        item: no worker runs for it again until it has moved.
 
         Raises:
-            Exception: what a worker has raised, unchanged, once all others were cancelled and have
-                ended; an `ExceptionGroup` only if several have raised.
+            Exception: what a worker raised, unchanged, once all others were cancelled and have
+                ended; an `ExceptionGroup` only if several raised.
             ServerError, SessionError: membership, or a lock, cannot be kept.
             UsageError: it runs already, or this client has a member of that name already.
 
-        Cancellation: cancels the workers, waits for them, releases their items and leaves.
-
-        On connection loss: workers go on as long as the lease lasts (not with
-        `on_disconnect="resign"`). Then they are cancelled, and called again when the items are ours
-        again.
+        Cancellation: cancels the workers, waits for them, releases their items and leaves. On
+        connection loss: workers continue while the lease lasts (not with `on_disconnect="resign"`).
+        Then they are cancelled, and run again once the items are ours again.
         """
         if self._is_running:
             raise UsageError(f"{self!r} runs already")
@@ -186,11 +175,10 @@ class Partitioner(Recipe):
                 raise refusal
 
     async def _follow(self, view: MembersView, me: str, everything: anyio.CancelScope) -> None:
-        """Record who the members are."""
         try:
             async for members in view:
-                # A znode that is not ephemeral says nothing about who lives. We do live: that we
-                # are not listed for a moment moves nothing.
+                # Only ephemeral znodes show who is alive. We are, even if unlisted for a moment:
+                # that must not move items.
                 alive = frozenset(id_ for id_, member in members.items() if member.session_id)
                 if alive | {me} != self._members:
                     self._members = alive | {me}
@@ -279,7 +267,7 @@ class Partitioner(Recipe):
 
 
 def _is_loss_of(token: int, error: BaseException) -> bool:
-    """Whether an error, or each one of a group, says that one hold was lost."""
+    """Whether an error, or each one of a group, reports the loss of one hold."""
     if isinstance(error, BaseExceptionGroup):
         return all(_is_loss_of(token, member) for member in error.exceptions)
     return isinstance(error, LockLost) and error.token == token

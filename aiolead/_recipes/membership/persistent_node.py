@@ -23,12 +23,12 @@ MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSI
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """Whether the znode of a `PersistentNode` exists.
+    """The state of a `PersistentNode`, as far as we know.
 
     Attributes:
-        is_present: whether it exists, as far as we know: False while the connection is lost.
-        path: where; None while a sequential one has no number yet.
-        czxid: the transaction that created it; None while it does not exist, as far as we know.
+        is_present: whether the znode exists; False while the connection is lost.
+        path: its path; None while a sequential one has no number yet.
+        czxid: the transaction that created it; None while it does not exist.
         session_id: the session that owns it; 0 if it does not exist, or is persistent.
     """
 
@@ -44,42 +44,42 @@ class PersistentNode(AsyncIterable[NodeState]):
         async with aiolead.PersistentNode(client, "/workers/w1", b"idle") as node:
             await node.set(b"busy")
 
-    If others delete it, or its session expires, it is created again. Entering waits until it
-    exists. If somebody else's znode is at the path, such as that of a process that died a moment
-    ago, entering waits for its end; it is never deleted. (A persistent znode has no owner: it is
-    taken over, and deleted by whoever leaves.)
+    Entering waits until the znode exists. If others delete it, or its session expires, it is
+    created again. If another client's znode is at the path, for instance of a process that died a
+    moment ago, entering waits for its end, and never deletes it. (A persistent znode has no owner:
+    it is adopted, and deleted by any process that leaves.)
 
-    A sequential znode keeps its number. `async for state in node` yields its latest `NodeState`
-    until the block ends; a slow reader may skip states, never the last one.
+    A sequential znode keeps its number, unless another client has taken it meanwhile. `async for
+    state in node` yields the latest `NodeState` until the block ends; a slow reader may skip
+    states, never the last one.
 
     Args:
         client: the session.
         path: the znode. For a sequential one, the server appends the number.
-        data: what it holds at first; a megabyte at most.
-        mode: `EPHEMERAL`, `EPHEMERAL_SEQUENTIAL`, or `PERSISTENT`.
-        restore: whether data that others have set is overwritten with ours.
+        data: its initial data; a megabyte at most.
+        mode: `EPHEMERAL` (the default), `EPHEMERAL_SEQUENTIAL`, or `PERSISTENT`.
+        restore: whether data that others have set is overwritten with ours; defaults to True.
         timeout: how long entering waits, in seconds; forever by default. 0 tries once.
-        acl: of the znode, and of what is missing above it, which is created as containers.
+        acl: of the znode, and of missing parents, which are created as containers.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
 
     Raises (on entering):
         AcquireTimeout: it did not exist within `timeout` seconds.
-        ServerError: the servers refuse it: `NoAuthError`, for instance.
+        ServerError: the servers refuse it, by `NoAuthError` for instance.
         UsageError: this client keeps that znode already.
 
     Raises (on leaving):
-        ReleaseError: the servers refuse to delete it, and the body ended normally. If the body
-            raised, or was cancelled, that propagates, and the refusal is logged.
-        ServerError: they refused to create it again, and the body was cancelled. If the body
-            raises something else, this is added to that as a note.
+        ReleaseError: the servers refuse to delete it. It is logged instead if the body raised or
+            was cancelled, which propagates.
+        ServerError: they refused to create it again, and the body was cancelled. It becomes a note
+            if the body raises something else.
         SessionError: the client was closed.
 
     Cancellation: leaves nothing behind. Leaving waits for the servers' confirmation, for a third of
-    the session timeout at most; without a connection the client deletes it as soon as it can.
-
-    On connection loss: goes on. A read-only server counts as no server.
+    the session timeout at most; without a connection the client deletes it as soon as it can. On
+    connection loss: continues. A read-only server counts as no server.
     """
 
     def __init__(
@@ -118,18 +118,14 @@ class PersistentNode(AsyncIterable[NodeState]):
 
     @property
     def path(self) -> str:
-        """The znode. A sequential one keeps its number, unless somebody else has it by then.
-
-        Raises:
-            UsageError: it is sequential, and was not entered yet.
-        """
+        """The znode's path; `UsageError` while a sequential one has no number."""
         if self._keeper.name is None:
             raise UsageError(f"{self!r}: has no number before it is entered")
         return self._keeper.name
 
     @property
     def is_present(self) -> bool:
-        """Whether the znode exists, as far as we know: False while the connection is lost."""
+        """Whether the znode exists, as far as we know; False while the connection is lost."""
         return self.state.is_present
 
     @property
@@ -147,20 +143,16 @@ class PersistentNode(AsyncIterable[NodeState]):
         return _States(self)
 
     async def set(self, data: bytes) -> None:
-        """Set the data: when this returns, the servers have confirmed these, or later ones.
+        """Set the data; return once the servers have confirmed them, or later ones.
 
-        Raises:
-            ServerError, SessionError: the znode cannot be kept any longer; the body is cancelled,
-                too.
-
-        Cancellation: the data are set all the same.
-
-        On connection loss: goes on; after an expired session the new znode holds them.
+        It raises `ServerError` or `SessionError` if the znode cannot be kept any longer; the body
+        is cancelled, too. Cancellation: the data are still set. On connection loss: continues;
+        after an expired session the new znode holds them.
         """
         await self._until_written(self._want(data))
 
     def _want(self, data: bytes) -> int:
-        """Want other data; return their generation, for `_until_written`."""
+        """Request other data; return their generation, for `_until_written`."""
         if not self._is_inside:
             raise UsageError(f"{self!r} is not open: use `async with`")
         if self._keeper.error is not None:
@@ -168,11 +160,9 @@ class PersistentNode(AsyncIterable[NodeState]):
         return self._keeper.want(checked_data(data))
 
     async def _until_written(self, generation: int, *, is_patient: bool = True) -> bool:
-        """Wait until the servers have confirmed data of a generation, or later.
+        """Wait until the servers have confirmed a generation or later; see `ZnodeKeeper.want`.
 
-        Args:
-            generation: see `ZnodeKeeper.want`; the first one is 0.
-            is_patient: False gives up, and returns False, if somebody else's znode is there.
+        Unless it is patient, it returns False if another client's znode is there.
         """
         await anyio.lowlevel.checkpoint()
         keeper = self._keeper
@@ -193,13 +183,13 @@ class PersistentNode(AsyncIterable[NodeState]):
             raise UsageError(f"{self!r} was entered already; make another one")
         self._entered = True
         if self._client.state.is_final:
-            await self._client.ready()  # raises what became of the client
+            await self._client.ready()  # raises why the client ended
         keeper = self._keeper
         is_there = False
         timeout = self._client.session_timeout
         try:
             keeper.start()
-            # Without a wait it is tried once, which takes as long as it takes.
+            # `timeout=0` tries once, within a session timeout.
             with anyio.move_on_after(timeout if self._wait == 0 else self._wait):
                 is_there = await self._until_written(0, is_patient=self._wait != 0)
         finally:
@@ -214,7 +204,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         return self
 
     def _lost(self) -> None:
-        """It cannot be kept any longer: what the block is built on is not true any more."""
+        """Cancel the body: its znode cannot be kept any longer."""
         self._scope.cancel()
 
     async def __aexit__(
@@ -227,7 +217,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         if not self._is_inside:
             return
         self._is_inside = False
-        # From here on it is the client's work, whatever happens to this task.
+        # From here on the client deletes it, whatever happens to this task.
         keeper.await_report(True)
         keeper.discard()
         left = leave_scope(self._scope, exc_type, exc, traceback)
@@ -253,8 +243,6 @@ class PersistentNode(AsyncIterable[NodeState]):
 
 
 class _States(AsyncIterator[NodeState]):
-    """One reader of the states, with its position."""
-
     def __init__(self, node: PersistentNode) -> None:
         self._node = node
         self._seen: NodeState | None = None

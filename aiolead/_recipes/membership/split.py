@@ -1,9 +1,9 @@
-"""Splits items over members, by rendezvous hashing with bounds. Pure.
+"""Splits items among members, by rendezvous hashing with bounds. Pure.
 
-Every pair of an item and a member has a score: a hash of both names. From the best score on, an
-item goes to a member if it is free, and the member has less than its share. So all members have the
-same number of items, give or take one; a member that comes or goes moves little more than its own
-share; and every process computes the same.
+Each pair of an item and a member has a score, a hash of both names. In the order of scores, an item
+goes to a member that has less than its share. So all members have the same number of items, give or
+take one; a member that comes or goes moves little more than its own share; and every process
+computes the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def score(key: str, name: str) -> float:
 
 
 class Split:
-    """Which member gets which item. Remembers the last pairs in order: sorting takes a while."""
+    """Which member gets which item. Caches the sorted pairs, since sorting is slow."""
 
     def __init__(self) -> None:
         self._items: frozenset[str] = frozenset()
@@ -56,8 +56,8 @@ class Split:
         known = self._items & items
         for item in items:
             for member in members - self._members if item in known else members:
-                # Equal scores are in the same order for everybody, too.
+                # Names break ties, so that the order is the same in every process.
                 self._ranked.append((-score(item, member), item, member))
-        # Merges the new pairs with those that are in order.
+        # Fast: timsort merges the new pairs into the sorted ones.
         self._ranked.sort()
         self._items, self._members = items, members

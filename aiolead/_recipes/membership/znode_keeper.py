@@ -1,11 +1,11 @@
 """Keeps a znode in existence: creates it, restores it, and deletes it.
 
     absent ──create──> present ──deleted by others, session over──> absent ...
-      │ somebody else's znode is there
+      │ another client's znode is there
       └──> blocked ──it was deleted──> absent
 
-What is wanted is recorded synchronously. One job of the client brings it about, one step after the
-other, and looks again whenever something may have changed.
+What is wanted is recorded synchronously. One job of the client then makes it so, step by step, and
+checks again whenever something may have changed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .._core.znode_registry import RegisteredNode
 from .kept_znode import KeptRegistry, KeptZnode
 
 QUICK_REPAIRS = 3
-"""How many repairs are made at once; what others keep undoing is repaired once per `PAUSE`."""
+"""How many repairs are immediate; if others keep undoing them, there is one per `PAUSE`."""
 
 PAUSE = 1.0
-"""Between two repairs of many, in seconds."""
+"""The pause between repairs after the first ones, in seconds."""
 
 
 class ZnodeKeeper:
-    """Keeps one znode in existence as long as it is wanted. For arguments see `PersistentNode`.
+    """Keeps one znode in existence while it is wanted. For arguments see `PersistentNode`.
 
     `on_end` is called, synchronously, when the znode cannot be kept any longer: see `error`.
     """
@@ -68,20 +68,20 @@ class ZnodeKeeper:
             client, self._registry, path, data, mode=mode, acl=acl, on_deleting=self._deleting
         )
         self._generation = 0
-        """Counts what was wanted."""
+        """Counts changes of the wanted data."""
         self.written = -1
         """The latest generation that the servers have confirmed."""
         self.error: AioleadError | None = None
         """Why the znode cannot be kept any longer."""
         self.is_blocked = False
-        """Whether somebody else's znode is there."""
+        """Whether another client's znode is there."""
         self.is_discarded = False
         self.gone = anyio.Event()
-        """Set once the znode is deleted, or as good as that."""
+        """Set once no znode of ours exists or may still be created."""
         self.deletion: Departure | None = None
-        """Its delete, once that is asked for."""
+        """Its delete, once sent."""
         self._is_awaited = False
-        """Whether somebody waits for that, and reports a refusal."""
+        """Whether a task waits for the delete, and reports a refusal."""
         self._is_overwritten = False
         self._look_due = False
         self._repairs: list[float] = []
@@ -92,12 +92,10 @@ class ZnodeKeeper:
 
     @property
     def node(self) -> RegisteredNode | None:
-        """Our znode, as far as we know."""
         return self._own.present
 
     @property
     def name(self) -> str | None:
-        """The path of the znode, also while it does not exist; None before its number is known."""
         return self._own.name
 
     async def change(self) -> None:
@@ -109,18 +107,14 @@ class ZnodeKeeper:
         changed.set()
 
     def start(self) -> None:
-        """Begin.
-
-        Raises:
-            UsageError: this client keeps that znode already.
-        """
+        """Start the job; `UsageError` if this client keeps that znode already."""
         name = self._own.name
         if name and self._registry.keepers.setdefault(name, self) is not self:
             raise UsageError(f"{self._path}: this client keeps that znode already")
         self._client.backend.spawn(self._run, self._ended)
 
     def want(self, data: bytes) -> int:
-        """Want other data; return the generation, for `written`."""
+        """Request other data; return the generation, for `written`."""
         self._own.wanted = data
         self._generation += 1
         self._todo.set()
@@ -150,7 +144,7 @@ class ZnodeKeeper:
             self._notify()
 
     async def _bring_about(self) -> None:
-        """Do what has to be done; return when there is nothing."""
+        """Work until there is nothing left to do."""
         client = self._client
         while True:
             if client.state is not SessionState.CONNECTED:
@@ -182,7 +176,6 @@ class ZnodeKeeper:
         self._notify()
 
     def _forget(self) -> None:
-        """Our znode does not exist any more."""
         if self.node is not None:
             self._own.forget()
             self._is_overwritten = False
@@ -198,7 +191,7 @@ class ZnodeKeeper:
     # --- creating it ---------------------------------------------------------------------------
 
     async def _acquire(self) -> None:
-        """Create the znode, or take the one that exists, if that may be."""
+        """Create the znode, or take the existing one, if permitted."""
         if self.is_blocked:
             stat = await self._exists()
             if stat is not None:
@@ -215,7 +208,7 @@ class ZnodeKeeper:
         await with_parent(self._client, above, self._create, mode=mode, acl=self._acl)
 
     async def _create(self) -> None:
-        """One round trip: the create, and a look at the znode that watches it."""
+        """Create the znode and watch it, in one round trip."""
         client, own = self._client, self._own
         await anyio.lowlevel.checkpoint_if_cancelled()
         create = own.create()
@@ -227,7 +220,7 @@ class ZnodeKeeper:
                 await create
             except NodeExistsError:
                 if look is None:
-                    # The counter stands still at its end since ZOOKEEPER-3249, so names repeat.
+                    # The counter stops at its end since ZOOKEEPER-3249, so names repeat.
                     raise SequenceExhaustedError(parent(self._path)) from None
                 stat = await look
                 if stat is not None:
@@ -240,13 +233,13 @@ class ZnodeKeeper:
             raise
 
     def _created(self, create: Reply[Created], generation: int) -> None:
-        """The create was answered: in the client's task, before anything after it."""
+        """Process the answer to the create, in the client's task, before any later answer."""
         if create.error() is None and not self.is_discarded:
             self._taken()
             self._confirmed(generation)
 
     def _take_or_wait(self, stat: Stat) -> None:
-        """A znode exists already: ours, or somebody else's, whose end is awaited."""
+        """Take an existing znode if it is ours; otherwise wait for its end."""
         own = self._own
         if own.is_ours(stat):
             own.take(Created(own.name or self._path, stat))
@@ -261,7 +254,7 @@ class ZnodeKeeper:
             self._notify()
 
     def _taken(self) -> None:
-        """It is ours; its data may not be the wanted ones."""
+        """Record that the znode is ours; its data may differ from what is wanted."""
         name = self._own.name = self._own.node.path
         self._registry.keepers[name] = self
         self._is_overwritten = True
@@ -279,7 +272,6 @@ class ZnodeKeeper:
             raise
 
     def _compare(self, stat: Stat | None) -> None:
-        """Act upon what a look has shown."""
         node = self.node
         if stat is None or node is None:
             self._forget()
@@ -315,7 +307,6 @@ class ZnodeKeeper:
                 self._look_due = True
 
     def _confirmed(self, generation: int) -> None:
-        """The servers have confirmed the data of a generation."""
         self.written = generation
         self._is_overwritten = False
         self._notify()
@@ -323,7 +314,7 @@ class ZnodeKeeper:
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> None:
-        """Delete the znode. Synchronous: the rest is the client's work."""
+        """Delete the znode, synchronously: the client does the rest."""
         self.is_discarded = True
         self._scope.cancel()
         self._release_name()
@@ -338,7 +329,7 @@ class ZnodeKeeper:
             del self._registry.keepers[name]
 
     def await_report(self, is_awaited: bool) -> None:
-        """Say whether somebody waits until it is gone; see `Departure.await_report`."""
+        """Set whether a task waits until it is gone; see `Departure.await_report`."""
         self._is_awaited = is_awaited
         if self.deletion is not None:
             self.deletion.await_report(is_awaited)
@@ -346,5 +337,5 @@ class ZnodeKeeper:
     def _deleting(self, deletion: Departure) -> None:
         self.deletion = deletion
         deletion.await_report(self._is_awaited)
-        # The watch fires with the delete; only a failed one leaves it behind.
+        # The watch fires with the delete, unless that fails.
         deletion.add_done_callback(self._watch.close)
