@@ -280,7 +280,7 @@ MUTANTS = (
         changes=(
             Change(
                 "_recipes/values/codec.py",
-                "json_value(data)  # what nobody could read is not written",
+                "json_value(data)  # refuses what no reader could decode",
                 "pass",
             ),
         ),
