@@ -73,7 +73,7 @@ class Basics:
         return Reporter(self.quiet, self.as_json, self.debug)
 
     def show(self, value: Any, *lines: str) -> None:
-        """Print a result: the value as JSON, or the lines, as the options say."""
+        """Print a result: the value as JSON, or the lines."""
         if self.as_json:
             write_json(value)
         else:
@@ -113,15 +113,12 @@ class Basics:
         endless: bool = False,
         followed: bool = False,
     ) -> int:
-        """Run some work until it ends, or a signal ends it.
+        """Run some work until it or a signal ends it; return its exit code, or 128 + the signal.
 
         Args:
             work: the work; it returns the exit code, None for success.
             endless: whether a signal is its normal end.
-            followed: whether it ends, too, when nobody reads standard output any more.
-
-        Returns:
-            The exit code: that of the work, or 128 + the signal.
+            followed: whether it also ends when nobody reads standard output any more.
         """
         code = exits.OK
 
@@ -192,7 +189,7 @@ class Common(Basics):
 
     @property
     def wanted_tls(self) -> TLS | None:
-        """How to use TLS; None if it is not wanted."""
+        """The TLS settings; None without TLS."""
         given = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_hostname)
         if not self.tls and all(value is None for value in given):
             return None
@@ -240,7 +237,7 @@ class Common(Basics):
             return []
         scheme, colon, credential = self.auth.partition(":")
         if not scheme or not colon:
-            # The value may be a password: it is not shown.
+            # Not shown: it may be a password.
             raise ConfigurationError("--auth: must be SCHEME:CREDENTIAL")
         return [Auth(scheme, credential.encode(errors="surrogateescape"))]
 
@@ -275,7 +272,7 @@ BASIC_OPTIONS = _names(Basics)
 
 
 def check_range(least: float, most: float = inf, unit: str = "", **options: float | None) -> None:
-    """Raise `ConfigurationError` for an option that is given and out of range."""
+    """Raise `ConfigurationError` for a given option that is out of range."""
     bounds = f"{least:g}{unit} or more" if most == inf else f"{least:g} to {most:g}{unit}"
     for name, value in options.items():
         if value is not None and not least <= value <= most:
@@ -285,7 +282,7 @@ def check_range(least: float, most: float = inf, unit: str = "", **options: floa
 
 @contextmanager
 def reading(option: str, path: Path) -> Iterator[None]:
-    """Make an `OSError` a `ConfigurationError` about an option that names a file."""
+    """Turn an `OSError` into a `ConfigurationError` about the option that names the file."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,7 @@
 """What the command prints: results on standard output, everything else on standard error.
 
-Everything that is printed passes through here and is escaped here: names, data, identities, and
-what servers and errors say may have been written by anybody. Exceptions are the colours of
-`styled`, and the data that `get` writes to a file or a pipe.
+Everything is escaped here: names, data, identities and messages may have been written by anybody.
+Exceptions are the colours of `styled`, and the data that `get` writes to a file or a pipe.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ from .exits import complaint
 
 @final
 class Styled(str):
-    """A text in a colour, escaped but for that; only `styled` makes it.
-
-    A text made of it by `+`, or in an f-string, is a plain text: its colour is escaped, too.
-    """
+    """An escaped text in a colour, made by `styled` alone; `+` and f-strings make it plain text."""
 
     __slots__ = ()
 
@@ -39,10 +35,8 @@ class Styled(str):
 class Reporter:
     """Reports what happens, on standard error, one line at a time.
 
-    Attributes:
-        quiet: leave out everything but errors and warnings.
-        as_json: report it as JSON objects.
-        debug: show where errors come from.
+    `quiet` leaves out everything but errors and warnings; `as_json` reports JSON objects; `debug`
+    shows where errors come from.
     """
 
     quiet: bool = False
@@ -50,7 +44,7 @@ class Reporter:
     debug: bool = False
 
     def state(self, text: str, **details: object) -> None:
-        """Report a change; the details are for programs, and left out of the text."""
+        """Report a change; the details are for programs, not part of the text."""
         if not self.quiet:
             self._print("info", text, details, patience=0.1)
 
@@ -73,7 +67,7 @@ class Reporter:
             line = render.as_json(about)
         else:
             line = f"aiolead: {message}"
-        # Without a reader, what the command is there for goes on.
+        # Without a reader, the command still does its work.
         with suppress(OSError):
             if _takes_more(patience):
                 print(line, file=sys.stderr, flush=True)
@@ -82,42 +76,36 @@ class Reporter:
 def _takes_more(patience: float) -> bool:
     """Whether standard error takes a line within so many seconds.
 
-    A pipe that nobody reads fills up, perhaps by the output of a command of ours. Writing to it
-    would block forever, while a lease runs out.
+    A pipe that nobody reads fills up, perhaps by the output of our command. Writing to it would
+    block forever, while a lease runs out.
     """
     try:
         poller = select.poll()
         poller.register(sys.stderr.fileno(), select.POLLOUT)
     except (OSError, ValueError, AttributeError):
-        return True  # it is no file of the system's, or closed
+        return True  # no file of the system, or closed
     return bool(poller.poll(patience * 1000))
 
 
 def prepare() -> None:
-    """Make the standard streams safe to write to.
+    """Make the standard streams safe to write to: escape characters that their encoding lacks.
 
-    Characters that a terminal's encoding does not have are escaped. Standard streams that are
-    closed are replaced: the next file that is opened, perhaps a connection, would get their number.
+    Closed streams are replaced: the next opened file, perhaps a connection, would get their number.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def write_line(*parts: str, keep: str = "") -> None:
-    """Print a line of a result, and flush it.
+    """Print a line of a result, and flush it; `BrokenPipeError` if nobody reads any more.
 
-    Args:
-        parts: the parts of the line. All but those of `styled` are escaped.
-        keep: characters that are not escaped, such as newlines.
-
-    Raises:
-        BrokenPipeError: nobody reads any more.
+    All parts but `Styled` ones are escaped, except for the characters in `keep`.
     """
     safe = (part if isinstance(part, Styled) else render.escaped(part, keep=keep) for part in parts)
     print("".join(safe), flush=True)
@@ -129,7 +117,6 @@ def write_json(value: Any) -> None:
 
 
 def write_bytes(data: bytes) -> None:
-    """Write data as they are."""
     if sys.stdout is not None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -160,7 +147,7 @@ def flush_output() -> None:
 
 
 def give_up_output() -> None:
-    """Discard all output from here on; Python would fail to write the rest of it as it exits."""
+    """Discard all further output, which Python would fail to write at its exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -193,10 +180,8 @@ def table(
 ) -> list[str]:
     """The lines of a table, as wide as its content; columns two blanks apart.
 
-    Args:
-        headings: of the columns.
-        rows: their cells, escaped already, so that widths are those of what is shown.
-        right: the headings of the columns that are flush right.
+    `rows` are escaped already, so that widths are those of what is shown. Columns whose headings
+    are in `right` are flush right.
     """
     widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
 
@@ -211,7 +196,7 @@ def table(
 
 
 class _EscapingFormatter(logging.Formatter):
-    """One line for each record, and below it where an error comes from."""
+    """One line for each record, followed by its traceback."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name
         return render.escaped(super().formatMessage(record))
@@ -221,7 +206,7 @@ class _EscapingFormatter(logging.Formatter):
 
 
 def show_log() -> None:
-    """Show what the library logs, on standard error."""
+    """Show the library's log on standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_EscapingFormatter("%(asctime)s %(name)s %(message)s"))
     logging.basicConfig(level=logging.DEBUG, handlers=[handler])
@@ -234,7 +219,7 @@ _TO_UNDO: list[Callable[[], object]] = []
 
 @contextmanager
 def undone_at_once(undo: Callable[[], object]) -> Iterator[None]:
-    """Have `undo` called, too, when a signal handler ends the process inside the block."""
+    """Call `undo` also when a signal handler ends the process inside the block."""
     _TO_UNDO.append(undo)
     try:
         yield
@@ -243,7 +228,7 @@ def undone_at_once(undo: Callable[[], object]) -> Iterator[None]:
 
 
 def undo_at_once() -> None:
-    """Put the terminal, say, in order before the process ends now."""
+    """Undo everything, such as terminal modes, before the process ends now."""
     for undo in reversed(_TO_UNDO):
         with suppress(OSError):
             undo()

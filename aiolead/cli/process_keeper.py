@@ -3,8 +3,8 @@
 `aiolead` starts this file as a script (so it uses the standard library alone) before it holds
 anything, and sends over a socket when to start the child and until when the lease runs. Even if
 `aiolead` is blocked, stopped or killed, the child gets SIGTERM when the lease runs out, and its
-process group SIGKILL before any server could hand the lock on. On Linux the child dies with its
-keeper, too.
+process group SIGKILL before any server could hand the lock on. On Linux the child also dies with
+its keeper.
 
 Messages are JSON, one per line. To here: `start`, `lease`, `signal`, `stop`; the end of the stream
 means that `aiolead` is gone. From here: `started`, `refused`, and last `failed` or `ended`.
@@ -33,19 +33,18 @@ GONE_WITHIN = 1.0
 """How long to wait for the rest of a killed process group, in seconds."""
 
 LONGEST_SLEEP = 0.25
-"""Longest sleep while a lease runs, in seconds: sleeping stops while the machine is suspended, the
-lease does not."""
+"""Longest sleep while a lease runs, in seconds: in suspend sleeping stops, the lease does not."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def clock() -> float:
-    """Seconds, the same for all processes; goes on while the machine sleeps, where that exists."""
+    """Seconds, the same for all processes; includes suspend where the system can count it."""
     return time.clock_gettime(_CLOCK)
 
 
 class ProcessKeeper:
-    """Args: the socket to `aiolead`, the file descriptor that signals wake, and the command."""
+    """Runs the command as a child, and stops it in time; signals write to the pipe `wake`."""
 
     def __init__(self, connection: socket.socket, wake: int, command: list[str]) -> None:
         self._connection = connection
@@ -70,7 +69,7 @@ class ProcessKeeper:
             self._prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def run(self) -> None:
-        """Run until the child is gone, or `aiolead` is and there is no child."""
+        """Run until the child is gone, or `aiolead` is gone and there is no child."""
         poller = select.poll()
         poller.register(self._connection, select.POLLIN)
         poller.register(self._wake, select.POLLIN)
@@ -89,7 +88,7 @@ class ProcessKeeper:
     # --- messages ------------------------------------------------------------------------------
 
     def _read(self) -> bool:
-        """Take in what came over the socket; False if that was the end."""
+        """Process messages; False at the end of the stream."""
         try:
             data = self._connection.recv(65536)
         except ConnectionError:
@@ -128,13 +127,13 @@ class ProcessKeeper:
             self._tell(started=self._child.pid)
 
     def _before_exec(self) -> None:
-        """In the child, between fork and exec."""
+        """Runs in the child, between fork and exec."""
         if self._prctl is not None:
             self._prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != self._pid:
-                os._exit(1)  # the keeper was gone before this could take effect
+                os._exit(1)  # the keeper had died before this took effect
         if self._terminal:
-            # A process in the background would be stopped by this.
+            # This would stop a process in the background.
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
             os.tcsetpgrp(0, os.getpid())
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTTOU])
@@ -181,7 +180,7 @@ class ProcessKeeper:
             self._send(signal.SIGKILL, group=True)
 
     def _reap_adopted(self, child: int) -> None:
-        """Reap orphans of the child, but not the child."""
+        """Reap orphans of the child, but not the child itself."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 seen = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -191,7 +190,7 @@ class ProcessKeeper:
 
     def _bury(self, child: subprocess.Popen[bytes]) -> None:
         """The child has ended: kill the rest of its process group, and report."""
-        # Before it is reaped, no other process group can have its number.
+        # Until it is reaped, no other process group can get its number.
         self._send(signal.SIGKILL, group=True)
         code = child.wait()
         deadline = clock() + GONE_WITHIN
@@ -207,8 +206,8 @@ class ProcessKeeper:
     def _kill_adopted(self) -> None:
         """Kill what has left the process group, such as the child of an `aiolead` in our child.
 
-        A daemon lives on if the child ends by itself, but not when the lease runs out. Orphans have
-        become ours; where the system does not list them, they are out of reach.
+        A daemon survives the child's own end, but not the lease's. Orphans have become ours; where
+        the system does not list them, they are out of reach.
         """
         try:
             with open(f"/proc/self/task/{self._pid}/children") as file:  # noqa: PTH123 - no pathlib
@@ -221,7 +220,7 @@ class ProcessKeeper:
                 os.kill(pid, signal.SIGKILL)
 
     def _send(self, number: int, *, group: bool = False) -> None:
-        """Send a signal to the child, which is not reaped, or to its process group."""
+        """Signal the child, which is not reaped yet, or its process group."""
         if self._child is None:
             return
         try:
@@ -234,7 +233,6 @@ class ProcessKeeper:
 
 
 def main(descriptor: int, command: list[str]) -> None:
-    """The script."""
     wake, woken = os.pipe()
     for end in (wake, woken):
         os.set_blocking(end, False)

@@ -17,11 +17,11 @@ from ..model import Stat
 _UNSIGNED = (1 << 64) - 1
 _INT64 = 1 << 63
 LONGEST_SPAN = _INT64 / 1000
-"""The longest time between two clocks, in seconds."""
+"""Longest time between two clocks, in seconds."""
 
 
 def text_of(data: bytes) -> str | None:
-    """The text that some data are; None if they are none, or have controls but white space."""
+    """Data as text; None if they are no text, or have controls other than white space."""
     try:
         text = _parsing.text(data)
     except MalformedError:
@@ -30,7 +30,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def preview(data: bytes, most: int = 60) -> str:
-    """Some data on one line of so many characters: text, or the first bytes in hexadecimal."""
+    """Data on one line of at most `most` characters: text, or the first bytes in hexadecimal."""
     text = text_of(data)
     if text is None:
         shown = data[: most // 2].hex()
@@ -39,7 +39,7 @@ def preview(data: bytes, most: int = 60) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """The beginning of a text, escaped: so many characters of it at most."""
+    """The first characters of a text, escaped."""
     return escaped(text[:most]) + ("…" if len(text) > most else "")
 
 
@@ -58,12 +58,12 @@ def plural(count: int, noun: str) -> str:
 
 
 def hexadecimal(number: int) -> str:
-    """A session id, or a transaction id, as ZooKeeper itself writes it."""
+    """A session id, or a transaction id, as ZooKeeper writes it."""
     return f"{number & _UNSIGNED:#x}"
 
 
 def session(owner: int) -> str | None:
-    """A session id, or the owner of a znode, for JSON; None if there is no session."""
+    """A session id or a znode's owner, for JSON; None if there is no session."""
     return hexadecimal(owner) if owner else None
 
 
@@ -88,7 +88,7 @@ def _iso(when: datetime) -> str:
 
 
 def seconds_since(milliseconds: int) -> float:
-    """How long ago a time of a server's clock was, by ours; never less than 0."""
+    """How long ago a server's time was by our clock; never less than 0."""
     at = max(-_INT64, min(milliseconds, _INT64 - 1)) / 1000
     return max(0.0, datetime.now(UTC).timestamp() - at)
 
@@ -112,7 +112,6 @@ def span(seconds: float) -> str:
 
 
 def rounded(seconds: float | None) -> float | None:
-    """Seconds, for JSON."""
     return None if seconds is None else round(seconds, 3)
 
 

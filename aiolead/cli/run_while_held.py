@@ -1,4 +1,4 @@
-"""What `aiolead run` and `aiolead lock` share: a command that runs while something is held."""
+"""What `aiolead run` and `aiolead lock` share: running a command while something is held."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .process_keeper import clock
 from .signals import Signals
 
 DYING = 0.1
-"""How long a process group may need to be gone after SIGKILL, in seconds; less in a short lease."""
+"""Longest time for a process group to be gone after SIGKILL, in seconds; less in a short lease."""
 LEAST_TERM = 1.0
-"""Least time between two starts of a command, in seconds, if it is started again."""
+"""Least time between two starts of a command, in seconds."""
 
 
 @Parameter(name="*")
@@ -52,16 +52,13 @@ RUN_OPTIONS = RunOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldCommand:
-    """A command, and what is to be held while it runs.
+    """A command, and what is held while it runs.
 
     Attributes:
-        path: what is contended for.
         verb: "leads" or "holds".
         noun: "leadership of" or "the lock".
         acquire: makes the context manager that acquires and releases.
-        command: the command and its arguments.
-        shell: whether it is one argument, for a shell.
-        options: the options of the command line.
+        shell: whether the command is one argument, for a shell.
         forever: whether to contend again after a loss, and after the command has ended.
         not_acquired: the exit code if it cannot be acquired in time.
     """
@@ -79,17 +76,12 @@ class HeldCommand:
     not_acquired: int = exits.NOT_ACQUIRED
 
     def run(self, common: Common) -> int:
-        """Run it; return the exit code.
-
-        Raises:
-            ConfigurationError: the options make no sense together.
-            CommandError: there is no such command.
-        """
+        """Run it; return the exit code. Raises `ConfigurationError`, `CommandError`."""
         validate(self.path)
         timeout, grace = common.wanted_session_timeout, self.options.grace
         if not self.command:
             raise ConfigurationError("no command was given; it goes last, after --")
-        # The system would keep the lowest eight bits: 256 would be success.
+        # The system keeps the lowest eight bits: 256 would be success.
         check_range(0, 255, conflict_exit_code=self.not_acquired)
         check_range(0, 255, lost_exit_code=self.options.lost_exit_code)
         if grace is not None and not 0 <= grace <= timeout / 4:
@@ -155,7 +147,7 @@ class _Execution:
                 await anyio.sleep(max(0.0, earliest - clock()))
 
     async def _hold_once(self, client: Client) -> None:
-        """Acquire, run the command and release; set the exit code, if it came to that."""
+        """Acquire, run the command and release; set the exit code, if there is one."""
         job, path = self._job, self._job.path
         lost_code = job.options.lost_exit_code
         with Child(job.command, self._environ) as child:

@@ -1,9 +1,8 @@
-"""What is going on under some paths: the state that `top` and the dashboard show. Pure.
+"""The elections, locks and semaphores under some paths, as `top` and the dashboard show them. Pure.
 
-Inputs are the znodes (`put`, `remove`), the sessions that servers know (`set_connected`), and the
-state of our own session (`set_session`); `settle` draws the conclusions: the `queues`, the terms of
-each (`terms_of`), and the events (`since`). Times are seconds since 1970, by a clock that never
-jumps; they are arguments.
+Inputs are the znodes (`put`, `remove`), the sessions that servers know (`set_connected`), and our
+own session (`set_session`). `settle` updates the outputs: `queues`, their terms (`terms_of`), and
+events (`since`). Times are arguments: seconds since 1970, by a clock that never jumps.
 """
 
 from __future__ import annotations
@@ -33,11 +32,10 @@ from .scene_values import (
 )
 
 MOST_EVENTS = 1000
-"""How many events are kept."""
 MOST_TERMS = 200
-"""How many terms of each queue are kept."""
+"""For each queue."""
 MOST_QUEUES = 10_000
-"""How many queues are kept; those that have been vacant for longest are forgotten first."""
+"""The queues that have been vacant for longest are forgotten first."""
 
 
 @final
@@ -45,13 +43,11 @@ class Scene:
     """What is going on under some paths.
 
     Args:
-        paths: those that are shown although nobody has ever contended there.
+        paths: shown even if nobody has ever contended there.
         leaders: how many may lead at once, at an election or a lock.
 
     Attributes:
         revision: increases whenever anything changes that could be shown.
-        session_state: of our own session.
-        session_id: of our own session.
         is_current: whether all that the servers know is here, as far as we can know.
         knows_sessions: whether the servers say which sessions are connected.
     """
@@ -81,10 +77,7 @@ class Scene:
 
     @property
     def queues(self) -> list[ContenderQueue]:
-        """All queues, by their paths.
-
-        A path that was given to look under is left out, once there is a queue below it.
-        """
+        """All queues by path; a path to look under is left out if there is a queue below it."""
         paths = sorted(self._queues)
         return [
             self._queues[path]
@@ -94,25 +87,23 @@ class Scene:
 
     @property
     def unreadable(self) -> list[str]:
-        """The znodes that we may not read, sorted: queues below them are not known."""
+        """The znodes that we may not read, sorted: queues below them are unknown."""
         return sorted(self._unreadable)
 
     def queue(self, path: str) -> ContenderQueue | None:
-        """The queue at a path."""
         return self._queues.get(path)
 
     def terms_of(self, path: str) -> Sequence[ObservedTerm]:
-        """The terms of a queue that have ended, the oldest first, then those that go on."""
+        """The terms of a queue that have ended, oldest first, then the current ones."""
         queue = self._queues.get(path)
         return [*self._terms.get(path, ()), *(queue.terms if queue else ())]
 
     def since(self, number: int) -> list[SceneEvent]:
-        """The events after the one of that number, as far as they are kept."""
+        """The events after that number, as far as they are kept."""
         new = max(0, min(self._count - number, len(self._events)))
         return list(islice(self._events, len(self._events) - new, None))
 
     def connection_of(self, contender: QueuedContender) -> OwnerConnection:
-        """The state of a contender's session."""
         owner = contender.stat.ephemeral_owner if contender.stat else 0
         if not owner:
             return OwnerConnection.NONE
@@ -123,7 +114,7 @@ class Scene:
     # --- inputs --------------------------------------------------------------------------------
 
     def put(self, path: str, stat: Stat, data: bytes | None) -> None:
-        """A znode is there, or has changed; no data if they may not be read, or do not matter."""
+        """A znode exists, or has changed; no data if they are unreadable, or do not matter."""
         if path == "/":
             return
         above, name = parent(path), basename(path)
@@ -137,7 +128,7 @@ class Scene:
             self._touched[above] = None
 
     def remove(self, path: str) -> None:
-        """A znode is not there any more."""
+        """A znode does not exist any more."""
         if path == "/":
             return
         above, name = parent(path), basename(path)
@@ -157,7 +148,7 @@ class Scene:
             self.revision += 1
 
     def set_connected(self, connected: Mapping[int, str] | None, now: float) -> None:
-        """The sessions that have a connection, with client addresses; None if not all servers say.
+        """The connected sessions, with client addresses; None if not all servers say.
 
         A session that is missing once may just be moving from one server to another.
         """
@@ -199,12 +190,7 @@ class Scene:
             self.revision += 1
 
     def settle(self, now: float, *, is_current: bool = True) -> None:
-        """Draw the conclusions from what was put and removed.
-
-        Args:
-            now: when that was seen.
-            is_current: whether it is all that the servers know now.
-        """
+        """Update the outputs. `is_current`: whether the servers know no more than this `now`."""
         was_blind = not self.is_current and not self._is_first
         touched, self._touched = self._touched, {}
         for path in dict.fromkeys(map(self._queue_path, touched)):
@@ -229,7 +215,7 @@ class Scene:
         return above
 
     def _contenders(self, path: str) -> tuple[str, list[QueuedContender]]:
-        """The kind of a queue, and who is in it."""
+        """The type of a queue, and its contenders."""
         if path in self._semaphores:
             permits = self._at(join(path, PERMITS), holders=MOST_PERMITS)
             return "semaphore", semaphore_queue(permits, self._at(join(path, WAITING), holders=0))
@@ -247,12 +233,12 @@ class Scene:
         ]
 
     def _look_at(self, path: str, now: float, was_blind: bool) -> None:
-        """Compare a queue with what it was before."""
+        """Compare a queue with its previous state."""
         kind, contenders = self._contenders(path)
         old = self._queues.get(path)
         if old is None:
             if not contenders or (kind == "unknown" and path not in self._kept):
-                return  # items of a queue, say
+                return  # such as items of a queue
             old = ContenderQueue(path, kind)
         if not contenders or (kind == "unknown" and old.kind):
             kind = old.kind
@@ -279,7 +265,7 @@ class Scene:
     def _with_terms(
         self, old: ContenderQueue, queue: ContenderQueue, now: float, was_blind: bool
     ) -> ContenderQueue:
-        """The queue with the terms of its holders; adds the events of those begun and ended."""
+        """The queue with the terms of its holders; adds events of those that began or ended."""
         path, going_on, is_exact = queue.path, {term.key: term for term in old.terms}, not was_blind
         holders = {_key(one): one for one in queue.contenders if one.place.holds}
         ended = [replace(term, ended=now) for key, term in going_on.items() if key not in holders]
@@ -299,7 +285,7 @@ class Scene:
         )
         if ended:
             self._terms.setdefault(path, deque(maxlen=MOST_TERMS)).extend(ended)
-        # The end of the last one is part of what follows it: another term, or a vacancy.
+        # The event of the next term, or of a vacancy, includes the last end.
         for term in ended if stay else ended[:-1]:
             self._add_of_term(SceneEventType.ENDED, now, term, is_exact=is_exact)
         if ended and not holders:
@@ -381,7 +367,7 @@ class Scene:
 
 
 def _key(one: QueuedContender) -> tuple[str, int]:
-    """Unique among the contenders of a queue, also for a name that comes again."""
+    """Unique among the contenders of a queue, even for a name that comes again."""
     return one.path, one.stat.czxid if one.stat else 0
 
 

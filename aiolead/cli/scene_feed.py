@@ -1,4 +1,4 @@
-"""Keeps a scene up to date, from the servers: it reads and watches, and writes nothing."""
+"""Keeps a scene up to date from the servers: it reads and watches, and writes nothing."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from .server_inquiry import Inquirer, ServerAddress
 from .server_survey import connected_sessions
 
 AT_ONCE = 256
-"""How many znodes are read in one go."""
+"""How many znodes are read in one batch."""
 PAUSE = 0.05
-"""Least time between two looks at what has changed, in seconds; the first look is at once."""
+"""Least time between two looks at changes, in seconds; the first look is at once."""
 MAX_NODES = 100_000
 """Default limit of the znodes under each path."""
 LONGEST_PATH = 4096
-"""Znodes with longer paths, in characters, are left out, and what is below them."""
+"""In characters; znodes with longer paths are left out, and what is below them."""
 RESERVED = "/zookeeper"
 """ZooKeeper's own: nobody contends there."""
 
@@ -55,7 +55,7 @@ class SceneOptions:
     """How many znodes there may be under each path."""
 
     def check(self, paths: Iterable[str]) -> None:
-        """Raise `ConfigurationError` if they, or the paths, make no sense."""
+        """Raise `ConfigurationError` for invalid options or paths."""
         for path in paths:
             validate(path)
         check_range(1, leaders=self.leaders, max_znodes=self.max_znodes)
@@ -83,7 +83,7 @@ SCENE = SceneOptions()
 
 
 def steady_clock() -> Callable[[], float]:
-    """A clock of seconds since 1970 that no change of the time of day moves."""
+    """A clock of seconds since 1970 that ignores changes of the time of day."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()
 
@@ -92,18 +92,9 @@ def steady_clock() -> Callable[[], float]:
 class Feed:
     """Keeps a scene up to date while `run` runs; any number of tasks may wait for `changed`.
 
-    Args:
-        client: the session.
-        paths: elections and locks, or paths that have some below.
-        leaders: how many may lead at once, at an election or a lock.
-        max_nodes: how many znodes there may be under each path, contenders or not.
-        inquirer: asks the servers which sessions are connected; None not to.
-        servers: whom it asks: all of them, or nothing follows from what they say.
-        interval: between two times that it asks, in seconds.
-        clock: for the scene; `steady_clock` by default.
-
-    Raises:
-        ConfigurationError: a path is malformed.
+    `paths` are elections and locks, or have some below; `max_nodes` limits all znodes under each.
+    `inquirer` asks every `interval` seconds which sessions are connected; `servers` must be all
+    servers, or nothing follows from their answers. A malformed path raises `ConfigurationError`.
     """
 
     def __init__(
@@ -137,7 +128,7 @@ class Feed:
         self._is_caught_up = self._was_quiet = False
 
     async def changed(self, revision: int) -> int:
-        """Wait until the scene has another revision than that; return it."""
+        """Wait until the scene has another revision; return it."""
         while self.scene.revision == revision:
             await self._changed.wait()
         return self.scene.revision
@@ -145,10 +136,8 @@ class Feed:
     async def run(self) -> None:
         """Read, watch and ask, until cancelled. Once.
 
-        Raises:
-            TreeTooLargeError: there are too many znodes under a path.
-            NoAuthError: a path may not be read.
-            AioleadError: the client has come to its end.
+        Raises `TreeTooLargeError`, `NoAuthError` (a path may not be read), and errors of a client
+        that has ended.
         """
         works: list[Callable[[], Awaitable[None]]] = [self._follow_session, self._follow_trees]
         works += [partial(self._follow_tree, cache) for cache in self._caches]
@@ -157,7 +146,7 @@ class Feed:
         await first_of(*works)
 
     async def during(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run until some work is done, or either fails. Raises what `run` and the work raise."""
+        """Run until some work is done, or either fails; raise the error of either."""
         await first_of(self.run, work)
 
     def _notify(self) -> None:
@@ -227,7 +216,7 @@ class Feed:
             self._unread[event.path] = node
 
     async def _read(self) -> None:
-        """Read the data of contenders that are new, or have changed."""
+        """Read the data of new or changed contenders."""
         while self._unread:
             some = list(islice(self._unread.items(), AT_ONCE))
             asked = [(path, node, self._client.get(path)) for path, node in some]
@@ -262,12 +251,12 @@ class Feed:
 
 
 def _is_of_interest(path: str) -> bool:
-    # A server may claim that there is a child below each znode, without an end.
+    # A hostile server may claim that each znode has a child, without end.
     return path != RESERVED and len(path) <= LONGEST_PATH
 
 
 def _can_be_asked_for(path: str) -> bool:
-    """False for a path that only another server than ZooKeeper's would report."""
+    """False for a path that only a server other than ZooKeeper's reports."""
     try:
         validate(path)
     except InvalidPathError:
@@ -276,7 +265,7 @@ def _can_be_asked_for(path: str) -> bool:
 
 
 def _tops(paths: Iterable[str]) -> list[str]:
-    """The paths that are not under one of the others."""
+    """The paths that are not below one of the others."""
     found: list[str] = []
     for path in sorted(set(paths)):
         if not any(top == "/" or path.startswith(f"{top}/") for top in found):

@@ -27,7 +27,7 @@ def duration(seconds: float) -> str:
 
 
 def since(term: ObservedTerm, now: float) -> str:
-    """How long a term has lasted; with `<` where we did not see it begin."""
+    """How long a term has lasted; with `<` if we did not see it begin."""
     lasted = render.span((term.ended or now) - term.not_before)
     return lasted if term.is_exact else f"< {lasted}"
 
@@ -38,7 +38,7 @@ def moment(at: float | None) -> str | None:
 
 
 def unreadable(paths: Sequence[str], most: int) -> str:
-    """That some znodes may not be read, naming so many of them; empty if there are none."""
+    """Says that some znodes may not be read, with the first few names; empty if there are none."""
     if not paths:
         return ""
     named = ", ".join(render.escaped(path) for path in paths[:most])
@@ -50,12 +50,12 @@ _VERBS = {"election": "leads", "lock": "has the lock", "semaphore": "has a permi
 
 
 def verb(kind: str) -> str:
-    """The verb of a holder in a queue of some kind."""
+    """The verb for a holder in a queue of this type."""
     return _VERBS.get(kind, "holds")
 
 
 def event_as_text(event: SceneEvent, kind: str) -> str:
-    """What has happened in a queue of some kind, without when and where."""
+    """What happened in a queue of this type, without when and where."""
     who, term, before = name_of(event.identity), event.term, event.before
     match event.what:
         case SceneEventType.BEGAN:

@@ -25,20 +25,18 @@ class ObservedTerm:
     """One term of one holder: of leadership, a lock, a permit. Times are those of the scene.
 
     Attributes:
-        path: what is held.
-        node: the holder's znode.
         identity: None if it may not be read.
-        token: the fencing token: the transaction that created the znode.
+        token: the fencing token: the transaction that created the holder's znode, `node`.
         session_id: of the session that owns the znode; 0 if there is none.
         began: when it was first seen to hold.
-        not_before: when it can have begun at the earliest: `began` if we saw it begin; if it held
-            already at our first look, when its znode was created, by the servers' clock; if it
-            began while we had no connection, when that was lost.
+        not_before: its earliest possible begin: `began` if we saw it begin; the creation of its
+            znode, by the servers' clock, if it held at our first look; the loss of our connection,
+            if it began while we had none.
         ended: when it was seen not to hold any more; None while it holds.
         silent_since: since when its session had no connection when it ended, or has none now; None
-            if it had one, or that is not known.
-        gap: how long nobody had held before it began, in seconds; None if that is not known, or
-            another contender held at the same time.
+            if it had one, or that is unknown.
+        gap: seconds without a holder before it began; None if unknown, or if another contender held
+            at the same time.
     """
 
     path: str
@@ -65,13 +63,13 @@ class ObservedTerm:
 
 @dataclass(frozen=True, slots=True)
 class ContenderQueue:
-    """An election, a lock or a semaphore, and who contends for it.
+    """An election, a lock or a semaphore, and its contenders.
 
     Attributes:
         kind: election, lock, read/write lock, semaphore, unknown; empty if nobody ever contended.
         contenders: holders, then waiters, first come first.
         terms: of the holders, in the same order.
-        last: the term that ended last; None if none has since we look.
+        last: the term that ended last; None if we have seen none end.
         vacant_since: since when nobody holds; None if somebody does.
     """
 
@@ -84,26 +82,23 @@ class ContenderQueue:
 
     @property
     def waiting(self) -> tuple[QueuedContender, ...]:
-        """The contenders that wait, the next one first."""
+        """The waiters, the next one first."""
         return tuple(one for one in self.contenders if not one.place.holds)
 
     @property
     def families(self) -> list[str]:
-        """As `families_of`."""
         return families_of(self.contenders, is_semaphore=self.kind == "semaphore")
 
 
 class SceneEventType(enum.Enum):
-    """What has happened."""
+    """What happened."""
 
     BEGAN = "began"
-    """A term began."""
     VACANT = "vacant"
     """A term has ended, and nobody holds."""
     ENDED = "ended"
     """A term has ended, while others hold."""
     JOINED = "joined"
-    """A contender waits."""
     LEFT = "left"
     """A contender that waited does not any more."""
     ASKED = "asked"
@@ -119,13 +114,11 @@ class SceneEvent:
     """An event, as far as we can see it.
 
     Attributes:
-        number: counts all of a scene, from 1 up.
+        number: counts the events of a scene, from 1 up.
         at: when it was seen.
-        path: of the queue.
         identity: of the contender; None if it may not be read.
-        token: of its znode.
-        term: the term that began, ended, or goes on.
-        before: for a term that began: the last one before it, if nobody held between.
+        term: the term that began, ended, or continues.
+        before: for a term that began: the last one before it, if nobody held in between.
         is_exact: False if it may have happened earlier, while we had no connection.
     """
 

@@ -119,7 +119,7 @@ def _tls(cert: Path | None, key: Path | None, ca: Path | None) -> ssl.SSLContext
 
 
 def _users(path: Path, reporter: Reporter) -> dict[str, str]:
-    """The passwords in a file. No message shows any of them."""
+    """Read users and their passwords, which no message shows."""
     users: dict[str, str] = {}
     try:
         with reading("--sasl-users", path):

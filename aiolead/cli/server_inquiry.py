@@ -1,11 +1,11 @@
 """Asking servers about themselves: by four-letter words, or through their admin server.
 
-A word is the first thing on a connection, and the server closes it after the answer. All servers
-answer `srvr` by default; `4lw.commands.whitelist` enables the others, whose content the admin
-server has, too, by HTTP: over TLS where the client's port is, unless asked to do without.
+A word is the first thing on a connection, which the server closes after the answer. All servers
+answer `srvr` by default; `4lw.commands.whitelist` enables others. The admin server has their
+content by HTTP: over TLS where the client's port is, unless asked to do without.
 
-Nothing of what is read is trusted: it is bounded in size, in lines and in time, and parsed in time
-proportional to its size, so that the event loop, and with it signals, have their turn.
+Answers are untrusted: they are bounded in size, lines and time, and parsed in linear time, so that
+the event loop, and with it signals, have their turn.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .._parsing import MalformedError
 from ..paths import format_host
 
 MOST_BYTES = 16 * 1024 * 1024
-"""The longest answer to a word that is read: `cons` and `dump` of a server with many clients."""
+"""Longest answer to a word that is read: `cons` and `dump` of a server with many clients."""
 MOST_ADMIN_BYTES = 1024 * 1024
-"""The longest answer of an admin server that is read."""
+"""Longest answer of an admin server that is read."""
 MOST_LINES = 100_000
-"""How many lines of an answer are read."""
+"""Most lines of an answer that are read."""
 LONGEST_LINE = 64 * 1024
 """Longer lines are skipped: no server writes one."""
 LONGEST_REASON = 200
-"""How much of a server's error is kept, in characters."""
+"""Most characters of a server's error that are kept."""
 MOST_FIELDS = 32
-"""How many fields of a line of `cons` are read; servers write about twenty."""
+"""Most fields of a line of `cons` that are read; servers write about twenty."""
 
 _REFUSED = "is not executed because it is not in the whitelist"
 _NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
@@ -58,12 +58,7 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class AdminAnswer:
-    """The answer of an admin server.
-
-    Attributes:
-        values: its numbers and texts, as text, by name.
-        date: the server's clock as it answered, in seconds since 1970; None if unknown.
-    """
+    """An admin server's `values` as text, and its clock in seconds since 1970, if known."""
 
     values: Mapping[str, str]
     date: float | None
@@ -77,7 +72,7 @@ class Inquirer:
         tls: for the client port; None for plain text.
         patience: for each answer, in seconds.
         admin_port: of the admin servers; 0 not to ask them.
-        admin_plain_http: ask admin servers without TLS also where `tls` is given.
+        admin_plain_http: ask admin servers without TLS even if `tls` is given.
     """
 
     def __init__(
@@ -99,11 +94,9 @@ class Inquirer:
         return self._context is not None
 
     async def word(self, server: ServerAddress, word: str) -> str:
-        """The answer to a four-letter word.
+        """Send a four-letter word; return the answer.
 
-        Raises:
-            NotToldError: the server does not say.
-            OSError: it is not there, or does not answer in time.
+        Raises `NotToldError` if the server does not say, `OSError` if it is not reached in time.
         """
         with anyio.fail_after(self.patience):
             async with await self.connect(server) as stream:
@@ -117,11 +110,7 @@ class Inquirer:
         return answer
 
     async def connect(self, server: ServerAddress, address: str | None = None) -> ByteStream:
-        """A connection to the client port; to a certain address of the server, if given.
-
-        Raises:
-            OSError: nobody is there; `ssl.SSLError` if TLS fails.
-        """
+        """Connect to the client port (at `address`); raises `OSError`, also `ssl.SSLError`."""
         return await self._open(server, address or server.host, server.port, self._context)
 
     async def _open(
@@ -152,11 +141,7 @@ class Inquirer:
             raise
 
     async def admin(self, server: ServerAddress, command: str) -> AdminAnswer:
-        """The answer of the admin server to a command, such as `monitor`.
-
-        Raises:
-            NotToldError: there is none, or it does not say.
-        """
+        """Send a command, such as `monitor`, to the admin server; raises `NotToldError`."""
         if not self._admin_port:
             raise NotToldError("the admin server is not asked (--admin-port)")
         where, context = format_host(server.host, self._admin_port), self._context
@@ -197,11 +182,7 @@ async def _exchange(stream: ByteStream, question: bytes, most: int) -> bytes:
 
 
 def admin_answer(answer: bytes) -> AdminAnswer | None:
-    """The content of an admin server's answer; None if another program has answered.
-
-    Raises:
-        NotToldError: the server says that it cannot.
-    """
+    """Parse an admin server's answer, or raise its error; None if another program has answered."""
     head, _, body = answer.partition(b"\r\n\r\n")
     try:
         values = _parsing.json_object(body)

@@ -1,4 +1,4 @@
-"""The servers of an ensemble: which there are, what they say of themselves, and the quorum."""
+"""The servers of an ensemble: a list of them, what they say of themselves, and the quorum."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from .server_inquiry import (
 )
 
 PATIENCE = 3.0
-"""Default time for an answer, in seconds."""
+"""Default time limit of an answer, in seconds."""
 MOST_MEMBERS = 255
-"""How many servers an ensemble can have: their numbers are from 1 to 255."""
+"""Most servers of an ensemble: their ids are from 1 to 255."""
 SERVING = ("leader", "follower", "observer", "standalone")
 LONGEST_MODE = 40
-"""How much of a server's mode is kept, in characters."""
+"""Most characters of a server's mode that are kept."""
 
 
 @Parameter(name="*")
@@ -56,7 +56,7 @@ class InquiryOptions:
     the way can read and change what they say."""
 
     def inquirer(self, common: Common) -> Inquirer:
-        """What asks servers; raises `ConfigurationError` for options that make no sense."""
+        """Make an `Inquirer`; raises `ConfigurationError` for invalid options."""
         check_range(0.01, 3600, " seconds", patience=self.patience)
         check_range(0, 65535, admin_port=self.admin_port)
         return Inquirer(
@@ -82,7 +82,7 @@ def listed_servers(common: Common) -> list[ServerAddress]:
 async def all_servers(
     client: Client, known: Sequence[ServerAddress], *, secure: bool
 ) -> list[ServerAddress]:
-    """Those servers, and the other members of the ensemble, if the configuration may be read."""
+    """The known servers, and the ensemble's other members if its configuration may be read."""
     try:
         config = await client.get_config()
     except AioleadError:
@@ -93,10 +93,10 @@ async def all_servers(
 async def members_besides(
     config: EnsembleConfig, known: Sequence[ServerAddress], *, secure: bool
 ) -> list[ServerAddress]:
-    """The members of an ensemble, reachable for clients, that are none of those servers.
+    """The members of an ensemble, reachable for clients, that are none of the known servers.
 
-    They may have other names in the configuration, so their addresses are compared. All names are
-    resolved at once: a configuration may have many that no resolver answers.
+    Addresses are compared, since names may differ. All are resolved at once: a configuration may
+    have many that no resolver answers.
     """
     members = [
         ServerAddress(*address) for address in config.client_addresses(secure=secure)[:MOST_MEMBERS]
@@ -120,7 +120,7 @@ async def members_besides(
 
 
 async def _addresses_of(server: ServerAddress) -> list[tuple[str, int]]:
-    """The addresses of a server; its name, if it has none."""
+    """The addresses of a server; its name, if it cannot be resolved."""
     try:
         with anyio.fail_after(PATIENCE):
             found = await anyio.getaddrinfo(
@@ -137,19 +137,18 @@ async def _addresses_of(server: ServerAddress) -> list[tuple[str, int]]:
 @final
 @dataclass(slots=True)
 class ServerAnswers:
-    """What a server says of itself: texts as it wrote them, numbers if they could be parsed.
+    """What a server says of itself: texts as it wrote them (empty if unknown), parsed numbers.
 
     Attributes:
         problem: why it says nothing; empty if it does.
-        mode: leader, follower, observer, standalone, read-only; empty if unknown.
-        version: of ZooKeeper; empty if unknown.
-        zxid: its last transaction; None if unknown.
-        connections: how many clients are connected; None if unknown.
-        mean_latency: of requests in milliseconds, as it measures it; None if unknown.
+        mode: leader, follower, observer, standalone, read-only.
+        zxid: its last transaction.
+        connections: how many clients are connected.
+        mean_latency: of requests in milliseconds, as it measures it.
         monitor: the content of `mntr`.
         conf: the content of `conf`, in the spelling of the configuration file.
         properties: the Java system properties, from the admin server.
-        clock_ahead: how many seconds its clock is ahead of ours; None if unknown.
+        clock_ahead: how many seconds its clock is ahead of ours.
         not_told: why something is missing, by its name.
     """
 
@@ -171,7 +170,7 @@ class ServerAnswers:
         return self.mode in SERVING
 
     def milliseconds(self, name: str) -> float | None:
-        """A time of its configuration, in seconds; None if it is not known."""
+        """A time of its configuration in milliseconds, converted to seconds; None if unknown."""
         value = count_in(self.conf, name)
         return None if value is None else value / 1000
 
@@ -183,13 +182,10 @@ async def ask_all(
     thoroughly: bool = False,
     clock: Callable[[], float] | None = None,
 ) -> list[ServerAnswers]:
-    """Ask servers, all at once; one that does not answer has a problem.
+    """Ask all servers at once; one that does not answer has a problem.
 
-    Args:
-        inquirer: asks.
-        servers: the servers.
-        thoroughly: whether to ask for their configuration as well.
-        clock: ours, in seconds since 1970, to compare theirs with.
+    `thoroughly` asks for their configuration as well; `clock` is ours, in seconds since 1970, to
+    compare theirs with.
     """
     answers = [ServerAnswers(server) for server in servers]
     async with anyio.create_task_group() as tasks:
@@ -238,7 +234,7 @@ async def _ask_for(
     command: str,
     parse: Callable[[str], dict[str, str]],
 ) -> dict[str, str]:
-    """The answer to a word; else that of the admin server; else nothing, and why."""
+    """The answer to a word, or that of the admin server; if there is neither, nothing, and why."""
     try:
         return parse(await inquirer.word(answers.server, word))
     except NotToldError as why:
@@ -291,7 +287,7 @@ def _take_monitor(answers: ServerAnswers) -> None:
 
 
 def count_in(said: Mapping[str, str], name: str) -> int | None:
-    """A number of an answer that is not negative; None if there is none."""
+    """A non-negative number of an answer; None if there is none."""
     try:
         return _parsing.whole(said.get(name, ""), least=0)
     except MalformedError:
@@ -337,7 +333,7 @@ def _innermost(error: OSError) -> BaseException:
 
 
 def why_not(error: OSError) -> str:
-    """Why connecting or talking to a server failed, the same on every event loop."""
+    """Why connecting or talking to a server failed, in the same words on every event loop."""
     inner = _innermost(error)
     if isinstance(inner, TimeoutError) and not str(inner):
         return "no answer in time"
@@ -362,10 +358,10 @@ class Quorum:
 
     Attributes:
         voters: how many servers vote.
-        quorum: how many of them it takes.
+        quorum: how many of them are needed.
         up: how many of them take part, at least.
         is_met: whether there is a quorum: a server that serves belongs to one.
-        source: where the number of voters is from: config, mntr, or hosts, which is a guess.
+        source: of the number of voters: config, mntr, or hosts, which is a guess.
         is_exact: whether no more of them are up.
     """
 

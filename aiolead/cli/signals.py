@@ -17,12 +17,10 @@ from .first_of import first_of
 from .output import has_lost_reader, undo_at_once
 
 LOOK_EVERY = 1.0
-"""How often to check that somebody still reads, in seconds; a command that has nothing to print for
-an hour would not notice it by writing."""
+"""How often to check for a reader, in seconds: an idle command does not notice by writing."""
 
 PATIENT_FOR = 0.5
-"""Time after the first signal from which another one ends the process at once, in seconds. A shell
-or supervisor may send two of them for one Ctrl-C."""
+"""Seconds from which another signal ends the process at once: one Ctrl-C may send two signals."""
 
 _ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _AT_ONCE = (signal.SIGTERM, signal.SIGINT)
@@ -31,13 +29,10 @@ _AT_ONCE = (signal.SIGTERM, signal.SIGINT)
 class Signals:
     """A context manager that collects SIGTERM, SIGINT and SIGHUP.
 
-    A signal is recorded in Python's signal handler, not by the event loop: `pending` is reliable
-    where something must not begin after a signal. A second SIGTERM or SIGINT, after a while, kills
-    the process, whatever it does or waits for. A signal that was ignored when the process began
-    stays ignored, for `nohup` and background jobs of shell scripts.
-
-    Args:
-        passed_on: signals are for a command that is run: none of them ends this process.
+    Python's signal handler records a signal, not the event loop: `pending` is reliable where
+    something must not begin after a signal. A second SIGTERM or SIGINT, after a while, kills the
+    process, whatever it does; not if signals are `passed_on` to a command. Signals ignored at the
+    start stay ignored, for `nohup` and background jobs of shell scripts.
     """
 
     def __init__(self, *, passed_on: bool = False) -> None:
@@ -93,7 +88,7 @@ class Signals:
 
 @contextmanager
 def without_sigttou() -> Iterator[None]:
-    """Block the signal that stops a process in the background as it changes its terminal."""
+    """Block the signal that stops a background process when it changes its terminal."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
     try:
         yield
@@ -104,18 +99,10 @@ def without_sigttou() -> Iterator[None]:
 async def until_signal(
     signals: Signals, work: Callable[[], Awaitable[object]], *, followed: bool = False
 ) -> int:
-    """Do some work; a signal cancels it. Its exceptions propagate without exception groups.
+    """Do some work; a signal cancels it. Return the signal, or 0 if the work ended by itself.
 
-    Args:
-        signals: where signals come from.
-        work: the work.
-        followed: whether to end, too, when nobody reads standard output any more.
-
-    Returns:
-        The signal, or 0 if the work ended by itself.
-
-    Raises:
-        BrokenPipeError: `followed`, and nobody reads any more.
+    Its exceptions propagate without exception groups. With `followed`, raises BrokenPipeError when
+    nobody reads standard output any more.
     """
     number = 0
 

@@ -23,11 +23,11 @@ from .scene_values import (
 LEAST_EVENTS = 3
 """Least number of lines for events, if there are that many."""
 LEAST_NAME = 12
-"""Least room for paths and names, in columns."""
+"""Least width of paths and names, in columns."""
 FRESH = 5.0
 """How long a new term stands out, in seconds."""
 MOST_NAMED = 3
-"""How many waiters, or znodes that may not be read, are named on one line."""
+"""Most waiters, or unreadable znodes, that are named on one line."""
 
 _STYLES = {
     SceneEventType.BEGAN: "green",
@@ -119,7 +119,7 @@ class Picture:
         return drawn
 
     def _urgency(self, queue: ContenderQueue) -> tuple[int, float, str]:
-        """The sort key where there is no room for all."""
+        """The sort key if there is no room for all."""
         newest = max((term.began for term in queue.terms), default=queue.vacant_since or 0.0)
         is_well = bool(queue.terms) and all(term.silent_since is None for term in queue.terms)
         return (1 if is_well or not queue.kind else 0), -newest, queue.path
@@ -197,7 +197,7 @@ _GAP = 2
 
 
 def _columns(rows: Sequence[_Row], width: int) -> dict[str, int]:
-    """The columns that there is room for, and the width of each."""
+    """The columns that there is room for, with their widths."""
     columns = {
         name: max(cell_len(name), *(cell_len(row.cells.get(name, "")) for row in rows))
         for name in _ORDER

@@ -20,11 +20,11 @@ from .scene_feed import Feed
 from .top_picture import Picture
 
 EVERY = 1.0
-"""How often times are refreshed where nothing happens, in seconds."""
+"""Time between two refreshes when nothing happens, in seconds."""
 
 
 class SceneView(ABC):
-    """Args: the feed, and whether to end as soon as the current state was shown."""
+    """Shows a feed's scene: all the time, or once."""
 
     def __init__(self, feed: Feed, *, once: bool) -> None:
         self._feed = feed
@@ -44,7 +44,7 @@ class SceneView(ABC):
 
 
 class LineView(SceneView):
-    """The current state, then each event: lines of text, or objects."""
+    """The current state, then each event: lines of text, or JSON objects."""
 
     def __init__(self, feed: Feed, *, once: bool, as_json: bool) -> None:
         super().__init__(feed, once=once)
@@ -75,7 +75,7 @@ class LineView(SceneView):
                 self._print_connection()
 
     def _print_access(self, before: list[str]) -> list[str]:
-        """Print which znodes may not be read any more, and which may again; return the former."""
+        """Print which znodes became unreadable or readable; return the unreadable ones."""
         now = self._scene.unreadable
         for path in sorted({*before} ^ {*now}):
             is_closed = path in now
@@ -177,7 +177,7 @@ def _leave_screen() -> None:
 
 
 def open_view(feed: Feed, title: str, *, as_json: bool, once: bool) -> SceneView:
-    """The kind of view that suits standard output."""
+    """The view that suits standard output."""
     if as_json or not is_terminal() or os.environ.get("TERM", "dumb") in ("", "dumb"):
         return LineView(feed, once=once, as_json=as_json)
     return TableView(feed, title, once=once)

@@ -18,7 +18,7 @@ from .options import COMMON, Common, Flag, check_range
 from .output import can_show, write_json, write_line
 
 AT_ONCE = 128
-"""How many znodes are read in one go."""
+"""How many znodes are read in one batch."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,11 +26,10 @@ class Branch:
     """A znode and what is below it.
 
     Attributes:
-        depth: how far below the top.
         stat: None if it may not be read, or is gone.
-        data: None if they were not asked for, or may not be read.
+        data: None if they were not requested, or may not be read.
         is_denied: whether its children may not be listed.
-        hidden: how many of its children were left out; None if that is not known.
+        hidden: how many of its children were left out; None if unknown.
         children: the others, sorted by name.
     """
 
@@ -93,7 +92,7 @@ def tree(
 async def _grow(
     client: Client, top: Branch, depth: int | None, limit: int, *, with_data: bool
 ) -> None:
-    """Read a tree, level by level, so that a limit leaves out what is deepest."""
+    """Read a tree level by level, so that the limit leaves out the deepest znodes."""
     level, room = [top], limit - 1
     while level:
         below: list[Branch] = []
@@ -145,7 +144,6 @@ async def _read(
 
 
 def _all(top: Branch) -> Iterator[Branch]:
-    """Everything, from the top."""
     left = [top]
     while left:
         branch = left.pop()
@@ -170,7 +168,6 @@ def _as_json(branch: Branch, *, with_data: bool) -> dict[str, Any]:
 
 
 def _drawn(top: Branch) -> Iterator[str]:
-    """The lines of a drawing."""
     tee, corner, bar = ("├── ", "└── ", "│   ") if can_show("├└│─") else ("|-- ", "`-- ", "|   ")
     left: list[tuple[Branch | int, str, str]] = [(top, "", "")]
     while left:

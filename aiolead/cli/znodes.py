@@ -118,7 +118,7 @@ def get(
 
 
 def _show(data: bytes, limit: int, *, as_text: bool) -> None:
-    """Show the beginning: so many bytes, or the characters that fit into them."""
+    """Show the beginning: `limit` bytes, or the characters that fit into them."""
     if as_text:
         while limit < len(data) and data[limit] & 0xC0 == 0x80:
             limit -= 1  # it would cut a character into two
