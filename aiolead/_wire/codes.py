@@ -11,14 +11,14 @@ XID_PING = -2
 XID_AUTH = -4
 XID_SET_WATCHES = -8
 RESERVED_XIDS = {XID_PING: "a ping", XID_AUTH: "credentials", XID_SET_WATCHES: "SetWatches"}
-"""What is answered under an xid of its own."""
+"""Packets that are answered under an xid of their own."""
 
 XID_SASL = 1
-"""Of a SASL token: any that is positive will do, as no request is in flight during the login."""
+"""For SASL tokens: any positive xid will do, as no request is in flight during the login."""
 
 
 class OpCode(enum.IntEnum):
-    """What a request asks for."""
+    """The operation of a request."""
 
     NOTIFICATION = 0
     CREATE = 1
@@ -70,27 +70,27 @@ REFUSED_READ_ONLY = frozenset(
         OpCode.CLOSE_SESSION,
     }
 )
-"""What a read-only server refuses (`ReadOnlyRequestProcessor`): it is not even sent there."""
+"""What a read-only server refuses (`ReadOnlyRequestProcessor`), so it is never sent there."""
 
 
 class WatcherType(enum.IntEnum):
-    """Which watches `REMOVE_WATCHES` removes."""
+    """The watches that `REMOVE_WATCHES` removes."""
 
     CHILDREN = 1
     DATA = 2
     ANY = 3
     PERSISTENT = 4
-    """From 3.9 on, as is `RECURSIVE`; before, the others remove persistent watches, too."""
+    """Since 3.9, as `RECURSIVE`; before, the others remove persistent watches, too."""
     RECURSIVE = 5
 
 
 class AddWatchMode(enum.IntEnum):
-    """How far a watch of `ADD_WATCH` sees. It fires again and again, until it is removed."""
+    """The scope of an `ADD_WATCH` watch, which fires until it is removed."""
 
     PERSISTENT = 0
-    """What happens to the path and to the list of its children."""
+    """Changes of the path and of the list of its children."""
     RECURSIVE = 1
-    """What happens to the path and to everything below it; of lists of children it says nothing."""
+    """Changes of the path and of everything below it, but not of lists of children."""
 
 
 KEEPER_STATE_CONNECTED = 3

@@ -1,11 +1,10 @@
-"""The text in which an ensemble's configuration is written, on the wire and in `/zookeeper/config`.
+"""The text of an ensemble's configuration, on the wire and in `/zookeeper/config`.
 
     server.1=zk1:2888:3888:participant;zk1:2181
     version=100000000
 
-A member is `host:port:port[:role]`, several addresses of it with `|` between them, then `;` and
-where clients reach it: `[host:]port`; and once more, for clients that use TLS. The version is
-hexadecimal.
+A member is `host:port:port[:role]`, with `|` between several addresses; then `;` and `[host:]port`
+for clients, and the same again for clients that use TLS. The version is hexadecimal.
 """
 
 from __future__ import annotations
@@ -28,17 +27,13 @@ _CLIENT = re.compile(rf"(?:{_HOST}:)?(?P<port>\d+)")
 _ROLES = {None: False, "participant": False, "observer": True}
 
 MAX_SERVERS = 1_000
-"""How many members a configuration may have: servers' numbers are below 256, by convention."""
+"""The most members of a configuration; by convention, servers' numbers are below 256."""
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - what a client address without a host means
 
 
 def parse_server(text: str) -> ServerSpec:
-    """Reads `server.N=...`.
-
-    Raises:
-        ValueError: it is something else; says what.
-    """
+    """Parse `server.N=...`. Raises a `ValueError` that says what is wrong."""
     match = _SERVER.fullmatch(text)
     if match is None:
         raise MalformedError(f"no server.N=host:port:port[:role][;[host:]port]: {shown(text)}")
@@ -82,11 +77,7 @@ def _port(text: str) -> int:
 
 
 def parse_config(data: bytes) -> EnsembleConfig:
-    """Reads a whole configuration; lines of other kinds (groups, weights) are passed over.
-
-    Raises:
-        RemoteWireError: it makes no sense.
-    """
+    """Parse a configuration, skipping groups and weights; `RemoteWireError` if it is malformed."""
     servers: list[ServerSpec] = []
     version = -1
     try:
@@ -104,6 +95,6 @@ def parse_config(data: bytes) -> EnsembleConfig:
 
 
 def format_config(servers: Sequence[ServerSpec], version: int) -> bytes:
-    """The text for a configuration, as servers write it; without a version where that is -1."""
+    """The text of a configuration, as servers write it; a version of -1 is left out."""
     said = [] if version < 0 else [f"version={version:x}"]
     return "\n".join([*map(str, servers), *said]).encode()

@@ -1,7 +1,6 @@
 """SASL's DIGEST-MD5 (RFC 2831), as far as ZooKeeper's servers speak it: authentication only.
 
-The RFC is historic, and MD5 is weak. Still the password does not cross the wire, as it does with
-the scheme `digest`.
+The RFC is historic and MD5 is weak. But unlike with `digest`, the password is never sent.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 def parse(data: bytes) -> dict[str, str]:
-    """The directives of a challenge or response; of repeated ones, the first.
-
-    Raises:
-        ValueError: it is not a list of `name=value` or `name="value"`.
-    """
+    """Parse `name=value` directives, quoted or not: the first of each name. Else `ValueError`."""
     if len(data) > LONGEST:
         raise MalformedError(f"{len(data)} bytes are too many")
     text = data.decode("utf-8", "surrogateescape").rstrip(_SPACE)
@@ -66,13 +61,8 @@ def quoted(text: str) -> str:
 class Proof:
     """What both sides compute from the password and the nonces.
 
-    Attributes:
-        realm: of the server, which may be empty.
-        nonce: the server's.
-        cnonce: the client's.
-        uri: `service/host` of the server.
-        utf8: whether the server understands UTF-8.
-        authzid: the user that the client wants to act for, if it says so.
+    `nonce` is the server's, `cnonce` the client's, `uri` the server's `service/host`. `utf8`: the
+    server understands UTF-8. `authzid`: the user to act for, if the client names one.
     """
 
     user: str
@@ -100,7 +90,7 @@ class Proof:
         return _md5(_utf8(f"{ha1}:{self.nonce}:00000001:{self.cnonce}:auth:{ha2}")).hex()
 
     def _bytes(self, text: str) -> bytes:
-        # As the RFC has it: UTF-8 only for what ISO 8859-1 cannot encode.
+        # The RFC wants UTF-8 only for what ISO 8859-1 cannot encode.
         try:
             return text.encode("iso-8859-1")
         except UnicodeEncodeError:
@@ -120,12 +110,7 @@ def _md5(data: bytes) -> bytes:
 class DigestMD5:
     """The client's side of one login.
 
-    Args:
-        user: who logs in.
-        password: of the user.
-        service: the type of the server.
-        host: the server's name for itself.
-        make_nonce: makes an unpredictable text; for tests.
+    `service` and `host` name the server in this mechanism. Tests replace `make_nonce`.
     """
 
     blocks = False
@@ -149,14 +134,10 @@ class DigestMD5:
         self.is_complete = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The next token for the server; None after the last one.
+        """The next token for the server, or None after the last one. The first challenge is empty.
 
-        Args:
-            challenge: the server's latest token; empty at first, since the client begins.
-
-        Raises:
-            AuthFailedError: the server does not prove that it knows the password, or uses another
-                mechanism.
+        Raises `AuthFailedError` if the server does not prove that it knows the password, or uses
+        another mechanism.
         """
         if not self._has_begun:
             self._has_begun = True

@@ -14,23 +14,22 @@ _LENGTH = struct.Struct(">i")
 _length_at = _LENGTH.unpack_from
 
 _NOTHING = bytearray()
-"""What is kept between two frames. It never grows: see `feed`."""
+"""Kept between two frames. It never grows: see `feed`."""
 
 DEFAULT_MAX_FRAME = 0xFFFFF
 """The largest request that a server takes by default, in bytes (`jute.maxbuffer`)."""
 
 
 def frame(payload: bytes | bytearray) -> bytes:
-    """The payload behind its length."""
+    """Put the length before the payload."""
     return _LENGTH.pack(len(payload)) + payload
 
 
 class FrameReader:
-    """Cuts a byte stream into frames, in whatever pieces it arrives.
+    """Cuts a byte stream into frames.
 
-    Args:
-        max_frame: the largest frame that is accepted, in bytes. A longer one is refused as soon as
-            its length is read, which bounds what is buffered.
+    A frame of more than `max_frame` bytes is refused as soon as its length is read, which bounds
+    what is buffered.
     """
 
     __slots__ = ("_has_begun", "_kept", "_max_frame", "_needed")
@@ -39,28 +38,27 @@ class FrameReader:
         self._kept = _NOTHING
         self._max_frame = max_frame
         self._needed = 4
-        self._has_begun = False  # whether there was a frame: then it is the right protocol
+        self._has_begun = False  # after a first frame it is the right protocol
 
     @property
     def buffered(self) -> int:
-        """How many bytes of an unfinished frame are held."""
+        """The bytes held of an unfinished frame."""
         return len(self._kept)
 
     @property
     def begun(self) -> bytes:
-        """The first bytes of the payload of an unfinished frame, at most four."""
+        """The first bytes of an unfinished frame's payload, at most four."""
         return bytes(self._kept[4:8])
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yields each frame that is complete now; to be exhausted before the next call.
+        """Yield each complete frame; exhaust the iterator before the next call.
 
-        Raises:
-            RemoteWireError: a length is negative or above the limit: the connection is of no more
-                use. For the first length of a stream, the error says what protocol it looks like.
+        Raises `RemoteWireError` if a length is negative or above the limit: the connection is then
+        useless. For a stream's first length, the error says what protocol it looks like.
         """
         if self._kept:
-            # Grows in place and is read only when it is complete: otherwise a long frame in small
-            # pieces would be copied once for each of them.
+            # Grows in place and is read only when complete: else a long frame in small pieces would
+            # be copied once per piece.
             self._kept += data
             if len(self._kept) < self._needed:
                 return
@@ -89,17 +87,13 @@ class FrameReader:
 
 
 _TLS_RECORDS = frozenset(range(0x14, 0x18))
-"""The first byte of a record of TLS; the second one is 3."""
+"""The first bytes of TLS records; the second byte is 3."""
 
 _SHOWN = 40
 
 
 def other_protocol(begin: bytes) -> str | None:
-    """The protocol of a stream that begins with no length of a frame; None if unknown.
-
-    Args:
-        begin: its first bytes, at least four.
-    """
+    """The protocol of a stream that begins with these four or more bytes; None if unknown."""
     if begin[0] in _TLS_RECORDS and begin[1] == 3:
         return "it is TLS: a port for TLS, spoken to in plain text? Connect with tls="
     if not all(0x20 <= byte < 0x7F for byte in begin[:4]):

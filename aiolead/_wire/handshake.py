@@ -1,4 +1,4 @@
-"""What opens a connection: the session handshake, before any header."""
+"""The session handshake, which opens a connection before any header."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPLY_HEADER = 16
 
 @dataclass(slots=True)
 class ConnectRequest(Record):
-    """Asks for a session: a new one where `session_id` is 0."""
+    """Requests a session; a new one if `session_id` is 0."""
 
     last_zxid_seen: int
     timeout_ms: int
@@ -43,10 +43,7 @@ class ConnectRequest(Record):
 
 @dataclass(slots=True)
 class ConnectResponse(Record):
-    """Grants a session, with the timeout that the server chose.
-
-    A session that has expired is refused with a timeout of 0 and the id 0.
-    """
+    """Grants a session, with the server's timeout; timeout and id are 0 if it has expired."""
 
     timeout_ms: int
     session_id: int

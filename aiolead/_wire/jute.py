@@ -79,7 +79,7 @@ class Writer:
             raise LocalWireError(f"{stat!r} does not fit: {error}") from None
 
     def multi_header(self, op: int, error: int = -1, *, is_end: bool = False) -> None:
-        """What stands before each operation, or result, of a transaction or of several reads."""
+        """The header of each operation or result of a transaction, or of several reads."""
         self.i32(op)
         self.flag(is_end)
         self.i32(error)
@@ -91,11 +91,8 @@ class Writer:
 class Reader:
     """Takes values off the front of a frame.
 
-    Every length is checked against what is left before anything is allocated: a frame cannot make
-    the client use more memory than its own size.
-
-    Raises:
-        RemoteWireError: from every method, if the frame is too short or a length makes no sense.
+    Every length is checked before anything is allocated, so a frame takes no more memory than its
+    own size. All methods raise `RemoteWireError` if the frame is too short or a length invalid.
     """
 
     __slots__ = ("_data", "_end", "_pos")
@@ -106,7 +103,7 @@ class Reader:
         self._end = len(data)
 
     def _take(self, size: int) -> int:
-        """Moves on by `size` bytes; returns where they begin."""
+        """Move on by `size` bytes; return where they begin."""
         pos = self._pos
         self._pos = pos + size
         if self._pos > self._end:
@@ -121,7 +118,6 @@ class Reader:
 
     @property
     def remaining(self) -> int:
-        """How many bytes are left."""
         return self._end - self._pos
 
     def i32(self) -> int:
@@ -144,12 +140,11 @@ class Reader:
         return self._data[self._take(1)] != 0
 
     def blob(self) -> bytes:
-        """A byte string; null, which is not empty in Java, comes as empty."""
+        """A byte string; Java's null comes as empty."""
         pos = self._take(self._length())
         return self._data[pos : self._pos]
 
     def nullable_blob(self) -> bytes | None:
-        """A byte string, or None for null."""
         pos = self._pos
         value = self.blob()
         return value if value or _int_at(self._data, pos)[0] != -1 else None
@@ -165,18 +160,16 @@ class Reader:
             ) from None
 
     def nullable_text(self) -> str | None:
-        """A string, or None for null."""
         pos = self._pos
         value = self.text()
         return value if value or _int_at(self._data, pos)[0] != -1 else None
 
     def rest(self) -> bytes:
-        """Everything that is left."""
         pos, self._pos = self._pos, self._end
         return self._data[pos:]
 
     def texts(self) -> list[str]:
-        """Strings: mostly the names of thousands of children, hence the loop without calls."""
+        """Strings, mostly the names of thousands of children: hence the loop without calls."""
         data, pos, found = self._data, self._pos, list[str]()
         try:
             (left,) = _int_at(data, pos)
@@ -203,7 +196,7 @@ class Reader:
         return ACL(Permission(self.i32() & Permission.ALL), self.text(), self.text())
 
     def vector(self, least: int, read: Callable[[Reader], T]) -> list[T]:
-        """A counted list; `least` is the smallest size of an element, in bytes."""
+        """A counted list, whose elements have at least `least` bytes."""
         pos = self._pos
         count = self._length()
         if count * least > self._end - self._pos:
@@ -213,11 +206,7 @@ class Reader:
     def multi(
         self, readers: Mapping[int, Callable[[Reader], T]], where: str
     ) -> list[tuple[int, T]]:
-        """What stands behind multi headers, each with its operation, up to the last header.
-
-        Raises:
-            RemoteWireError: there is an operation that has no reader.
-        """
+        """What follows multi headers, with its operation. `RemoteWireError` without a reader."""
         found: list[tuple[int, T]] = []
         while True:
             op, is_end, _ = self.i32(), self.flag(), self.i32()

@@ -15,7 +15,7 @@ _REQUEST_HEADER = struct.Struct(">iii")
 
 
 def encode_body(request: Record) -> bytes:
-    """A request without its header: what can be made before the xid is known."""
+    """A request without its header, encoded before the xid is known."""
     w = Writer()
     request.write(w)
     return bytes(w.buffer)
@@ -39,7 +39,7 @@ def encode_reply(header: ReplyHeader, body: Record | None = None) -> bytes:
 
 
 def encode_record(record: Record) -> bytes:
-    """A framed record without a header, such as those of the handshake."""
+    """A framed record without a header, such as the handshake's."""
     w = Writer()
     record.write(w)
     return frame(w.buffer)

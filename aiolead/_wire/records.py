@@ -1,4 +1,4 @@
-"""What the records of the wire have in common: fields that follow each other, each with a type."""
+"""The base of records on the wire: fields that follow each other, each with a type."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ RecordLayout: TypeAlias = tuple[WireType, ...]
 
 
 class Record:
-    """The base of the dataclasses that go over the wire.
+    """The base of the dataclasses on the wire.
 
-    `layout` has the types of the first fields, in their order. What depends on more than that is
-    written and read by the class itself.
+    `layout` has the types of the first fields, in order. Classes write and read the rest.
     """
 
     __slots__ = ()
-    __match_args__: ClassVar[tuple[str, ...]] = ()  # the names of the fields, by `dataclass`
+    __match_args__: ClassVar[tuple[str, ...]] = ()  # the names of the fields, set by `dataclass`
     layout: ClassVar[RecordLayout] = ()
 
     def write(self, w: Writer) -> None:

@@ -1,4 +1,4 @@
-"""From an error code on the wire to the error that we raise."""
+"""The errors for error codes on the wire."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ _BY_CODE = {cls.code: cls for cls in ServerError.__subclasses__() if cls.code}
 
 
 def server_error(code: int, path: str | None = None) -> AioleadError:
-    """The error for a code on the wire; `path` is what the request was about.
-
-    Codes that concern the session come back as `SessionError`s, all others as `ServerError`s.
-    """
+    """The error for a code: of the session, of the connection (-4), else a `ServerError`."""
     if cls := _BY_CODE.get(code):
         return cls(path)
     match code:

@@ -1,4 +1,4 @@
-"""What a server answers, after a `ReplyHeader`; and watch events, which it sends unasked."""
+"""What a server sends: answers behind a `ReplyHeader`, and watch events, unasked."""
 
 from __future__ import annotations
 
@@ -28,15 +28,11 @@ _HEADER = struct.Struct(">iqi")
 _header_at = _HEADER.unpack_from
 
 HEADER_SIZE = _HEADER.size
-"""How long the header of a reply is, in bytes."""
+"""Bytes of the header of a reply."""
 
 
 def read_header(frame: bytes) -> tuple[int, int, int]:
-    """The xid, the zxid and the error code that a reply begins with.
-
-    Raises:
-        RemoteWireError: the frame is too short.
-    """
+    """The xid, zxid and error code of a reply. `RemoteWireError`: the frame is too short."""
     try:
         xid, zxid, err = _header_at(frame)
     except struct.error:
@@ -54,7 +50,7 @@ class ReplyHeader(Record):
 
 @dataclass(slots=True)
 class WatcherEvent(Record):
-    """A watch fired. Its header has the xid -1, and from 3.9 on the zxid of the change."""
+    """A watch fired. Its header has the xid -1, and since 3.9 the zxid of the change."""
 
     type: int
     path: str
@@ -73,7 +69,7 @@ class WatcherEvent(Record):
 
 @dataclass(slots=True)
 class PathReply(Record):
-    """To `CREATE` and `SYNC`."""
+    """Answers `CREATE` and `SYNC`."""
 
     path: str
     layout: ClassVar[RecordLayout] = (TEXT,)
@@ -81,7 +77,7 @@ class PathReply(Record):
 
 @dataclass(slots=True)
 class CreateReply(Record):
-    """To `CREATE2`, `CREATE_CONTAINER` and `CREATE_TTL`."""
+    """Answers `CREATE2`, `CREATE_CONTAINER` and `CREATE_TTL`."""
 
     path: str
     stat: Stat
@@ -90,7 +86,7 @@ class CreateReply(Record):
 
 @dataclass(slots=True)
 class StatReply(Record):
-    """To `EXISTS`, `SET_DATA` and `SET_ACL`."""
+    """Answers `EXISTS`, `SET_DATA` and `SET_ACL`."""
 
     stat: Stat
     layout: ClassVar[RecordLayout] = (STAT,)
@@ -98,7 +94,7 @@ class StatReply(Record):
 
 @dataclass(slots=True)
 class DataReply(Record):
-    """To `GET_DATA`. The data is None where a client has written null instead of bytes."""
+    """Answers `GET_DATA`. The data is None where a client wrote null instead of bytes."""
 
     data: bytes | None = field(repr=False)
     stat: Stat
@@ -107,7 +103,7 @@ class DataReply(Record):
 
 @dataclass(slots=True)
 class ACLReply(Record):
-    """To `GET_ACL`."""
+    """Answers `GET_ACL`."""
 
     acl: tuple[ACL, ...]
     stat: Stat
@@ -116,7 +112,7 @@ class ACLReply(Record):
 
 @dataclass(slots=True)
 class NamesReply(Record):
-    """To `GET_CHILDREN` and `GET_EPHEMERALS`."""
+    """Answers `GET_CHILDREN` and `GET_EPHEMERALS`."""
 
     names: Sequence[str]
     layout: ClassVar[RecordLayout] = (TEXTS,)
@@ -124,7 +120,7 @@ class NamesReply(Record):
 
 @dataclass(slots=True)
 class ChildrenReply(Record):
-    """To `GET_CHILDREN2`."""
+    """Answers `GET_CHILDREN2`."""
 
     names: Sequence[str]
     stat: Stat
@@ -133,7 +129,7 @@ class ChildrenReply(Record):
 
 @dataclass(slots=True)
 class TokenReply(Record):
-    """To `SASL`: the server's token; null where it has no SASL, or nothing more to send."""
+    """Answers `SASL`: the server's token; null without SASL, or with nothing more to send."""
 
     token: bytes = field(repr=False)
     layout: ClassVar[RecordLayout] = (BLOB,)
@@ -141,7 +137,7 @@ class TokenReply(Record):
 
 @dataclass(slots=True)
 class NumberReply(Record):
-    """To `GET_ALL_CHILDREN_NUMBER`, and to `ADD_WATCH`, where it is always 0."""
+    """Answers `GET_ALL_CHILDREN_NUMBER`, and `ADD_WATCH`, where it is always 0."""
 
     number: int
     layout: ClassVar[RecordLayout] = (I32,)
@@ -149,7 +145,7 @@ class NumberReply(Record):
 
 @dataclass(slots=True)
 class WhoAmIReply(Record):
-    """To `WHO_AM_I`: schemes with the names of the users."""
+    """Answers `WHO_AM_I`: schemes with the names of the users."""
 
     users: Sequence[tuple[str, str]]
 
@@ -169,14 +165,14 @@ class WhoAmIReply(Record):
 
 @dataclass(slots=True)
 class DoneResult(Record):
-    """In a transaction: a `CHECK` or `DELETE` that worked."""
+    """A `CHECK` or `DELETE` that succeeded in a transaction."""
 
     op: OpCode
 
 
 @dataclass(slots=True)
 class ErrorResult(Record):
-    """The error code of an operation; in a transaction 0 for one that was rolled back."""
+    """The error code of an operation; in a transaction, 0 if it was rolled back."""
 
     code: int
     layout: ClassVar[RecordLayout] = (I32,)
@@ -204,7 +200,7 @@ _READ_RESULTS: dict[int, Callable[[Reader], ReadResult]] = {
 
 @dataclass(slots=True)
 class MultiReply(Record):
-    """To `MULTI`: one result per operation, in order, each with the operation it answers."""
+    """Answers `MULTI`: one result per operation, in order, each with its operation."""
 
     results: tuple[tuple[OpCode, MultiResult], ...]
 
@@ -221,7 +217,7 @@ class MultiReply(Record):
 
 @dataclass(slots=True)
 class MultiReadReply(Record):
-    """To `MULTI_READ`: one result per read, in order; one that failed does not affect others."""
+    """Answers `MULTI_READ`: one result per read, in order; failures do not affect others."""
 
     results: Sequence[ReadResult]
 

@@ -1,4 +1,4 @@
-"""What a client asks, after a `RequestHeader`."""
+"""The requests of a client, each behind a `RequestHeader`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .records import ACLS, BLOB, FLAG, I32, NULLABLE_BLOB, TEXT, Record, RecordL
 _pack_int = struct.Struct(">i").pack
 
 _is_number = re.compile(r"-?[0-9]{9,10}").fullmatch
-"""Whether it is what servers append to the path of a sequential znode, with `%010d`."""
+"""Whether it is what servers append to the path of a sequential znode: `%010d`."""
 
 _OPEN = Writer()
 _OPEN.acls(OPEN_ACL_UNSAFE)
 _OPEN_BYTES = bytes(_OPEN.buffer)
-"""The ACL of nearly every create, which takes longer to write than the rest of it."""
+"""The ACL of nearly every create: encoding it takes longer than the rest."""
 
 
 def path_and_flag(path: str, flag: bool) -> bytes:
-    """The body of the reads that may set a watch, the most frequent requests of all."""
+    """The body of the reads that may set a watch: the most frequent requests."""
     try:
         text = path.encode()
     except UnicodeEncodeError:
@@ -152,9 +152,9 @@ class GetChildren(Record):
 
 @dataclass(slots=True)
 class Create(Record):
-    """A create in any mode: the operation on the wire follows from flags and ttl.
+    """A create in any mode: flags and ttl decide the operation on the wire.
 
-    Answered with the new znode's Stat, except as `CREATE`, which old clients and transactions use.
+    Its answer has the new Stat, except for `CREATE`, which old clients and transactions use.
     """
 
     path: str
@@ -183,11 +183,9 @@ class Create(Record):
         return cls(path, data, acl, flags, r.i64() if op is OpCode.CREATE_TTL else -1, op)
 
     def checked(self, created: str) -> str:
-        """The path that a server says that it has created.
+        """Return the path that a server has created.
 
-        Raises:
-            RemoteWireError: it is not the one that was asked for, with a number appended where the
-                mode is sequential.
+        Raises `RemoteWireError` if it is not the requested one, plus a number if sequential.
         """
         begin, rest = created[: len(self.path)], created[len(self.path) :]
         is_sequential = CreateMode(self.flags).is_sequential
@@ -238,8 +236,7 @@ class RemoveWatches(Record):
 class SetWatches(Record):
     """Re-arms the watches of an earlier connection, relative to the last zxid seen there.
 
-    `persistent` and `recursive` need `SET_WATCHES2` (3.6); without them the older `SET_WATCHES`,
-    which every server knows, does the same.
+    `persistent` and `recursive` need `SET_WATCHES2` (3.6); every server knows `SET_WATCHES`.
     """
 
     relative_zxid: int
@@ -298,13 +295,10 @@ class Sasl(Record):
 
 @dataclass(slots=True)
 class Reconfig(Record):
-    """Changes the members of the ensemble: by who joins and leaves, or all at once.
+    """Changes the members of the ensemble: incrementally, or all at once.
 
-    Attributes:
-        joining: `server.N=...`, comma-separated.
-        leaving: server numbers, comma-separated.
-        members: all of them, as `joining`; None for a change by who joins and leaves.
-        version: of the configuration to change; -1 for any.
+    `joining` and `members` (None: incremental) are comma-separated `server.N=...`; `leaving` are
+    comma-separated numbers. `version` is that of the configuration to change; -1 for any.
     """
 
     op: ClassVar[OpCode] = OpCode.RECONFIG
@@ -323,7 +317,7 @@ class Reconfig(Record):
 
     @classmethod
     def read(cls, r: Reader) -> Reconfig:
-        # Servers take empty for null in the first two. No members at all is a wish of its own.
+        # Servers take empty for null in the first two. An empty `members` is another request.
         joining, leaving = r.text() or None, r.text() or None
         return cls(joining, leaving, r.nullable_text(), r.i64())
 
@@ -348,7 +342,7 @@ _MULTI_OPS: dict[int, Callable[[Reader], MultiOp]] = {
 
 @dataclass(slots=True)
 class MultiRead(Record):
-    """Several reads of one moment (3.6). Each `GetChildren` is a `GET_CHILDREN`."""
+    """Several reads at one point in time (3.6). Each `GetChildren` is a `GET_CHILDREN`."""
 
     op: ClassVar[OpCode] = OpCode.MULTI_READ
     ops: tuple[ReadOp, ...]
@@ -363,7 +357,7 @@ class MultiRead(Record):
 
 @dataclass(slots=True)
 class Multi(Record):
-    """A transaction: all of the operations are applied, or none is."""
+    """A transaction: all of its operations are applied, or none."""
 
     op: ClassVar[OpCode] = OpCode.MULTI
     ops: tuple[MultiOp, ...]

@@ -1,12 +1,9 @@
 """What differs between versions of ZooKeeper, for client, embedded server and tests alike.
 
-Each row of `Feature` names the first release of every line (3.8, 3.9 ...) that has the difference:
-many were backported to older lines. The releases were read from ZooKeeper's source history (the
-issue is named) and tried on 3.8.0, 3.9.3 and 3.9.6.
-
-Distributors backport without changing the version: Debian's 3.8.0 has `EVENTS_NEED_READ`.
-
-A server states its version in the answer to the four-letter word `srvr`.
+Each row of `Feature` names the first release of every line (3.8, 3.9 ...) that has the difference,
+since many were backported. The releases were read from ZooKeeper's source history (the issue is
+named) and tried on 3.8.0, 3.9.3 and 3.9.6. Distributors backport without changing the version:
+Debian's 3.8.0 has `EVENTS_NEED_READ`. The four-letter word `srvr` states a server's version.
 """
 
 from __future__ import annotations
@@ -38,11 +35,7 @@ def version_in(answer: bytes) -> Version | None:
 
 
 def parse_version(text: object, *, name: str) -> Version:
-    """The version of a text such as "3.9" or "3.9.2".
-
-    Raises:
-        ConfigurationError: it is none; the error says which argument, `name`.
-    """
+    """Parse a version such as "3.9" or "3.9.2"; else `ConfigurationError`, about `name`."""
     match = _GIVEN.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         given = shown(text) if isinstance(text, int) else repr(text)
@@ -55,7 +48,7 @@ def _version(major: str | bytes, minor: str | bytes, patch: str | bytes | None) 
 
 
 class Feature(enum.Enum):
-    """What came after ZooKeeper 3.5.0; older servers are not supported.
+    """A difference between servers; those before ZooKeeper 3.5.0 are not supported.
 
     Attributes:
         label: what errors call it.
@@ -89,28 +82,27 @@ class Feature(enum.Enum):
 
     # The same request is answered differently.
     WATCH_MODES_APART = ("a one-shot and a persistent watch on one path", [(3, 9, 0)])
-    """A watch of one mode no longer ends those of other modes on its path (ZOOKEEPER-4466), and
-    each mode is removed on its own (ZOOKEEPER-4472)."""
+    """A watch no longer ends those of other modes on its path (ZOOKEEPER-4466), and each mode is
+    removed on its own (ZOOKEEPER-4472)."""
     EVENT_ZXIDS = ("the zxid in a watch event", [(3, 9, 0)])
     """A watch event carries the zxid of the change, where it was -1 (ZOOKEEPER-4655)."""
     EARLY_DECODING = ("no zxid for a request that cannot be decoded", [(3, 9, 0)])
-    """A request is decoded before it gets a zxid; a transaction gets one all the same
-    (ZOOKEEPER-4575)."""
+    """A request is decoded before it gets a zxid, except for transactions (ZOOKEEPER-4575)."""
     CREATE2_IN_MULTI = ("the stat of a create2 in a transaction", [(3, 7, 2), (3, 8, 2), (3, 9, 0)])
-    """`CREATE2` in a transaction is answered with a stat, no longer as `CREATE`; create flags of no
-    mode fail the whole transaction with a marshalling error (-5), no longer the operation with bad
-    arguments (ZOOKEEPER-4026)."""
+    """`CREATE2` in a transaction is answered with a stat, no longer like `CREATE`. Invalid create
+    flags fail the whole transaction with a marshalling error (-5), where the operation failed with
+    bad arguments (ZOOKEEPER-4026)."""
     EXISTS_NEEDS_READ = ("a permission for exists", [(3, 8, 4), (3, 9, 2)])
     """`EXISTS` needs READ on the znode, if there is one (ZOOKEEPER-2590)."""
     EVENTS_NEED_READ = ("a permission for watch events", [(3, 8, 4), (3, 9, 2)])
-    """Watch events are withheld from clients without READ on the znode that changed: its own ACL
-    for created, changed and deleted, the parent's for children changed. A one-shot watch is gone
-    all the same (CVE-2024-23944, ZOOKEEPER-4799). Debian's 3.8.0 has this."""
+    """Watch events are withheld from clients without READ on the znode that changed, or for its
+    list of children on the parent. A one-shot watch is gone all the same (CVE-2024-23944,
+    ZOOKEEPER-4799)."""
     REARMED_EVENTS_NEED_READ = ("a permission for events that were missed", [(3, 9, 6)])
-    """The same for events of the time without a connection, which `SET_WATCHES` reports, except
-    for deletions: the event is withheld, and the watch is not set."""
+    """The same for missed events that `SET_WATCHES` reports, except deletions: the event is
+    withheld, and the watch is not set."""
     NO_LONE_CHECK = ("no check outside a transaction", [(3, 8, 5), (3, 9, 3)])
-    """`CHECK` outside a transaction is an unknown operation: -6, and the connection is closed
+    """`CHECK` outside a transaction is answered with -6, and the connection is closed
     (ZOOKEEPER-2623)."""
 
     IPV6_ACLS = ("an IPv6 address in an ACL", [(3, 9, 4)])
