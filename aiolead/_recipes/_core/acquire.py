@@ -1,4 +1,4 @@
-"""One attempt to acquire something: over lost connections and expired sessions."""
+"""One attempt to acquire something, across lost connections and expired sessions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .znode_registry import RegisteredNode
 class Acquirable:
     """One attempt to acquire something, with the znodes that stand for it.
 
-    Made for one acquisition, and for one tenure if that succeeds. Whatever is cancelled or cut
-    when, `discard` is called in the end, at least once, and leaves nothing behind.
+    Made for one acquisition, and for one tenure if that succeeds. `discard` is always called in the
+    end, at least once, and leaves nothing behind, whatever was cancelled or lost before.
     """
 
     __slots__ = ()
@@ -31,49 +31,38 @@ class Acquirable:
     @property
     @abstractmethod
     def node(self) -> RegisteredNode:
-        """The znode. Only while it is held."""
+        """The znode; only valid while it is held."""
 
     @abstractmethod
     def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        """Registers it as held; to be called right after it was acquired.
+        """Register it as held, right after it was acquired.
 
-        Args:
-            lost: called once, synchronously, when the hold ends without a release.
-            options: as for `abc.Lease.hold`.
+        `lost` is called once, synchronously, when the hold ends without a release; `options` are
+        those of `abc.Lease.hold`.
         """
 
     @abstractmethod
     def discard(self) -> Departure | None:
-        """Gives it up, held or not. Synchronous: the rest is the client's work.
-
-        Returns:
-            The pending delete of our znode; None if there is none to delete.
-        """
+        """Give it up, held or not; synchronous. Return its pending delete, if there is one."""
 
     def when_asked_for(self, call: Callable[[], object]) -> None:
-        """Registers a callback for a request to release; only contenders in a queue get any."""
+        """Register a callback for requests to release; only contenders in a queue get any."""
 
     # --- acquiring -------------------------------------------------------------------------------
 
     def acquire(self) -> Coroutine[Any, Any, bool]:
-        """Waits until it may be held, with a lease that lasts for a while; returns True.
+        """Wait until it may be held, with a lease that lasts for a while; return True.
 
-        There is no checkpoint between that decision and the return.
+        There is no checkpoint between that decision and the return. Raises `MixedLayoutError`,
+        `SequenceExhaustedError`, `SessionError`, or the `ServerError` that answers the create.
 
-        Raises:
-            MixedLayoutError: a neighbour in the queue and we would not exclude each other.
-            SequenceExhaustedError: the path has no more numbers.
-            ServerError: what the server says to the create, such as `NoAuthError`.
-            SessionError: the client was closed, or its credentials were refused.
-
-        Cancellation: leaves it as it is; `discard` it.
-
-        On connection loss: goes on with the same znodes; after an expired session, from the start.
+        Cancellation: leaves its znodes; call `discard`. On connection loss: goes on with the same
+        znodes; after an expired session, from the start.
         """
         return self._persist(waits=True)
 
     async def try_acquire(self) -> bool:
-        """Whether it may be held, without waiting for others. Otherwise as `acquire`.
+        """As `acquire`, but without waiting for others: return whether it may be held.
 
         On connection loss: goes on for the session timeout; then raises `ConnectionLossError`.
         """
@@ -114,50 +103,46 @@ class Acquirable:
 
     @abstractmethod
     def _has_just_created(self) -> bool:
-        """Whether there was no wait, and no change of the session, since our last create."""
+        """Whether neither a wait nor a change of the session came after our last create."""
 
     @abstractmethod
     def _follow_session(self) -> Callable[[], object]:
-        """Follows the state of the session; returns what ends that."""
+        """Follow the state of the session; return a function that ends this."""
 
     @abstractmethod
     async def _try(self, *, waits: bool) -> bool:
-        """One attempt: whether it is ours; waits for others only if it `waits`.
+        """Make one attempt; return whether it succeeded. Wait for others only if `waits`.
 
-        Called again, with whatever znodes there are, after a lost connection or a lost znode.
-
-        Raises:
-            NodeGone: a znode of ours is gone.
+        Called again, with whatever znodes exist, after a lost connection or a lost znode. Raises
+        `NodeGone` if a znode of ours is gone.
         """
 
     @abstractmethod
     def _znodes(self) -> Sequence[EphemeralNode]:
-        """The znodes that stand for it, the youngest one last."""
+        """The znodes that stand for it, the newest last."""
 
     @abstractmethod
     def _start_again(self) -> None:
-        """The session is over, or a znode of ours is gone: gives up the others."""
+        """Give up the other znodes: the session is over, or one of ours is gone."""
 
     @abstractmethod
     def _leave_watches(self) -> None:
-        """Takes back the watches on others."""
+        """Close the watches on others."""
 
     async def _await_lease(self) -> None:
-        """Waits until enough is left of the lease to begin with.
+        """Wait until enough of the lease is left to begin with.
 
-        On a session that is young, or has written something lately, it has: then there is no round
-        trip, and no checkpoint. Else it takes two writes, one after the other. A create of ours
-        without a wait since is the first one. A waiter asks twice: that its server has reported its
-        turn proves nothing about the session (see docs/safety.md).
+        A session that is young, or has written lately, has enough: then there is no round trip and
+        no checkpoint. Otherwise two writes are needed, one after the other; our create counts as
+        the first if no wait followed it. A waiter needs both: the server's report that its turn has
+        come proves nothing about the session (docs/safety.md).
 
-        A renewal's second request is a `sync`, since its first one shows that the session lives.
-        Here nothing is proven any more, and a leader that has just begun to end the session might
-        answer a `sync` in the instant before that has an effect. A write it refuses.
+        A renewal may end with a `sync`, since its first request shows that the session lives. Here
+        nothing is proven any more, and a leader that has just begun to end the session might answer
+        a `sync` before that takes effect. It refuses a write.
 
-        A znode that was not watched all the time is looked at besides: others may have deleted it.
-
-        Raises:
-            NodeGone: a znode of ours is gone.
+        A znode that was not watched all the time is also read: others may have deleted it. Raises
+        `NodeGone` if a znode of ours is gone.
         """
         client, znodes = self._client, self._znodes()
         writes = int(self._has_just_created())
@@ -184,11 +169,7 @@ class Acquirable:
 
 
 class NodeAcquirable(Acquirable):
-    """An acquirable that has one or more znodes, none of which is its place in a queue.
-
-    Args:
-        client: the session.
-    """
+    """An acquirable with one or more znodes, none of which is a place in a queue."""
 
     def __init__(self, client: CoordinationClient) -> None:
         self._client = client
@@ -198,11 +179,11 @@ class NodeAcquirable(Acquirable):
 
     @property
     def node(self) -> RegisteredNode:
-        """The last one that was created."""
+        """The znode that was created last."""
         return max((znode.node for znode in self._znodes()), key=lambda node: node.token)
 
     def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        """Registers all of the znodes: the loss of one is the loss of the hold."""
+        """Register all of the znodes: losing one loses the hold."""
         holds = [znode.hold(lost, **options) for znode in self._znodes()]
         return holds[0] if len(holds) == 1 else HoldGroup(holds)
 
@@ -229,16 +210,16 @@ class NodeAcquirable(Acquirable):
         self._wake.set()
 
     def _rouse(self, _event: object = None) -> None:
-        """Something has happened: look again."""
+        """Look again: something has happened."""
         self._wake.set()
 
     async def _sleep(self) -> None:
-        """Waits until something happens; not at all if it has since `_wake` was replaced."""
+        """Wait until something happens; not at all if it has since `_wake` was replaced."""
         self._is_new = False
         await self._wake.wait()
 
     def _watch(self) -> Watch:
-        """A watch that rouses it, until `_leave_watches`."""
+        """Make a watch that wakes this attempt, until `_leave_watches`."""
         watch = self._client.backend.make_watch(self._rouse)
         self._watches.append(watch)
         return watch

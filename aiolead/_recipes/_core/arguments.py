@@ -1,4 +1,4 @@
-"""The arguments that recipes have in common, checked before anything is sent."""
+"""Checks of the arguments that recipes share, before anything is sent."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OnDisconnect = Literal["keep", "resign"]
 OnInvalid = Callable[[InvalidDataError], object]
 
 MAX_IDENTITY = 4096
-"""Longest identity, in bytes: everybody who lists a line reads them all."""
+"""Longest identity in bytes: everybody who lists a contender queue's members reads all of them."""
 
 
 def checked_client(client: CoordinationClient) -> CoordinationClient:
-    """A client, for the few requests of a recipe: those are not refused for what others ask."""
+    """Check the client; return it without a limit, for a recipe's few requests."""
     if not isinstance(client, CoordinationClient):
         raise ConfigurationError(
             f"client: must be a client, as `async with aiolead.connect()` gives, not {client!r}"
@@ -34,7 +34,6 @@ def checked_client(client: CoordinationClient) -> CoordinationClient:
 
 
 def checked_path(path: str) -> str:
-    """The path of a recipe: any but the root."""
     validate(path)
     if path == "/":
         raise ConfigurationError("path: the root cannot be contended for")
@@ -42,12 +41,11 @@ def checked_path(path: str) -> str:
 
 
 def default_identity() -> str:
-    """Host name and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def checked_identity(identity: str | None) -> str:
-    """What we call ourselves; host name and process id by default."""
+    """Check an identity, which defaults to host name and process id."""
     if identity is None:
         identity = default_identity()
     if not isinstance(identity, str) or not identity:
@@ -78,13 +76,13 @@ def checked_on_disconnect(on_disconnect: OnDisconnect) -> OnDisconnect:
 
 def checked_acl(acl: Sequence[ACL] | None) -> Sequence[ACL] | None:
     if acl is not None and not (acl and all(isinstance(entry, ACL) for entry in acl)):
-        # It may be, or hold, the hash of a password: it is not shown.
+        # The value is not shown: it may contain the hash of a password.
         raise ConfigurationError("acl: must be a sequence of at least one ACL: [ACL.auth()]")
     return acl
 
 
 def checked_wait(timeout: float | None) -> float | None:
-    """How long to wait for a turn: None, or seconds that are not negative."""
+    """Check a timeout: None, or seconds from 0 up."""
     if timeout is None:
         return None
     if isinstance(timeout, float) and timeout == math.inf:
@@ -93,12 +91,11 @@ def checked_wait(timeout: float | None) -> float | None:
 
 
 def checked_pause(pause: float) -> float:
-    """How long to pause: finite seconds that are not negative."""
     return _checked_real("pause", pause, "seconds from 0 up")
 
 
 def checked_worker(worker: object) -> None:
-    """Refuses what cannot be called once per term; closes a coroutine, so that nothing warns."""
+    """Refuse a worker that is no function; close a coroutine, so that Python does not warn."""
     if inspect.iscoroutine(worker):
         name = worker.__name__
         worker.close()
@@ -111,7 +108,6 @@ def checked_worker(worker: object) -> None:
 
 
 def checked_count(name: str, value: int, *, least: int = 1, most: int) -> int:
-    """A whole number within bounds."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ConfigurationError(f"{name}: must be from {least} to {most}, not {described(value)}")
     return value
@@ -124,7 +120,6 @@ def checked_on_invalid(on_invalid: OnInvalid | None) -> OnInvalid | None:
 
 
 def checked_number(name: str, value: object, *, most: float = math.inf) -> float:
-    """A number of at least 0 that is finite."""
     if most < math.inf:
         return _checked_real(name, value, f"a number from 0 to {most:g}", most)
     return _checked_real(name, value, "a number of 0 or more")
@@ -141,7 +136,6 @@ def _checked_real(name: str, value: object, allowed: str, most: float = math.inf
 
 
 def checked_name(what: str, name: str) -> str:
-    """A name that can be that of a znode."""
     if not isinstance(name, str) or not name or "/" in name:
         raise ConfigurationError(f"{what}: must be a str without a slash, not {name!r}")
     validate(f"/{name}", name=what)
@@ -149,11 +143,10 @@ def checked_name(what: str, name: str) -> str:
 
 
 MAX_DATA = 1_000_000
-"""Most bytes that a kept znode may hold: servers cut the link of who sends them 1 MiB."""
+"""Longest data of a kept znode, in bytes; servers close a connection that sends 1 MiB."""
 
 
 def checked_data(data: bytes) -> bytes:
-    """What a znode of ours may hold."""
     if not isinstance(data, bytes):
         raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
     if len(data) > MAX_DATA:

@@ -1,4 +1,4 @@
-"""Children of a znode with what they hold, read incrementally for a view."""
+"""Incremental reads of a znode's children and their data, for a view."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ E = TypeVar("E")
 
 
 class ChildReader(Generic[E]):
-    """Reads the children of a znode again and again, and never all of them because of one change.
+    """Reads the children of a znode repeatedly, and never all of them because of one change.
 
-    One watch is on the list of children, one on each child. The list is read again when its watch
-    has fired; a child when its own has, or when it is new. A znode that does not exist has none.
+    One watch is on the list of children, one on each child. Only what is new, or whose watch has
+    fired, is read again. A missing znode has no children.
 
-    Args:
-        view: whose readings these are.
-        path: the parent.
-        entry: makes the entry of a child, of its name, data and `Stat`; None leaves the child out.
-        is_wanted: says by its name whether a child is read.
-        is_watched: whether changes of the data of a child matter.
+    `entry` makes a child's entry from its name, data and `Stat`, or None to leave it out.
+    `is_wanted` says by its name whether to read a child, `is_watched` whether changes of its data
+    matter.
     """
 
     def __init__(
@@ -46,17 +43,17 @@ class ChildReader(Generic[E]):
         self._is_watched = is_watched
         self._listing: Reply[list[str]] | None = None
         self._names: list[str] | None = None
-        """The list, as long as its watch has not fired."""
+        """The list, until its watch fires."""
         self.known: dict[str, E | None] = {}
-        """The entries, None for those left out, as long as their watches have not fired."""
+        """The entries, None for those left out, until their watches fire."""
 
     def ask(self) -> None:
-        """Send the request for the list, if it may have changed: for several lists in one go."""
+        """Request the list if it may have changed; several readers may ask in one segment."""
         self._forget_changed()
         self._listing = self._list() if self._names is None else None
 
     async def names(self) -> list[str]:
-        """The names of the children, sorted; to be called after `ask`."""
+        """The names of the children, sorted. Call `ask` first."""
         view, listing = self._view, self._listing
         while listing is not None:
             try:
@@ -72,13 +69,13 @@ class ChildReader(Generic[E]):
                     view._unwatch(self._path)
                 break
         names = self._names or []
-        # The watches of what is not read now stay, too.
+        # Keep the watches of children that are not read again now.
         keys = {self._path, self._below, *(self._below + name for name in names)}
         view._asked |= keys & view._watches.keys()
         return names
 
     async def read(self) -> dict[str, E]:
-        """The entries of the children, by name, sorted; to be called after `ask`."""
+        """The entries of the children by name, sorted. Call `ask` first."""
         names = await self.names()
         missing = [name for name in names if name not in self.known]
         watch = (lambda name: self._view._watch(self._below + name)) if self._is_watched else None
@@ -92,7 +89,6 @@ class ChildReader(Generic[E]):
         return self._client.get_children(self._path, watch=self._view._watch(self._below))
 
     def _forget_changed(self) -> None:
-        """What has changed since it was read is not known any more."""
         for key, watch in self._view._watches.items():
             if watch.event is None:
                 continue

@@ -1,7 +1,7 @@
-"""Acquiring on entering and releasing on leaving: the `async with` of every tenure.
+"""The `async with` of every tenure: acquires on entering, releases on leaving.
 
-Only a cancel scope in the caller's task is open over the body: no task group, which would wrap what
-the body raises.
+Only a cancel scope in the caller's task is open over the body. A task group would wrap the body's
+exceptions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 def left_by_another(recipe: object) -> UsageError:
-    """The error where a task leaves what another one has entered."""
+    """The error for a task that leaves what another one entered."""
     return UsageError(
         f"{recipe!r} was not entered by this task but by another task, so it was released without "
         "leaving its block: enter and leave in one task; close async generators where they are "
@@ -45,7 +45,7 @@ def left_by_another(recipe: object) -> UsageError:
 
 
 class TenureScope(Generic[T]):
-    """A tenure, and the cancel scope around its body. Left by the task that has entered it."""
+    """A tenure and the cancel scope around its body, left by the task that entered it."""
 
     __slots__ = ("_is_given_up", "_recipe", "_scope", "_task", "_tenure")
 
@@ -54,9 +54,9 @@ class TenureScope(Generic[T]):
         self._tenure: T | None = None
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None
-        """The task that is inside, or on its way."""
+        """The task that is inside, or entering."""
         self._is_given_up = False
-        """Whether another task has left, while that one may still be inside."""
+        """Whether another task has left, while the first may still be inside."""
 
     def _on_lost(self) -> None:
         if self._scope is not None:
@@ -87,24 +87,21 @@ class TenureScope(Generic[T]):
             tenure._has_ended()
         tenure._report_refusal(left)
         if left is None:
-            # What has cancelled the body is raised in its place: nothing is swallowed.
+            # The error that explains the cancellation is raised in its place.
             why = tenure._why_ended()
             if why is not None:
                 raise why from None
             return
         if tenure.loss is not None and not isinstance(left, TenureLost):
-            # What the body raised says more than that it was also cancelled.
+            # The body's own exception propagates; the loss becomes a note on it.
             left.add_note(str(tenure._error()))
         propagate(left, exc)
 
     async def _give_up(self, tenure: T, task: int) -> NoReturn:
-        """Another task leaves, mostly by closing a generator that was abandoned in the body.
+        """Leave in another task, as closing an abandoned generator does; raise `UsageError`.
 
-        The task that entered may never come back, so the hold is released here. Its cancel scope
-        only that task can leave, and still may.
-
-        Raises:
-            UsageError: always.
+        The task that entered may never come back, so the hold is released here. Only that task can
+        leave its cancel scope, and it still may.
         """
         if not self._is_given_up:
             self._is_given_up = True
@@ -118,9 +115,10 @@ class TenureScope(Generic[T]):
 
 
 class TenureContext(TenureScope[Any], Generic[R_co]):
-    """What `acquire`, `leadership` and their like return: `async with` acquires and releases.
+    """A context manager that acquires on entering and releases on leaving.
 
-    `try_acquire` and its like return one that does not wait, and gives None if somebody else holds.
+    `acquire`, `leadership` and similar methods return it. `try_acquire` and similar methods return
+    one that does not wait, and gives None if another contender holds.
 
     Raises (on entering):
         AcquireTimeout: not acquired within `timeout` seconds; says so if no server was reached.
@@ -132,19 +130,19 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
     Raises (on leaving):
         TenureLost: it was lost (`LeadershipLost`, `LockLost`), and the body, which was cancelled
-            then and awaited, raised nothing else.
+            and awaited, raised nothing else.
         UsageError: another task leaves than the one that entered, such as one that closes an
-            abandoned async generator. What was held is released.
-        ReleaseError: the servers refuse to delete our znode, and the body ended normally. If it
-            raised, or was cancelled, that goes on, and the refusal is in the log.
+            abandoned async generator. The hold is released.
+        ReleaseError: the servers refuse to delete the znode, and the body ended normally. If the
+            body raised or was cancelled, that propagates, and the refusal is logged.
 
-    Cancellation, and the end of the timeout: leaves the queue at once, without waiting for the
-    servers, so others may see our znode for a moment. Leaving the body waits for the servers'
-    confirmation, for a third of the session timeout at most, also when it is cancelled, and over a
-    lost connection.
+    Cancellation, and the end of the timeout: leaves the queue at once without waiting for the
+    servers, so others may see the znode for a moment. Leaving the body waits for the servers'
+    confirmation, for a third of the session timeout at most, also when cancelled and over a lost
+    connection.
 
-    On connection loss: waiting goes on, also in the next session; what is held is held as long as
-    the lease lasts.
+    On connection loss: waiting goes on, also in the next session; a hold lasts as long as its
+    lease.
     """
 
     __slots__ = ("_is_try", "_timeout", "_was_connected")
@@ -198,7 +196,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         client, timeout = self._recipe._client, self._timeout
         in_front = False
         self._was_connected = client.state is SessionState.CONNECTED
-        # Mostly it is connected, and then thousands of waiters need no subscription.
+        # Usually it is connected, and thousands of waiters then need no subscription.
         unsubscribe = None if self._was_connected else client.backend.subscribe(self._on_state)
         try:
             with anyio.move_on_after(timeout):
@@ -212,10 +210,9 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         self._was_connected = self._was_connected or state is SessionState.CONNECTED
 
     async def _try_at_once(self, acquirable: Acquirable) -> bool:
-        """Whether it may be held, without waiting for others, nor for a server.
+        """Whether it may be held, without waiting for others or for a server.
 
-        Raises:
-            ConnectionLossError: there is no connection, or it was lost meanwhile.
+        Raises `ConnectionLossError` if there is no connection, or it is lost meanwhile.
         """
         client = self._recipe._client
         client.backend.check_connected()
@@ -237,7 +234,6 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         )
 
     def _timed_out(self) -> AcquireTimeout:
-        """What to raise when the time is up."""
         recipe, timeout = self._recipe, self._timeout
         late = f"{recipe!r}: not our turn within {timeout:g} seconds"
         try:

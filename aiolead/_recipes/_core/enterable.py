@@ -1,4 +1,4 @@
-"""Recipes that are entered themselves: `async with lock`."""
+"""Recipes that are context managers themselves: `async with lock`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,7 @@ H = TypeVar("H", bound=Held)
 
 @dataclass(slots=True)
 class _TaskEntry(Generic[R]):
-    """One `async with`.
-
-    Attributes:
-        context: what was entered.
-        frame: the frame that has the statement; known by its id, so that it is not kept alive.
-        is_given_up: whether another task has left it.
-    """
+    """One `async with`; `frame` is only an id, so that the frame is not kept alive."""
 
     context: TenureContext[R]
     frame: int
@@ -35,15 +29,14 @@ class _TaskEntry(Generic[R]):
 
 
 class Enterable(Generic[R]):
-    """A recipe that any number of tasks enter, each for itself."""
+    """A recipe that any number of tasks can enter, each for itself."""
 
     @abstractmethod
     def _context(self) -> TenureContext[R]:
-        """What `async with` of the recipe itself is short for."""
+        """What `async with recipe` enters."""
 
     @cached_property
     def _entries(self) -> dict[int, list[_TaskEntry[R]]]:
-        """What tasks have entered, by task."""
         return {}
 
     async def __aenter__(self) -> R:
@@ -61,15 +54,12 @@ class Enterable(Generic[R]):
         await self._left(_statement()).__aexit__(exc_type, exc, traceback)
 
     def _left(self, statement: int) -> TenureContext[R]:
-        """What the current task leaves.
+        """Find the context that the current task leaves.
 
-        If it has entered nothing: what another task has entered by the same statement, where that
-        is an abandoned generator's, or the only entry there is. It is kept for the other task,
-        which may still leave it.
-
-        Raises:
-            UsageError: there is nothing, or several tasks are inside and it is not known whose
-                entry is left.
+        If this task has entered nothing, it leaves what another task entered: by the same statement
+        (that of an abandoned generator), or the only open entry. The entry is kept, since its own
+        task may still leave it. Raises `UsageError` if there is none, or several tasks are inside
+        and it is not known whose entry is left.
         """
         task = current_task_id()
         entries = self._entries.get(task)
@@ -88,7 +78,7 @@ class Enterable(Generic[R]):
 
 
 def _statement() -> int:
-    """The id of the frame that has entered, or leaves: that of the caller's caller."""
+    """The id of the frame that enters or leaves: the caller's caller."""
     frame = inspect.currentframe()
     for _ in range(2):
         frame = frame.f_back if frame is not None else None
@@ -105,12 +95,10 @@ class HeldRecipe(HoldingRecipe[H], Enterable[H]):
         """Acquire it for the body of an `async with`.
 
         Args:
-            timeout: how long to wait, in seconds. None waits forever, 0 tries once.
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
 
-        Raises (on entering):
-            AcquireTimeout: not acquired within that time.
-
-        For other errors, cancellation and connection loss see `TenureContext`.
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
+        `TenureContext`.
         """
         return self._context(timeout)
 

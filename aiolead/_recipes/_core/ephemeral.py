@@ -1,35 +1,16 @@
 """The life of an ephemeral znode: one mechanism for all recipes.
 
-The znode exists exactly as long as its owner wants it, whatever is cancelled or cut when:
+The znode exists exactly as long as its owner wants it, whatever is cancelled or lost:
 
 * The answer to the create is recorded synchronously, even if nobody awaits it.
-* A create whose answer was lost is looked for, never sent twice unseen.
-* `withdraw` only hands over: the delete is queued in the client before it returns. What cannot be
-  deleted at once is a pending delete of the client's own tasks. It ends with the znode, with the
-  session, or with a refusal that was reported.
+* A *lost create* (its answer was lost) is looked for, and never sent again before that.
+* `withdraw` queues the delete before it returns. What cannot be deleted at once is a pending delete
+  of the client; it ends with the znode, with the session, or with a reported refusal.
 * The znode may be watched: the owner is notified when others delete it.
 
-The states, and what each event makes of them:
-
-    ==========  ===================  ============  =============  ===============  ===============
-    state       create               answered      answer lost    withdraw         deleted, or
-                                                                                   session over
-    ==========  ===================  ============  =============  ===============  ===============
-    ABSENT      CREATING             -             -              ABSENT           -
-    CREATING    -                    PRESENT, or   UNRESOLVED     ABSENT; deleted  (by the answer)
-                                     ABSENT and                   when the answer
-                                     the error                    comes
-    UNRESOLVED  `resolve` looks:     -             -              ABSENT; looked   ABSENT, by
-                PRESENT if found,                                 for, deleted     `resolve`
-                else ABSENT; one
-                that turns up later
-                is deleted
-    PRESENT     -                    -             -              ABSENT; deleted  GONE
-    GONE        -                    -             -              ABSENT           -
-    ==========  ===================  ============  =============  ===============  ===============
-
-`error_policy` is the table for the errors of servers. A znode is proven to be ours by its name
-(`serial`) or by its czxid (`fixed`), never by the session alone: see `znode_registry`.
+docs/ephemeral-znodes.md has the table of states. `error_policy` decides about errors of servers. A
+znode's name (`serial`) or czxid (`fixed`) proves that it is ours, never the session alone: see
+`znode_registry`.
 """
 
 from __future__ import annotations
@@ -54,18 +35,16 @@ from .znode_registry import NodeRegistry, RegisteredNode
 
 
 class HoldOptions(TypedDict):
-    """How something is held: see `abc.Lease.hold`."""
-
     urgent: bool
     resign_on_disconnect: bool
 
 
 class NodeGone(Exception):
-    """Our znode is not there any more. Never leaves the recipes."""
+    """Our znode is gone. Never leaves the recipes."""
 
 
 class ZnodeState(enum.Enum):
-    """What is known of our znode; see the table of the module."""
+    """What is known of our znode; docs/ephemeral-znodes.md has the transitions."""
 
     ABSENT = "absent"
     CREATING = "creating"
@@ -77,14 +56,10 @@ class ZnodeState(enum.Enum):
 class EphemeralNode:
     """One ephemeral znode of this client.
 
-    Args:
-        client: the session.
-        registry: shared by all of this client's recipes that make such znodes at this path.
-        data: what it holds.
-        acl: of the znode.
+    `registry` is shared by all of this client's recipes with such znodes at this path.
     """
 
-    # There may be thousands, and most of what each costs is memory.
+    # There may be thousands, and memory is most of what each costs.
     __slots__ = (
         "_acl",
         "_client",
@@ -123,7 +98,7 @@ class EphemeralNode:
 
     @property
     def node(self) -> RegisteredNode:
-        """The znode. Only while there is one."""
+        """The znode; only valid while there is one."""
         if self._node is None:
             raise AssertionError("there is no znode")
         return self._node
@@ -138,7 +113,7 @@ class EphemeralNode:
         return ZnodeState.UNRESOLVED if self._creating.is_done else ZnodeState.CREATING
 
     def check(self) -> None:
-        """Raises `NodeGone` if the znode is known to be gone, or its session is over."""
+        """Raise `NodeGone` if the znode is known to be gone, or its session is over."""
         if self._gone or self._is_over(self.node.session_id):
             raise NodeGone
 
@@ -153,23 +128,20 @@ class EphemeralNode:
 
     @abstractmethod
     def _claim(self, created: Created, session_id: int) -> RegisteredNode:
-        """Records a znode as ours."""
+        """Record a znode as ours."""
 
     @abstractmethod
     def _unclaim(self, node: RegisteredNode) -> None:
-        """It is gone: it is no longer recorded."""
+        """Remove the record of a znode that is gone."""
 
     @abstractmethod
     async def _find(self, path: str) -> Created | None:
-        """Looks for the znode of a create whose answer was lost.
-
-        No checkpoint between the answer that shows it and the return.
-        """
+        """Find the znode of a lost create; no checkpoint between the answer and the return."""
 
     @staticmethod
     @abstractmethod
     async def _delete_if_ours(client: CoordinationClient, node: RegisteredNode) -> None:
-        """Deletes a znode if it is still that one: one try."""
+        """Delete a znode if it is still the same one; one attempt."""
 
     def _settle_name(self, path: str) -> None:
         """The outcome of a create is known, or its znode is not wanted any more."""
@@ -178,26 +150,26 @@ class EphemeralNode:
         """The answer to a create was lost."""
 
     def _lost_create_looked(self) -> None:
-        """It was looked for once, and deleted if it was there."""
+        """A lost create was looked for once, and deleted if it was there."""
 
     def _lost_create_over(self) -> None:
-        """A create whose answer was lost, and that nobody wants, has left nothing behind."""
+        """A lost create that nobody wants has left nothing behind."""
 
-    # --- what subclasses hear of -----------------------------------------------------------------
+    # --- notifications for subclasses ------------------------------------------------------------
 
     def _rouse(self) -> None:
-        """The znode was deleted by others."""
+        """Others deleted the znode."""
 
     def _watch_ended(self) -> None:
-        """The watch on the znode has ended with its session, or by an error."""
+        """The watch on the znode ended with its session, or by an error."""
 
     def _saw(self, data: bytes) -> None:
-        """What the znode holds."""
+        """The znode's data was read."""
 
     # --- creating --------------------------------------------------------------------------------
 
     def create(self) -> Reply[Created]:
-        """Sends the create. The answer is recorded even if nobody awaits it."""
+        """Send the create. The answer is recorded even if nobody awaits it."""
         client = self._client
         path, mode = self._next_name(client.session_id)
         session_id = self._create_session = client.session_id if mode.is_ephemeral else 0
@@ -211,7 +183,7 @@ class EphemeralNode:
         return self._client.create(path, self._data, mode=mode, acl=self._acl)
 
     def _created(self, create: Reply[Created], path: str, session_id: int, since: int) -> None:
-        """The create is answered: in the client's task, before anything after it."""
+        """Process the answer to a create: in the client's task, before any later answer."""
         wanted = self._creating is create
         error = create.error()
         if error is None:
@@ -237,14 +209,13 @@ class EphemeralNode:
         return self._claim(create.result(), session_id)
 
     def take(self, created: Created) -> None:
-        """Takes a znode for ours that was found."""
+        """Adopt a znode that was found."""
         self._node = self._claim(created, created.stat.ephemeral_owner)
 
     async def resolve(self) -> bool:
-        """Finds out what became of a create whose answer was lost; whether there is a znode.
+        """Find out what became of a lost create; return whether there is a znode.
 
-        Raises:
-            ConnectionLossError, SessionExpiredError: that is not known yet.
+        Raises `ConnectionLossError` or `SessionExpiredError` if that is still unknown.
         """
         if self._node is not None and self._is_over(self._node.session_id):
             self.withdraw()
@@ -259,7 +230,7 @@ class EphemeralNode:
             if not self._is_over(self._create_session):
                 found = await self._find(path)
                 if found is None:
-                    # It may still be on its way: whatever turns up later is not wanted any more.
+                    # It may still be on its way; if it turns up later, it is not wanted any more.
                     self._delete_lost_later(path, self._create_session, already_looked=True)
                 else:
                     self.take(found)
@@ -277,24 +248,17 @@ class EphemeralNode:
         self._settle_name(path)
 
     async def _delete_lost(self, path: str, session_id: int, *, already_looked: bool) -> None:
-        """Deletes the znode of a create whose answer was lost, and that nobody wants.
+        """Delete the znode of a lost create that nobody wants; raise a refusal.
 
-        A create that was on its way over a connection that we gave up may be applied after the
-        first look, so there is another one when the session timeout has passed. (One that comes
-        even later is found by our next contender that would have to wait for it.)
-
-        Args:
-            path: what the create was sent with.
-            session_id: the session; once it is over there is nothing to delete.
-            already_looked: whether the first look was in vain.
-
-        Raises:
-            AioleadError: the delete was refused.
+        A create on a connection that was given up may be applied after the first look, so another
+        look follows after the session timeout. (If it is applied even later, our next contender
+        that would have to wait for it finds it.) `already_looked` says that the first look found
+        nothing.
         """
         client, was_found = self._client, False
 
         async def find_and_delete() -> bool:
-            """False if the session is over."""
+            """Return False if the session is over."""
             nonlocal was_found
             found: list[RegisteredNode] = []
 
@@ -328,11 +292,11 @@ class EphemeralNode:
     # --- watching --------------------------------------------------------------------------------
 
     def seen_gone(self) -> None:
-        """An answer has shown that it is gone: what is at its path now is not ours."""
+        """Note that an answer showed it gone: what is at its path now is not ours."""
         self._gone = True
 
     def watch(self) -> None:
-        """Watches for its deletion by others, unless that is done already."""
+        """Watch for its deletion by others, unless it is watched already."""
         if self._watch is None:
             self._send_look()
 
@@ -361,7 +325,7 @@ class EphemeralNode:
         error = look.error()
         if error is None:
             data, stat = look.result()
-            # A znode of that path may be another one: made anew, or restored by somebody.
+            # Another znode may be at that path: created again, or restored.
             gone = stat.czxid != node.token
             if not gone:
                 self._saw(data)
@@ -379,7 +343,7 @@ class EphemeralNode:
             self.watch()
 
     def _unwatched(self, error: AioleadError | None) -> None:
-        """The watch failed: nothing is held without it."""
+        """The watch failed, and without it nothing is held."""
         if error is None or error.session_over or self._node is None:
             return
         self.unwatch()
@@ -397,7 +361,7 @@ class EphemeralNode:
             self.watch()
 
     async def looked_at(self) -> None:
-        """Waits for the last look at it; no checkpoint if that was answered."""
+        """Wait for the last look at it; no checkpoint if that was answered."""
         while self._look is not None:
             with suppress(NoNodeError):
                 await self._look
@@ -411,7 +375,6 @@ class EphemeralNode:
     # --- holding ---------------------------------------------------------------------------------
 
     def hold(self, lost: Callable[[LossReason], object], **options: Unpack[HoldOptions]) -> Hold:
-        """Registers it as held; see `Acquirable.hold`."""
         return self._hold(self.node.path, lost, **options)
 
     def _hold(
@@ -437,23 +400,19 @@ class EphemeralNode:
         return hold
 
     def _hold_settled(self) -> None:
-        """The lease of the hold is proven for the first time; now it is watched."""
+        """Watch it, now that the lease of the hold is proven for the first time."""
         if self._node is not None:
             self.watch()
 
     # --- leaving ---------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
-        """Gives it up for good. Synchronous: the rest is the client's work.
-
-        Returns:
-            The pending delete; None if there is nothing to delete.
-        """
+        """Give it up for good; synchronous. Return its pending delete, if there is one."""
         self._lose = None
         return self.withdraw()
 
     def withdraw(self) -> Departure | None:
-        """As `discard`, but another one may be created."""
+        """As `discard`, but another znode may be created afterwards."""
         create, self._creating = self._creating, None
         if create is not None and create.is_done:
             self._delete_lost_later(self._create_path, self._create_session)
@@ -482,7 +441,7 @@ class EphemeralNode:
         client = self._client
         delete = self._send_delete(node)
         if watch is not None:
-            # It fires with the delete; only a failed one leaves it behind.
+            # The delete fires the watch; only a failed one leaves it behind.
             delete.add_done_callback(watch.close)
         later = partial(self._delete_until_gone, client, node)
         return PendingDelete(client, node.path, delete, later, partial(self._unclaim, node))
@@ -492,5 +451,5 @@ class EphemeralNode:
 
     @classmethod
     async def _delete_until_gone(cls, client: CoordinationClient, node: RegisteredNode) -> None:
-        """Deletes a znode, over as many connections as it takes, while it can be ours."""
+        """Delete a znode over as many connections as it takes, while it can be ours."""
         await until_done(client, node.session_id, partial(cls._delete_if_ours, client, node))

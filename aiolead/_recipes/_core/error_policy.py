@@ -1,27 +1,7 @@
-"""What a recipe does about an error: one table for all recipes.
+"""What a recipe does about an error: one table for all recipes; docs/error-policy.md has reasons.
 
-A row is a class of errors, a column is the step in which it comes:
-
-    ===================================================  ===========  =========  =========
-    error                                                ACQUIRE      RELEASE    FOLLOW
-    ===================================================  ===========  =========  =========
-    connection lost, bytes that cannot be decoded, a     RECONNECT    RECONNECT  RECONNECT
-    server that is read-only
-    session expired                                      START_AGAIN  GONE       RECONNECT
-    client closed, credentials refused, session moved    RAISE        GONE       RAISE
-    server overloaded: throttled, or it timed out        PAUSE        PAUSE      PAUSE
-    too many requests of ours wait to be sent            RAISE        PAUSE      PAUSE
-    no such znode                                        RAISE        GONE       RAISE
-    another version                                      RAISE        RECONNECT  RAISE
-    any other: no permission, quota, children ...        RAISE        REFUSED    RAISE
-    ===================================================  ===========  =========  =========
-
-ACQUIRE creates our znode, looks at those of others, waits, and proves the lease; RELEASE deletes
-our znode, in the foreground or in the background; FOLLOW reads a value over and over.
-docs/error-policy.md gives the reasons.
-
-A recipe handles the errors that it expects before it asks this table: a missing parent is created,
-and a missing znode of its own means that it begins with another one.
+A recipe handles the errors that it expects before it asks this table: it creates a missing parent,
+and begins with another znode when its own is missing.
 """
 
 from __future__ import annotations
@@ -55,7 +35,11 @@ logger = get_logger(__name__)
 
 
 class Step(enum.Enum):
-    """What a recipe was doing."""
+    """What a recipe was doing.
+
+    ACQUIRE creates our znode, looks at those of others, waits, and proves the lease. RELEASE
+    deletes our znode, in the foreground or in the background. FOLLOW reads a value repeatedly.
+    """
 
     ACQUIRE = "acquire"
     RELEASE = "release"
@@ -63,7 +47,7 @@ class Step(enum.Enum):
 
 
 class Action(enum.Enum):
-    """What it does now."""
+    """What it does next."""
 
     RECONNECT = "wait for a connection, look what is there, and go on"
     PAUSE = "wait a moment, and go on"
@@ -74,10 +58,9 @@ class Action(enum.Enum):
 
 
 OVERLOADED = (ThrottledOpError, RequestTimeoutError, OperationTimeoutError)
-"""What servers answer that have too much to do just now."""
 
 PAUSE = 1 / 16
-"""How long a server that is overloaded is left alone, in session timeouts."""
+"""How long an overloaded server is left alone, in session timeouts."""
 
 
 def _row(*actions: Action) -> dict[Step, Action]:
@@ -97,18 +80,18 @@ TABLE: tuple[tuple[tuple[type[AioleadError], ...], dict[Step, Action]], ...] = (
     ((BadVersionError,), _row(Action.RAISE, Action.RECONNECT, Action.RAISE)),
     ((AioleadError,), _row(Action.RAISE, Action.REFUSED, Action.RAISE)),
 )
-"""The table of the module's docstring: the first row that an error belongs to counts."""
+"""The first row that an error belongs to applies; its columns are those of `Step`."""
 
 
 def action_for(error: AioleadError, step: Step) -> Action:
-    """What to do about an error. Of a transaction, the error of the failed operation counts."""
+    """What to do about an error; the failed operation's error counts for a transaction."""
     if isinstance(error, TransactionError):
         return action_for(error.cause, step)
     return next(row[step] for errors, row in TABLE if isinstance(error, errors))
 
 
 def may_be_applied(error: AioleadError | None) -> bool:
-    """Whether the write that failed may have been applied, in a session that goes on."""
+    """Whether the failed write may have been applied, in a session that goes on."""
     return error is not None and error.outcome is Outcome.UNKNOWN and not error.session_over
 
 
@@ -118,11 +101,10 @@ def pause(client: CoordinationClient) -> float:
 
 
 async def before_next_try(client: CoordinationClient, error: AioleadError, step: Step) -> Action:
-    """Waits as the table says, and returns what it says.
+    """Wait as the table says; return the action.
 
-    Raises:
-        AioleadError: `error` itself, if it is to be raised.
-        SessionError: the client was closed, or its credentials were refused.
+    Raises `error` itself if the table says so, and `SessionError` if the client is closed meanwhile
+    or its credentials are refused.
     """
     action = action_for(error, step)
     if action in (Action.RAISE, Action.REFUSED):
@@ -139,19 +121,10 @@ async def until_done(
     session_id: int,
     attempt: Callable[[], Awaitable[object]],
 ) -> bool:
-    """Attempts a delete, over as many connections as it takes.
+    """Repeat `attempt`, a look and a delete, over as many connections as it takes.
 
-    Args:
-        client: the session.
-        session_id: the session that owns the znode: when it is over there is nothing to do. 0 if no
-            session does.
-        attempt: looks, and deletes.
-
-    Returns:
-        False if the session is over.
-
-    Raises:
-        AioleadError: it was refused.
+    `session_id` owns the znode (0 if no session does). Returns False once that session is over,
+    when nothing is left to do. Raises `AioleadError` if the delete is refused.
     """
     while True:
         try:
@@ -161,7 +134,7 @@ async def until_done(
             await attempt()
         except AioleadError as error:
             if not session_id and isinstance(error, SessionExpiredError):
-                continue  # the znode is nobody's, so it is there in the next session, too
+                continue  # no session owns the znode, so it is there in the next one
             if action_for(error, Step.RELEASE) is Action.GONE:
                 return not isinstance(error, SessionError)
             await before_next_try(client, error, Step.RELEASE)
@@ -170,7 +143,7 @@ async def until_done(
 
 
 def refused_release(path: str, error: AioleadError | None) -> ReleaseError | None:
-    """What to report about the answer to a delete; None if it was not refused."""
+    """The error to report about the answer to a delete; None if it was not refused."""
     if error is None or action_for(error, Step.RELEASE) is not Action.REFUSED:
         return None
     if isinstance(error, ReleaseError):
@@ -181,18 +154,13 @@ def refused_release(path: str, error: AioleadError | None) -> ReleaseError | Non
 
 
 def log_refusal(refusal: ReleaseError) -> None:
-    """Logs a refusal that nobody waits for: a line for each znode that stays."""
+    """Log a refusal that nobody waits for: a line for each znode that stays."""
     for line in (refusal, *getattr(refusal, "__notes__", ())):
         logger.warning("%s", line)
 
 
 async def in_background(path: str, job: Callable[[], Awaitable[object]]) -> None:
-    """Deletes a znode that nobody waits for; a refusal is logged.
-
-    Args:
-        path: the znode, or its prefix.
-        job: see `until_done`.
-    """
+    """Run `job`, a delete of `path` (or of a prefix) that nobody waits for; log a refusal."""
     try:
         await job()
     except AioleadError as error:

@@ -1,4 +1,4 @@
-"""Ephemeral znodes at fixed paths, which are proven to be ours by their czxid."""
+"""Ephemeral znodes at fixed paths, which their czxid proves to be ours."""
 
 from __future__ import annotations
 
@@ -13,17 +13,10 @@ from .znode_registry import NodeRegistry, RegisteredNode
 
 
 class FixedNode(EphemeralNode):
-    """A znode at a fixed path, where others may have had theirs, and may have it later.
+    """A znode at a path that others may have used before, and may use later.
 
-    Its czxid proves that it is ours.
-
-    Args:
-        client: the session.
-        registry: of the path, or of what is above it.
-        path: of the znode.
-        data: what it holds.
-        acl: of the znode.
-        on_gone: called, synchronously, when others have deleted it.
+    `registry` is that of the path or of a path above it; `on_gone` is called synchronously when
+    others have deleted the znode.
     """
 
     __slots__ = ("_on_gone", "_on_over", "_path", "_uses")
@@ -43,12 +36,12 @@ class FixedNode(EphemeralNode):
         self._on_gone = on_gone
         self._on_over: Callable[[], object] | None = None
         self._uses = 0
-        """Creates that are not answered, znodes of ours, and searches for lost creates."""
+        """Unanswered creates, znodes of ours, and searches for lost creates."""
 
     def when_over(self, call: Callable[[], object]) -> None:
-        """Registers a callback for when no znode of ours is there, nor may come; at once if so.
+        """Register a callback for when no znode of ours is there, nor may come.
 
-        Called synchronously. To be asked for when it was given up.
+        Called synchronously, perhaps at once. Register it only after giving the znode up.
         """
         self._on_over = call
         self._check_over()
@@ -101,10 +94,7 @@ class FixedNode(EphemeralNode):
         self._on_gone()
 
     def is_unclaimed(self, data: bytes, stat: Stat) -> bool:
-        """Whether a znode at our path is of a lost create of ours, as far as that can be known.
-
-        It is our session's, has our data, and nobody here claims it.
-        """
+        """Whether it seems to be from a lost create: our session, our data, unclaimed here."""
         return data == self._data and self._registry.is_unclaimed(self._client, self._path, stat)
 
     async def _find(self, path: str) -> Created | None:
@@ -117,16 +107,17 @@ class FixedNode(EphemeralNode):
 
     @staticmethod
     async def _delete_if_ours(client: CoordinationClient, node: RegisteredNode) -> None:
-        # The delete whose answer was lost may have been applied, and the path be somebody else's by
-        # now. A server that is behind the last one may not know that yet, so it catches up first.
+        # A lost delete may have been applied, and the path be another owner's by now. A lagging
+        # server may not know that yet, so it catches up first.
         await catch_up(client, node.path)
         try:
             data, stat = await client.get(node.path)
             if node.is_shown_by(stat):
-                # A delete that was held back may come between, and a create of our own. A delete
-                # goes by name and version, and all new znodes have the same: so it gets another.
+                # A held-back delete and a new create of ours may be applied in between. A delete
+                # goes by name and version, and all new znodes have the same version: so it is
+                # changed first.
                 stat = await client.set(node.path, data, version=stat.version)
-        except NoAuthError:  # by an ACL of our own choice
+        except NoAuthError:  # our own ACL forbids reading it
             seen = await client.exists(node.path)
             if seen is None:
                 return

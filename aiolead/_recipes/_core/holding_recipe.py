@@ -1,4 +1,4 @@
-"""What every recipe has that holds something: its arguments, and its tenures."""
+"""What recipes share that hold something: their arguments and tenures."""
 
 from __future__ import annotations
 
@@ -20,29 +20,21 @@ from .tenure import Tenure
 T = TypeVar("T", bound=Tenure)
 
 _ELSEWHERE = frozenset({"acquire", "release", "lock", "unlock", "locked"})
-"""What locks of other libraries have for holding them."""
+"""Names by which other libraries' locks are held."""
 
 
 class TaskGuard:
-    """Which tasks hold, or wait for, one path of a session: a task never waits for itself."""
+    """The tasks that hold, or wait for, one path of a session: a task never waits for itself."""
 
     def __init__(self) -> None:
-        # By task, so that it costs the same however many wait. Mostly it is one object.
+        # By task: the cost does not grow with the number of waiters. Usually it is one object.
         self._uses: dict[int, tuple[object, ...]] = {}
 
     def enter(self, user: object, *, forever: bool) -> int:
-        """Marks the current task as using an object, until `leave` is called.
+        """Mark the current task as using the recipe `user`, until `leave`; return the task.
 
-        Args:
-            user: the recipe object.
-            forever: whether the task is going to wait without a limit. Then it must not hold the
-                path by any object; otherwise, not by this one.
-
-        Returns:
-            The task, for `leave`.
-
-        Raises:
-            AlreadyHeldError: it would wait for itself.
+        A task that is going to wait `forever` must not hold the path by any object; otherwise, not
+        by this one. Raises `AlreadyHeldError` if it would wait for itself.
         """
         task = current_task_id()
         mine = self._uses.get(task, ())
@@ -54,7 +46,6 @@ class TaskGuard:
         return task
 
     def mine(self) -> Sequence[object]:
-        """What the current task uses."""
         return self._uses.get(current_task_id(), ())
 
     def leave(self, task: int, user: object) -> None:
@@ -66,16 +57,15 @@ class TaskGuard:
 
 
 class HoldingRecipe(Recipe, Generic[T]):
-    """A path of which something is held for the body of an `async with`, under the lease."""
+    """A path that is held under the lease for the body of an `async with`."""
 
     _tenure: type[T]
-    """What is held."""
     _urgent: ClassVar[bool] = False
     """Whether the lease is renewed as a tenure begins, rather than once it has lasted a moment."""
     _is_rare: ClassVar[bool] = False
-    """Whether tenures are so few that each is worth a line in the log."""
+    """Whether tenures are so rare that each is logged at INFO."""
     _to_hold: ClassVar[str] = "async with lock.acquire(timeout=5) as held:"
-    """The line that holds it, for messages."""
+    """The statement that holds it, for messages."""
 
     def __init__(
         self,
@@ -113,21 +103,20 @@ class HoldingRecipe(Recipe, Generic[T]):
 
     @property
     def _contended_path(self) -> str:
-        """The path that is contended for, on the servers: the same whatever view it belongs to."""
+        """The full path on the servers, the same for every view of the znode."""
         return self._client.backend.full_path(self._path)
 
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
         return self._identity
 
     def _enter(self, *, forever: bool) -> int:
-        """Marks the current task as using it; see `TaskGuard.enter`."""
         return self._tasks.enter(self, forever=forever)
 
     @abstractmethod
     def _acquirable(self) -> Acquirable:
-        """A new attempt, with nothing done yet."""
+        """Make a new attempt, with nothing sent yet."""
 
     async def _contend(
         self,
@@ -135,15 +124,11 @@ class HoldingRecipe(Recipe, Generic[T]):
         on_lost: Callable[[], object],
         on_released: Callable[[], object] | None = None,
     ) -> T | None:
-        """Acquires; gives the tenure, which has begun, or None.
+        """Acquire; return the tenure, which has begun, or None.
 
-        There is no checkpoint between the end of `wait` and the return. Cancellation and errors
-        leave nothing behind.
-
-        Args:
-            wait: how: whether it is acquired.
-            on_lost: called once, synchronously, when the tenure is lost.
-            on_released: called when it is released before its body has ended.
+        `wait` acquires, and returns whether it has; there is no checkpoint between its end and the
+        return. Cancellation and errors leave nothing behind. `on_lost` and `on_released` are called
+        synchronously, once at most: when the tenure is lost, or released before its body has ended.
         """
         client = self._client
         waiting = self._reporting.waits(client.session_id)

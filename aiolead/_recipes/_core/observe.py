@@ -1,13 +1,8 @@
-"""The latest value of something: whether it is live, and iterators over what it becomes.
+"""The latest value of something: whether it is live, and iterators over its changes.
 
-    async with recipe.observe() as view:
-        view.value                  # the latest
-        view.is_live                # whether a change would be reported now
-        async for value in view:    # the present value, then what it becomes
-
-`ClientJob` is a job of the client for a block. `LatestValue` has the value that such a job keeps,
-and its readers. `View` reads the value from the servers: a subclass says how to read it, with
-watches on whatever can change it.
+`ClientJob` runs a job of the client for a block. `LatestValue` has the value that such a job keeps,
+and its readers. `View` reads the value from the servers: a subclass says how, with watches on
+whatever can change it.
 """
 
 from __future__ import annotations
@@ -73,7 +68,7 @@ class ClientJob:
 
     @abstractmethod
     async def _run(self) -> None:
-        """The job. Cancelled when the context manager is left, or the client closed."""
+        """Do the job; cancelled when the context manager is left, or the client closed."""
 
     @abstractmethod
     async def _opened(self) -> None:
@@ -81,15 +76,9 @@ class ClientJob:
 
 
 class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
-    """The latest value of something that a job of the client keeps.
+    """The latest value that a job of the client keeps; for its readers see `View`.
 
-    The latest value wins: a slow reader may skip values, never the last one. Each iteration has a
-    position of its own and begins with the present value. It ends with the job: with the error, if
-    the job has failed.
-
-    A context manager, to be entered once. Entering waits for the first value; leaving ends the job.
-
-    Cancellation: of the wait for a value loses none.
+    An iteration ends with the job: with its error, if it has failed.
     """
 
     def __init__(self, client: CoordinationClient) -> None:
@@ -97,7 +86,6 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
         self._closed = False
         self._value: T
         self._count = 0
-        """How many values there were; 0 before the first."""
         self._error: AioleadError | None = None
         self._news = anyio.Event()
 
@@ -106,11 +94,7 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
 
     @property
     def value(self) -> T:
-        """The latest value.
-
-        Raises:
-            UsageError: this was not opened yet.
-        """
+        """The latest value; `UsageError` if the view is not open yet."""
         self._check_open()
         return self._value
 
@@ -156,7 +140,7 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
         news.set()
 
     async def _next(self, seen: int) -> tuple[int, T]:
-        """The latest value that comes after the first `seen`, and how many there are with it."""
+        """The latest value after the first `seen`, and the number of values up to it."""
         await anyio.lowlevel.checkpoint()
         while not self._closed:
             if self._count > seen:
@@ -170,20 +154,18 @@ class LatestValue(ClientJob, AsyncIterable[T], Generic[T]):
 
 
 class View(LatestValue[T]):
-    """The latest value of something on the servers, and an async iterator over what it becomes.
+    """The latest value of something on the servers, and an async iterator over its changes.
 
-    The latest value wins: a slow reader may skip values, never the last one. Each iteration has a
-    position of its own and begins with the present value. It does not end while the client lives;
-    then it raises `ClientClosedError`, or `AuthFailedError`. What a server refuses for good, such
-    as reading (`NoAuthError`), ends it, too.
+    The latest value wins: a slow reader may skip values, never the last one. Each iteration has its
+    own position and begins with the present value. It lasts as long as the client, and then raises
+    `ClientClosedError` or `AuthFailedError`. A permanent refusal, such as `NoAuthError`, ends it,
+    too.
 
     A context manager, to be entered once. Entering waits for the first value, over as many
-    connections as it takes, and raises what a read would; leaving takes the watches back.
+    connections as it takes, and raises what a read would; leaving closes the watches.
 
-    Cancellation: of the wait for a value loses none.
-
-    On connection loss, and in the next session after an expiry: reads again, and reports what has
-    changed.
+    Cancellation: a cancelled wait loses no value. On connection loss, and in the next session after
+    an expiry: reads again, and reports what has changed.
     """
 
     _served_in: tuple[SessionState, ...] = (SessionState.CONNECTED,)
@@ -193,9 +175,9 @@ class View(LatestValue[T]):
         super().__init__(client)
         self._watches: dict[str, Watch] = {}
         self._asked: set[str] = set()
-        """Which watches the present reading has asked for."""
+        """The watches that the present reading has asked for."""
         self._changed = anyio.Event()
-        """Set when what was read last may have changed."""
+        """Set when the last reading may be outdated."""
         self._session_id = 0
 
     @property
@@ -212,19 +194,17 @@ class View(LatestValue[T]):
 
     @abstractmethod
     async def _read(self) -> T:
-        """Reads the value, with watches (`_watch`) on whatever can change it.
+        """Read the value, with watches (`_watch`) on whatever can change it.
 
-        Called again from the start when the connection or the session was lost meanwhile. Any other
-        error ends the view.
+        Called again after a lost connection or session, and after a pause for an overloaded server.
+        Any other error ends the view.
         """
 
     def _watch(self, name: str) -> Watch:
-        """A watch, for a read of the present reading.
+        """Return the present reading's watch of a name.
 
-        Args:
-            name: of the watch; the same one stands for the same znode, and the same kind of read
-                (data and existence are one kind, children another), each time. Those that a reading
-                has not asked for are taken back after it.
+        A name always stands for the same znode and type of read (data and existence are one type,
+        children another). A watch that a reading has not asked for is closed after it.
         """
         self._asked.add(name)
         watch = self._watches.get(name)
@@ -233,7 +213,7 @@ class View(LatestValue[T]):
         return watch
 
     def _unwatch(self, name: str) -> None:
-        """Takes a watch back that the present reading has asked for and does not need."""
+        """Close a watch that the present reading asked for and does not need."""
         self._asked.discard(name)
         self._drop_watches([name])
 
@@ -259,11 +239,7 @@ class View(LatestValue[T]):
             await self._changed.wait()
 
     async def _before_next_try(self, error: AioleadError) -> None:
-        """Waits as the table of errors says.
-
-        Raises:
-            AioleadError: the error ends it.
-        """
+        """Wait as the error policy says, or raise the error, which ends the view."""
         if action_for(error, Step.FOLLOW) is not Action.RECONNECT:
             await before_next_try(self._client, error, Step.FOLLOW)
             return
@@ -274,14 +250,14 @@ class View(LatestValue[T]):
             await self._changed.wait()
 
     async def _look(self) -> T:
-        """Reads the value, all of it in one session: no older one than was read before."""
+        """Read the value within one session, and no older value than before."""
         client = self._client
         while True:
             self._asked.clear()
             session_id = client.session_id
             is_other = self._session_id not in (0, session_id)
             if is_other and client.state is not SessionState.READ_ONLY:
-                # A local session may begin on a server that knows less than the last one did.
+                # A local session may begin on a server that lags behind the last one.
                 await client.sync()
             value = await self._read()
             if client.session_id == session_id:
@@ -303,8 +279,6 @@ class View(LatestValue[T]):
 
 
 class _Iteration(AsyncIterator[T]):
-    """One reader, with its position."""
-
     def __init__(self, latest: LatestValue[T]) -> None:
         self._latest = latest
         self._seen = 0

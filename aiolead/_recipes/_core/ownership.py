@@ -1,13 +1,13 @@
-"""Whose a znode is that our session owns, after the answer to a create was lost.
+"""Which znodes of our session are from a lost create: one whose answer was lost.
 
-A name that is given once proves it: it begins with our session and a number that the client gives
-once (`Backend.serial`). At a fixed path there is no such name. Then it depends on the session:
+A unique name proves it: our session, and a number that the client gives once (`Backend.serial`). At
+a fixed path it depends on the session:
 
-* Mostly nobody but this client creates znodes in it. What is not claimed by a recipe of this client
-  belongs to a create whose answer was lost.
-* It may be shared (`Backend.is_session_shared`): the application creates znodes in it by another
-  library. Then a znode is ours only if the answer to a create of ours, at that path, was lost in
-  this session, and the znode was created after that create was sent. Servers do not say more.
+* Usually only this client creates znodes in it. One that no recipe of this client claims is from a
+  lost create.
+* A shared session (`Backend.is_session_shared`) has znodes of another library, too. A znode is ours
+  only if a create of ours at that path was lost in this session, and the znode is younger than that
+  request. Servers do not say more.
 """
 
 from __future__ import annotations
@@ -16,36 +16,23 @@ from ...abc import CoordinationClient
 
 
 def is_shared(client: CoordinationClient) -> bool:
-    """Whether others create znodes in the client's session, too."""
     return client.backend.is_session_shared
 
 
 def now(client: CoordinationClient) -> int:
-    """The newest known transaction: what is created from now on comes after it.
-
-    0 where the session is not shared, and nobody needs to know.
-    """
+    """The newest known zxid, below that of all later creates; 0 if the session is not shared."""
     return client.backend.last_zxid if is_shared(client) else 0
 
 
 class LostCreates:
-    """The creates at one path whose answers were lost.
-
-    Where the session is not shared, nothing is kept, and everything may be of one of them.
-    """
+    """The lost creates at one path; kept only where the session is shared."""
 
     def __init__(self) -> None:
         self._session_id = 0
         self._since: list[int] = []
 
     def add(self, client: CoordinationClient, session_id: int, since: int) -> None:
-        """Records one.
-
-        Args:
-            client: the session.
-            session_id: in which it was sent.
-            since: what `now` was as it was sent.
-        """
+        """Record a lost create, sent in a session when `now` was `since`."""
         if not is_shared(client):
             return
         if session_id != self._session_id:
@@ -54,7 +41,7 @@ class LostCreates:
         self._since.append(since)
 
     def may_have_made(self, client: CoordinationClient, czxid: int) -> bool:
-        """Whether an unclaimed znode of our session is of one of them."""
+        """Whether an unclaimed znode of our session may be from one of them."""
         if not is_shared(client):
             return True
         return self._session_id == client.session_id and any(czxid > each for each in self._since)
@@ -64,7 +51,7 @@ class LostCreates:
         return not self._since
 
     def found(self, czxid: int) -> None:
-        """Its znode was found: what comes later is of another one."""
+        """Remove the create of a znode that was found; later znodes are from others."""
         for since in self._since:
             if czxid > since:
                 self._since.remove(since)

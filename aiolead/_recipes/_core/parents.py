@@ -1,4 +1,4 @@
-"""Requests that need a path which may be missing, or be deleted again."""
+"""Requests whose parent may be missing, or be deleted again."""
 
 from __future__ import annotations
 
@@ -23,14 +23,9 @@ async def with_parent(
     mode: CreateMode = CreateMode.PERSISTENT,
     acl: Sequence[ACL] | None,
 ) -> R:
-    """Make a request again, with its path created, as long as that is missing.
+    """Send a request, and again with `path` created while it raises `NoNodeError`.
 
-    Args:
-        client: the session.
-        path: what the request needs.
-        request: raises `NoNodeError` if the path is missing.
-        mode: of the path, and of what is missing above it.
-        acl: of what has to be created.
+    `mode` is that of the path and its missing ancestors; `acl` is that of all that is created.
     """
     for _ in range(TRIES):
         try:

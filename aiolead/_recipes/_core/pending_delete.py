@@ -1,7 +1,6 @@
-"""The delete of our znode, as something to wait for until the znode is known to be gone.
+"""A delete of our znode that goes on until the znode is gone; see `error_policy`.
 
-`error_policy` says what is done about each error. A refusal is reported once: to the caller who
-waits (`confirmed`), or in the log.
+A refusal is reported once: to the caller that waits (`confirmed`), or in the log.
 """
 
 from __future__ import annotations
@@ -26,28 +25,24 @@ class Departure(Protocol):
         ...
 
     def error(self) -> AioleadError | None:
-        """What the servers said (`ReleaseError`, if they refused it). Only once `is_done`."""
+        """The servers' answer, a `ReleaseError` if they refused. Only valid once `is_done`."""
         ...
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Registers a callback, called synchronously; at once if it is done."""
+        """Register a callback, called synchronously; at once if it is done."""
         ...
 
     def await_report(self, is_awaited: bool) -> None:
-        """Whether somebody waits, who reports a refusal. If nobody does, it is logged."""
+        """Set whether a caller waits, and so reports a refusal; otherwise it is logged."""
         ...
 
 
 class PendingDelete:
     """The delete of one znode, over as many connections as it takes. A `Departure`.
 
-    Args:
-        client: the session.
-        path: the znode.
-        delete: the answer to the delete.
-        pay: deletes it later, if that answer is lost, or the server is overloaded; a job of the
-            client's. It raises what it was refused with.
-        over: called, synchronously, when there is nothing left to do.
+    `delete` is the first answer. If it is lost, or the server is overloaded, the client runs `pay`,
+    which deletes later and raises a refusal. `over` is called synchronously when nothing is left to
+    do.
     """
 
     __slots__ = (
@@ -111,7 +106,7 @@ class PendingDelete:
         await self._pay()
 
     def _paid(self, error: AioleadError | None) -> None:
-        # Whose doing it is that the znode is gone, nobody knows.
+        # Unknown who deleted the znode: the lost delete may have been applied.
         self._end(refused_release(self._path, error))
 
     def _end(self, error: AioleadError | None) -> None:
@@ -169,7 +164,7 @@ class _Several:
 
 class _Either(_Several):
     def error(self) -> AioleadError | None:
-        """What is wrong with both, or with one except that it was not there."""
+        """The first error; `NoNodeError` only if neither znode was there."""
         errors = self._errors()
         if all(isinstance(error, NoNodeError) for error in errors):
             return errors[0]
@@ -184,17 +179,15 @@ def all_of(parts: Sequence[Departure]) -> Departure | None:
 
 
 def whichever_there_is(one: Departure | None, other: Departure) -> Departure:
-    """The delete of the one of two that exists: that the other is missing is no error."""
+    """The delete of whichever of two znodes exists: a missing other one is no error."""
     return other if one is None else _Either((one, other))
 
 
 async def confirmed(client: CoordinationClient, gone: Departure) -> AioleadError | None:
-    """Waits for the servers' confirmation, for a third of the session timeout at most.
+    """Wait for the servers' answer, for a third of the session timeout at most; return it.
 
-    Cancellation: does not end it earlier.
-
-    Returns:
-        What they said. A `ReleaseError` is the caller's to report; a later one is logged.
+    Cancellation does not end the wait. A returned `ReleaseError` is the caller's to report; a later
+    one is logged.
     """
     gone.await_report(True)
     with anyio.move_on_after(client.session_timeout / 3, shield=True):

@@ -1,4 +1,4 @@
-"""Reads that several recipes need: a znode that may be missing, and many children at once."""
+"""Reads of a znode that may be missing, and of many children at once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ Found: TypeAlias = tuple[bytes, Stat]
 async def read_data(
     client: CoordinationClient, path: str, watch: Watch | None = None
 ) -> tuple[bytes, Stat | None]:
-    """The data of a znode, and its `Stat`: None if it does not exist; its creation is watched then.
-
-    On connection loss: raises `ConnectionLossError`.
-    """
+    """A znode's data and `Stat`: None if it is missing, whose creation is then watched."""
     while True:
         with suppress(NoNodeError):
             return await client.get(path, watch=watch)
@@ -38,15 +35,10 @@ async def read_children(
     *,
     watch: Callable[[str], Watch] | None = None,
 ) -> dict[str, Found]:
-    """The data and `Stat` of the children of a znode, by name, without those that are gone by now.
+    """The data and `Stat` of a znode's children by name, without those that have gone meanwhile.
 
-    Args:
-        client: the session.
-        path: the parent, which need not exist.
-        names: of the children, in the order of the result; all of them, sorted, by default.
-        watch: makes the watch on a child, by its name.
-
-    On connection loss: raises `ConnectionLossError`.
+    The parent need not exist. `names` gives the order; it defaults to all children, sorted. `watch`
+    makes the watch on a child, by its name.
     """
     if names is None:
         try:

@@ -22,5 +22,5 @@ class Recipe:
 
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
         return self._path

@@ -1,4 +1,4 @@
-"""What recipes tell of: waits for a turn, and tenures. See `docs/observability.md`."""
+"""Events of recipes: acquisitions and tenures. See `docs/observability.md`."""
 
 from __future__ import annotations
 
@@ -10,25 +10,16 @@ from ...abc import CoordinationClient, EventHook
 from ...events import EventHub, EventName
 
 SILENT = EventHub()
-"""For clients that have no hook of their own: only the log is told."""
+"""For clients without a hook: events go to the log alone."""
 
 
 def hook_of(client: CoordinationClient) -> EventHook:
-    """Whom the recipes of a client tell what happens."""
     return client.backend.events or SILENT
 
 
 @final
 class RecipeReporting:
-    """Reports the events of one recipe.
-
-    Args:
-        client: its client.
-        recipe: what it is called.
-        path: its path.
-        identity: what others see.
-        is_rare: whether its tenures are so few that each is worth a line in the log.
-    """
+    """Reports the events of one recipe: its tenures at INFO if they are rare, else at DEBUG."""
 
     __slots__ = ("_hook", "_identity", "_path", "_rare", "_recipe", "now")
 
@@ -49,20 +40,18 @@ class RecipeReporting:
         self.now: Callable[[], float] = self._hook.now
 
     def waits(self, session_id: int) -> Waiting | None:
-        """A wait for a turn begins; None if nobody wants to know."""
+        """Report that an acquisition begins; None if nobody wants to know."""
         if not self._hook.wants(logging.DEBUG):
             return None
         return Waiting(self, session_id)
 
     def begun(self, token: int, session_id: int) -> None:
-        """A tenure begins."""
         if self._hook.wants(self._rare):
             self.emit(EventName.TENURE_BEGUN, self._rare, session_id, token=token)
 
     def ended(
         self, token: int, session_id: int, reason: str, lasted: float, *, is_loss: bool
     ) -> None:
-        """A tenure has ended."""
         level = logging.WARNING if is_loss else self._rare
         if self._hook.wants(level):
             self.emit(
@@ -83,8 +72,6 @@ class RecipeReporting:
 
 @final
 class Waiting:
-    """One wait for a turn. Made by `RecipeReporting.waits`."""
-
     __slots__ = ("_reporting", "_since")
 
     def __init__(self, reporting: RecipeReporting, session_id: int) -> None:
@@ -93,7 +80,7 @@ class Waiting:
         reporting.emit(EventName.CONTENTION_BEGUN, logging.DEBUG, session_id)
 
     def ended(self, outcome: str, session_id: int) -> None:
-        """It is over: `held`, `not held`, `cancelled` or `failed`."""
+        """Report its outcome: `held`, `not held`, `cancelled` or `failed`."""
         self._reporting.emit(
             EventName.CONTENTION_ENDED,
             logging.DEBUG,
@@ -103,7 +90,6 @@ class Waiting:
         )
 
     def failed(self, error: BaseException, session_id: int) -> None:
-        """It was cut short by what is being raised."""
-        # A cancellation of either backend, a Ctrl-C, or a coroutine that is closed, in which case
-        # there may be no event loop to ask any more: none of them is an `Exception`.
+        # A cancellation, Ctrl-C, or a coroutine that is closed, in which case there may be no event
+        # loop any more: none of them is an `Exception`.
         self.ended("failed" if isinstance(error, Exception) else "cancelled", session_id)

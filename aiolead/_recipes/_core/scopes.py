@@ -13,16 +13,16 @@ def leave_scope(
     exc: BaseException | None,
     traceback: TracebackType | None,
 ) -> BaseException | None:
-    """Leave the scope; return what propagates: None if that was only our own cancellation."""
+    """Leave the scope; return what propagates: None for our own cancellation alone."""
     try:
         return None if scope.__exit__(exc_type, exc, traceback) else exc
     except BaseException as rest:
-        # What is left of a group once our own cancellation is taken out of it.
+        # The rest of a group, without our own cancellation.
         return rest
 
 
 def propagate(left: BaseException, exc: BaseException | None) -> None:
-    """Raise what propagates, unless `__aexit__` lets it propagate by returning."""
+    """Raise `left`, unless it is `exc`: that propagates when `__aexit__` returns."""
     if left is exc:
         return
     context = left.__context__

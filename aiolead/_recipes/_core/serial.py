@@ -1,4 +1,4 @@
-"""Ephemeral znodes that are proven to be ours by a name that is given once."""
+"""Ephemeral znodes that a unique name proves to be ours."""
 
 from __future__ import annotations
 
@@ -18,13 +18,6 @@ class SerialNode(EphemeralNode):
     """A sequential znode whose name begins with the session and a serial of the client.
 
     No other znode ever has that name, so it proves that the znode is ours.
-
-    Args:
-        client: the session.
-        registry: of the path.
-        path: what it is below.
-        data: what it holds.
-        acl: of the znode.
     """
 
     __slots__ = ("_path",)
@@ -43,7 +36,7 @@ class SerialNode(EphemeralNode):
 
     @abstractmethod
     def _prefix(self, session_id: int, serial: int) -> str:
-        """How the name begins."""
+        """The beginning of the name."""
 
     def _next_name(self, session_id: int) -> tuple[str, CreateMode]:
         prefix = self._prefix(session_id, self._client.backend.serial())
@@ -62,8 +55,8 @@ class SerialNode(EphemeralNode):
         self._registry.forget(node.name)
 
     async def _find(self, path: str) -> Created | None:
-        # One that is claimed already is none: another contender of ours, which would have had to
-        # wait for it, has found that nobody wanted it, and deletes it.
+        # A claimed one does not count: another contender of ours would have had to wait for it,
+        # found that nobody wanted it, and deletes it.
         client, above, prefix = self._client, self._path, basename(path)
         await catch_up(client, above)
         try:

@@ -1,8 +1,8 @@
 """A tenure: the term of an election, the hold of a lock.
 
-A tenure lives in the task that acquired it, inside of a cancel scope around the body. The client's
-tasks report a loss to it synchronously. Whether it is held is decided by the clock, not by a flag:
-a blocked event loop runs past any cancellation.
+It lives in the task that acquired it, inside a cancel scope around the body; the client's tasks
+report a loss to it synchronously. The clock decides whether it is held, not a flag: a blocked event
+loop runs past any cancellation.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, slots=True)
 class TenureStatistics:
-    """The state of a tenure at the moment of `Tenure.statistics()`; times are in seconds.
+    """A tenure at the moment of `Tenure.statistics()`; times are in seconds.
 
     Attributes:
-        path: our znode.
+        path: the holder's znode.
         token: the fencing token.
-        session_id: the session that owns it.
+        session_id: the session that owns the znode.
         is_held: whether it is held, by the clock.
-        remaining: for how long it is surely held, unless the lease is renewed before.
-        lasted: how long it has lasted; or had, when it was over.
-        loss: why it was lost; None while it is held, and if it was released.
+        remaining: how long it is surely held, unless the lease is renewed before.
+        lasted: how long it has lasted, or had when it was over.
+        loss: why it was lost; None while it is held, and after a release.
         is_released: whether it was released before its body had ended.
         is_revocation_requested: whether others ask for a release.
     """
@@ -83,21 +83,17 @@ class Tenure:
         self._on_released = on_released
         self._loss: LossReason | None = None
         self._released = False
-        """Whether it was released before the body had ended."""
         self._has_left = False
-        """Whether the body has ended."""
         self._gone: Departure | None = None
         self._refusal: ReleaseError | None = None
-        """That the servers refused to delete our znode, until it is reported."""
+        """The servers' refusal to delete the znode, until it is reported."""
         self._is_refusal_reported = False
         self._is_asked_for = False
         self._revocation: anyio.Event | None = None
-        """Made where somebody waits for that."""
         self._lost_callbacks: list[Callable[[], object]] = []
         self._take(acquirable)
 
     def _take(self, acquirable: Acquirable) -> None:
-        """Begins to hold what was acquired."""
         recipe, node = self._recipe, acquirable.node
         self._acquirable = acquirable
         self._path = node.path
@@ -107,7 +103,7 @@ class Tenure:
             self._lose, urgent=recipe._urgent, resign_on_disconnect=recipe._resign_on_disconnect
         )
         if self._loss is not None:
-            # Only a client that is being closed does that. Nothing begins any more.
+            # Only a client that is being closed does that: nothing begins any more.
             self._hold.release()
             raise ClientClosedError("the client is being closed")
         acquirable.when_asked_for(self._ask_for)
@@ -118,27 +114,27 @@ class Tenure:
 
     @property
     def path(self) -> str:
-        """Our znode."""
+        """The holder's znode."""
         return self._path
 
     @property
     def token(self) -> int:
         """The fencing token: rises with every tenure, and is never used twice.
 
-        It is the transaction id that created our znode. A store that the holder writes to should
-        refuse a token smaller than the last one it has seen: a process that was suspended cannot
-        know that it has lost its tenure until it runs again.
+        It is the zxid that created the holder's znode. A store that the holder writes to should
+        refuse a token smaller than the last one it has seen: a suspended process cannot know that
+        it has lost its tenure until it runs again.
         """
         return self._token
 
     @property
     def identity(self) -> str:
-        """What others see as the holder."""
+        """The holder's name, as others see it."""
         return self._recipe.identity
 
     @property
     def session_id(self) -> int:
-        """The session that owns our znode."""
+        """The session that owns the holder's znode."""
         return self._session_id
 
     @property
@@ -153,7 +149,7 @@ class Tenure:
 
     @property
     def loss(self) -> LossReason | None:
-        """Why it was lost; None while it is held, and if it was released."""
+        """Why it was lost; None while it is held, and after a release."""
         return self._loss
 
     def remaining(self) -> float:
@@ -166,7 +162,7 @@ class Tenure:
         return self._client.backend.lease.remaining()
 
     def check(self) -> None:
-        """Returns if it is held now, by the clock. Sends nothing.
+        """Return if it is held now, by the clock. Sends nothing.
 
         Raises:
             TenureLost: it is lost (`LeadershipLost`, `LockLost`).
@@ -182,11 +178,10 @@ class Tenure:
             )
 
     async def verify(self) -> None:
-        """Returns if the quorum confirms, in one round trip, that it is held.
+        """Return if the quorum confirms, in one round trip, that it is held.
 
         Raises:
-            TenureLost: it is lost (`LeadershipLost`, `LockLost`).
-            UsageError: it was released: by `release`, or as its body ended.
+            TenureLost, UsageError: as for `check`.
             ConnectionLossError: the connection was lost before the answer came; ask again.
         """
         self.check()
@@ -198,19 +193,15 @@ class Tenure:
         self.check()
 
     async def _confirmation(self) -> None:
-        """Returns if the quorum still has our znode.
-
-        Raises:
-            NoNodeError: it has not.
-        """
+        """Return if the quorum still has our znode; else raise `NoNodeError`."""
         await self._client.check(self.path)
 
     def fenced(self) -> FencedClient:
-        """Writes that the ensemble itself refuses (`Fenced`) once our znode is gone."""
+        """A client whose writes the ensemble refuses (`Fenced`) once the holder's znode is gone."""
         return self._client.fenced(self.path, gone=self._is_gone)
 
     def _is_gone(self) -> bool:
-        """Whether our znode is known to be gone, or going: not so if only the lease ran out."""
+        """Whether our znode is known to be gone, or going: not if only the lease ran out."""
         given_up = self._released or self._has_left
         return given_up or not (self._loss is None or self._loss.znode_remains)
 
@@ -221,7 +212,7 @@ class Tenure:
         client then deletes the znode as soon as it can.
 
         Raises:
-            ReleaseError: the servers refuse to delete our znode.
+            ReleaseError: the servers refuse to delete the znode.
 
         Cancellation: it is released all the same.
         """
@@ -237,11 +228,11 @@ class Tenure:
 
     @property
     def is_revocation_requested(self) -> bool:
-        """Whether others ask for a release (`revoke`). False where the recipe has no `revoke`."""
+        """Whether others ask for a release (`revoke`). False if the recipe has no `revoke`."""
         return self._is_asked_for
 
     async def revocation_requested(self) -> None:
-        """Wait until others ask for a release; forever, where the recipe has no `revoke`."""
+        """Wait until others ask for a release; forever, if the recipe has no `revoke`."""
         if self._revocation is None:
             self._revocation = anyio.Event()
             if self._is_asked_for:
@@ -249,11 +240,11 @@ class Tenure:
         await self._revocation.wait()
 
     def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Registers a callback for the loss, called synchronously; at once if it is lost already.
+        """Register a callback for the loss, called synchronously; at once if it is lost already.
 
-        A body needs none: it is cancelled. This is for what no cancellation reaches, such as
-        another thread. The callback runs in the client's task: it must be quick. What it raises is
-        logged. It is not called for a release.
+        It is for what no cancellation reaches, such as another thread; the body is cancelled
+        anyway. It runs in the client's task, so it must be quick; its exceptions are logged. It is
+        not called for a release.
         """
         if self._loss is not None:
             callback()
@@ -261,7 +252,7 @@ class Tenure:
             self._lost_callbacks.append(callback)
 
     def statistics(self) -> TenureStatistics:
-        """The state of the tenure, as it is known here, without asking a server."""
+        """The state of the tenure, as known here, without asking a server."""
         remaining, lasted = self.remaining(), self._lasted
         return TenureStatistics(
             path=self.path,
@@ -278,11 +269,11 @@ class Tenure:
     # --- for the recipes -----------------------------------------------------------------------
 
     def _has_begun(self) -> None:
-        """Reports that it has begun; from then on `_has_ended` is to be called at its end."""
+        """Report that it has begun; `_has_ended` must be called at its end."""
         self._recipe._reporting.begun(self.token, self._session_id)
 
     def _has_ended(self) -> None:
-        """Reports that it is over, and why, unless that was reported before."""
+        """Report that it is over, and why, unless that was reported before."""
         if self._lasted is None:
             reporting, loss = self._recipe._reporting, self._loss
             self._lasted = reporting.now() - self._since
@@ -296,7 +287,6 @@ class Tenure:
 
     @property
     def _given_up_as(self) -> str:
-        """How it has ended, where it was not lost."""
         return "resigned" if self._released else "released"
 
     def _ask_for(self) -> None:
@@ -319,18 +309,17 @@ class Tenure:
         return self._loss
 
     def _error(self) -> TenureLost:
-        """What to raise once it is lost."""
         return self._lost_error(self._what, self._loss or LossReason.UNCONFIRMED, self.token)
 
     def _why_ended(self) -> Exception | None:
-        """What has cancelled the body, if anything has."""
+        """The exception for what has cancelled the body, if anything has."""
         return None if self._loss is None else self._error()
 
     async def _release(self) -> None:
-        """Ends it, in good order or after a loss; the part before the first await is enough.
+        """End it, in good order or after a loss; the part before the first await is enough.
 
-        Waits for the servers' confirmation if it was held to the end, for a third of the session
-        timeout at most. If their answer is that our znode was gone before, it had been lost.
+        If it was held to the end, wait for the servers' confirmation, for a third of the session
+        timeout at most. If they answer that our znode was gone before, it had been lost.
         """
         lost = self._settle_by_clock() is not None
         self._has_left = True
@@ -342,11 +331,11 @@ class Tenure:
             await self._confirmed()
 
     async def _release_elsewhere(self) -> None:
-        """Releases it in another task than the one that has entered."""
+        """Release it in another task than the one that entered."""
         await self.release()
 
     async def _confirmed(self) -> None:
-        """Waits until the servers have confirmed what `_release` has begun; see there."""
+        """Wait for the servers' answer to `_release`; see there."""
         gone = self._gone
         if gone is None:
             return
@@ -357,14 +346,7 @@ class Tenure:
             self._refusal = error
 
     def _report_refusal(self, left: BaseException | None) -> None:
-        """Raises that the servers refused to delete our znode, if that was not reported before.
-
-        Args:
-            left: what the body raised. Then the refusal is logged.
-
-        Raises:
-            ReleaseError: they did, and the body has ended normally.
-        """
+        """Raise an unreported refusal to delete our znode; log it if the body raised `left`."""
         refusal, self._refusal = self._refusal, None
         if refusal is None:
             return

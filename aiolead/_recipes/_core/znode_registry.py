@@ -1,9 +1,9 @@
 """The znodes of this client's recipes: the proof that a znode of our session is ours.
 
-The session alone proves nothing: several tasks of one client may want the same path, and an adapted
-session is shared with another library. The proof is recorded here, synchronously, as the answer to
-a create comes in. One connection answers in order. So a znode of our session that is seen and not
-recorded belongs to a create whose answer was lost, or to others in a shared session.
+The session alone proves nothing: several tasks of a client may want the same path, and an adapted
+session is shared with another library. So the answer to a create is recorded here, synchronously. A
+connection answers in order: an unrecorded znode of our session is from a lost create, or from
+others in a shared session.
 """
 
 from __future__ import annotations
@@ -16,19 +16,15 @@ from ...paths import basename, sequence_of
 from .ownership import LostCreates, is_shared
 
 SEQUENCE_DIGITS = 10
-"""What servers append to the name of a sequential znode."""
+"""The digits that servers append to the name of a sequential znode."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredNode:
-    """A znode of ours.
+    """A znode of ours; `sequence` is 0 if it is not sequential.
 
-    Attributes:
-        path: where it is.
-        sequence: its number; 0 if it is not sequential.
-        token: its czxid, the fencing token. The answer to a create in a transaction does not tell
-            it: until it is known, minus the newest transaction that was known before.
-        session_id: the session that owns it.
+    `token` is its czxid, the fencing token. The answer to a create in a transaction lacks it: until
+    it is known, `token` is minus the newest zxid that was known before.
     """
 
     path: str
@@ -48,7 +44,6 @@ class RegisteredNode:
 
     @classmethod
     def of(cls, created: Created, session_id: int) -> RegisteredNode:
-        """A sequential znode."""
         sequence = sequence_of(created.path)
         if sequence is None:
             raise AssertionError(f"a sequential znode without a number: {created.path}")
@@ -58,20 +53,19 @@ class RegisteredNode:
 class NodeRegistry:
     """The znodes of one client's recipes at a path, or below it.
 
-    Sequential ones are recorded by name, which begins with our session and a serial of the client,
-    so no other znode ever has it. Those at a fixed path are recorded by czxid.
+    Sequential ones are recorded by name, which is unique (session and serial); those at a fixed
+    path by czxid.
     """
 
     def __init__(self) -> None:
         self._expected: set[str] = set()
-        """How the names begin of creates that are wanted, and neither known to be done nor to have
-        failed: their znodes may be there."""
+        """Prefixes of wanted creates whose outcome is not known: their znodes may be there."""
         self._claimed: dict[str, int] = {}
-        """The numbers of sequential znodes that are wanted, by name."""
+        """The numbers of wanted sequential znodes, by name."""
         self._czxids: set[int] = set()
         """Of znodes at fixed paths that are wanted, or being deleted."""
         self._lost: dict[str, LostCreates] = {}
-        """Of fixed paths, where the session is shared."""
+        """By fixed path, where the session is shared."""
 
     # --- by name -------------------------------------------------------------------------------
 
@@ -81,32 +75,29 @@ class NodeRegistry:
         return not self._claimed and not self._expected
 
     def expect(self, prefix: str) -> None:
-        """Records that a znode with this prefix is being created, until `settle`."""
+        """Record that a znode with this prefix is being created, until `settle`."""
         self._expected.add(prefix)
 
     def settle(self, prefix: str) -> None:
-        """It is claimed by now, or was not created, or is not wanted any more."""
+        """It is claimed by now, was not created, or is not wanted any more."""
         self._expected.discard(prefix)
 
     def claim(self, name: str, sequence: int) -> None:
-        """Records that a znode is wanted, and its number."""
         self._claimed[name] = sequence
 
     def forget(self, name: str) -> None:
-        """It is gone."""
         self._claimed.pop(name, None)
 
     def is_claimed(self, name: str) -> bool:
         return name in self._claimed
 
     def is_wanted(self, name: str) -> bool:
-        """Whether it is claimed, or may be of a create that is not settled."""
+        """Whether it is claimed, or may be from a create that is not settled."""
         return name in self._claimed or name[:-SEQUENCE_DIGITS] in self._expected
 
     # --- by czxid ------------------------------------------------------------------------------
 
     def claim_czxid(self, path: str, czxid: int) -> None:
-        """Records that a znode at a fixed path is wanted."""
         self._czxids.add(czxid)
         lost = self._lost.get(path)
         if lost is not None:
@@ -118,23 +109,15 @@ class NodeRegistry:
         return czxid in self._czxids
 
     def forget_czxid(self, czxid: int) -> None:
-        """It is gone."""
         self._czxids.discard(czxid)
 
     def note_lost(self, client: CoordinationClient, path: str, session_id: int, since: int) -> None:
-        """Records that the answer to a create at a fixed path was lost.
-
-        Args:
-            client: the session.
-            path: the path.
-            session_id: the session in which the create was sent.
-            since: what `ownership.now` was as it was sent.
-        """
+        """Record a lost create at a fixed path, sent when `ownership.now` was `since`."""
         if is_shared(client):
             self._lost.setdefault(path, LostCreates()).add(client, session_id, since)
 
     def is_unclaimed(self, client: CoordinationClient, path: str, stat: Stat) -> bool:
-        """Whether a znode at a fixed path is of a lost create of ours, as far as can be known."""
+        """Whether a znode at a fixed path is from a lost create, as far as can be known."""
         if stat.ephemeral_owner != client.session_id or stat.czxid in self._czxids:
             return False
         if not is_shared(client):

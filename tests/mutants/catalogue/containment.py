@@ -74,11 +74,11 @@ MUTANTS = (
             Change(
                 "_recipes/_core/pending_delete.py",
                 """
-                # Whose doing it is that the znode is gone, nobody knows.
+                # Unknown who deleted the znode: the lost delete may have been applied.
                 self._end(refused_release(self._path, error))
                 """,
                 """
-                # Whose doing it is that the znode is gone, nobody knows.
+                # Unknown who deleted the znode: the lost delete may have been applied.
                 self._end(None)
                 """,
             ),
