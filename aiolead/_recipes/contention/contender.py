@@ -1,11 +1,7 @@
-"""A contender in a queue: how it gets to the front.
+"""A contender in a queue: joins it, waits until it is in front, and holds.
 
-    (nothing) ──join──> waiting ──in front──> in front ──discard──> (nothing)
-                           │  session over, or znode deleted by others: join again
-                           └──────────────────────────────────────────────────────
-
-Its znode, and how that comes and goes, is that of a `QueueNode`; the loop is that of an
-`Acquirable`.
+When the session is over, or others delete its znode, it joins again. Its znode is that of a
+`QueueNode`, the loop that of an `Acquirable`; docs/contention.md explains both.
 """
 
 from __future__ import annotations
@@ -38,16 +34,10 @@ _NOBODY: frozenset[str] = frozenset()
 
 
 class Contender(QueueNode, Acquirable):
-    """One place in a queue.
+    """One place in a queue, of whose contenders the first `places` hold.
 
-    Args:
-        client: the session.
-        path: what is contended for.
-        layout: how contenders are named.
-        role: what is contended for.
-        data: what our znode holds: our identity.
-        places: how many contenders may hold at once.
-        acl: of our znode, and of the path if it has to be created.
+    `data` is what its znode holds, the identity; `acl` is that of the znode, and of the path if it
+    has to be created.
     """
 
     __slots__ = (
@@ -76,25 +66,25 @@ class Contender(QueueNode, Acquirable):
         super().__init__(client, path, layout, role, data, acl=acl)
         self._places = places
         self._is_readable = acl is None or any(map(_lets_read, acl))
-        """Whether we surely may read what we create."""
+        """Whether the ACL surely lets us read our own znode."""
         self._new_since = _NEVER
-        """What `LocalContenders.changes` was at the answer to our create, until we wait."""
+        """`LocalContenders.changes` at the answer to our create, until we wait."""
         self._standing: QueuePosition | None = None
-        """What a listing has shown that came with the create."""
-        # What watches have told since it was last looked at.
+        """The position by the listing that was sent with the create."""
+        # What watches have reported since the last look.
         self._ahead: dict[str, Watch] = {}
         self._ahead_gone = _NOBODY
         self._seen_to_be = _NOBODY
-        """Whom we have read: so they may be read, and what becomes of them is told."""
+        """Names that we have read: so servers report their events to us."""
         self._outlived: Sequence[str] = ()
-        """Who was still there when our znode was; of interest where one holds at a time."""
+        """Names that still existed when our znode did; used where one holds at a time."""
         self._on_rank: Callable[[int | None], object] | None = None
 
     def when_ranked(self, call: Callable[[int | None], object]) -> None:
-        """Registers a callback for how many contenders have to leave before we hold; None: unknown.
+        """Register a callback for how many contenders have to leave before we hold.
 
-        Called synchronously. To be asked for before it joins. A rank of 1 or 2 is true, and becomes
-        known at once; a greater one is what it was when the queue was last listed.
+        Called synchronously, with None if that is unknown. Register it before joining. A rank of 1
+        or 2 is exact, and reported at once; a greater one is that of the last listing.
         """
         self._on_rank = call
 
@@ -115,7 +105,6 @@ class Contender(QueueNode, Acquirable):
         return self._new_since == self._local.changes
 
     async def _try(self, *, waits: bool) -> bool:
-        """Joins the queue, and watches those before us until we are in front."""
         self._standing = None
         if await self._join():
             self._note_front()
@@ -151,7 +140,7 @@ class Contender(QueueNode, Acquirable):
     # --- joining -------------------------------------------------------------------------------
 
     async def _join(self) -> bool:
-        """Makes sure that we have a znode; returns whether it is known to be in front already."""
+        """Make sure that we have a znode; return whether it is known to be in front."""
         if self._node is not None and self._node.session_id != self._client.session_id:
             self.forget()
         if self._node is not None:
@@ -167,12 +156,12 @@ class Contender(QueueNode, Acquirable):
         await self._client.ensure_path(self._path, mode=self._layout._parents, acl=self._acl)
 
     async def _create(self) -> bool:
-        """One round trip: the create, and a look at the queue, which shows the new znode, too."""
+        """Send the create and a listing, which shows the new znode, in one round trip."""
         await self.look_before()
         if not await self._ready_to_create():
             return False
         self._local.are_readable = self._local.are_readable and self._is_readable
-        # Where others of ours are in the line already, the one before us is mostly one of them.
+        # If others of ours are in the queue already, the predecessor is usually one of them.
         is_first_of_ours = self._local.is_empty
         if is_first_of_ours:
             with self._client.pipelined():
@@ -191,22 +180,19 @@ class Contender(QueueNode, Acquirable):
         return not self._standing.watch
 
     async def look_before(self) -> None:
-        """Refuses neighbours that do not fit, before anything is written.
+        """Refuse neighbours that do not fit, before anything is written.
 
         A name that another library does not understand can make its `lock()` fail (see
-        `recognized`), so it must not be there even for a moment. It takes a round trip, once in a
-        client for each kind of contender on a path. Neighbours that come later are refused as they
-        are seen.
-
-        Raises:
-            MixedLayoutError: there is one.
+        `recognized`), so it must not exist even for a moment. It takes a round trip, once per
+        client, path, layout and role. Later arrivals are refused when they are seen. Raises
+        `MixedLayoutError`.
         """
         line, kind = self._local, (self._layout, self._role)
         if kind in line.fits:
             return
         look = line.look
         if look is None or look.is_done:
-            look = line.look = self._client.get_children(self._path)  # for all who ask meanwhile
+            look = line.look = self._client.get_children(self._path)  # for all that ask meanwhile
         try:
             names = await look
         except NoNodeError:
@@ -214,7 +200,7 @@ class Contender(QueueNode, Acquirable):
         else:
             await queue_order(self._client, self._path, names, self._layout, self._role)
         finally:
-            # What it raised in each of them would keep all of their frames.
+            # A kept error would keep the frames of all that awaited it.
             if line.look is look and look.is_done:
                 line.look = None
         if kind not in line.fits:
@@ -227,10 +213,7 @@ class Contender(QueueNode, Acquirable):
     # --- waiting -------------------------------------------------------------------------------
 
     def _behind_ours(self) -> QueuePosition | None:
-        """Where others of ours have the numbers just before us: those, without a listing.
-
-        A client with thousands of contenders in a queue would list it thousands of times.
-        """
+        """The position behind a contender of ours with the number just before; saves a listing."""
         nearest = self._local.ours_at(self.node.sequence - 1)
         if nearest is None or not self._is_one_at_a_time or self._on_rank is not None:
             return None  # or the rank is wanted
@@ -245,23 +228,18 @@ class Contender(QueueNode, Acquirable):
             self._local.front = self.node.name
 
     def _was_first(self, name: str) -> bool:
-        """Whether the one just before us, which has gone, is known to have been the first.
+        """Whether the predecessor, which has gone, is known to have been the first: then we are.
 
-        Then we are, and need not ask: as with `is_next`. Of another contender of this client, that
-            is known as soon as it is true. So a waiter behind one of ours need not look ahead, nor
-            list the queue when it goes.
+        Another contender of this client is known to be first as soon as it is. So a waiter behind
+        it needs neither a look-ahead watch nor a listing.
 
-        Not if it has gone before we have seen both: then the queue may have been deleted and
-            created again, and its number may be one of the old queue.
+        False if it had gone before we saw both: the queue may have been deleted and created again,
+        and its number may be from the old queue.
         """
         return self._local.front == name and name in self._outlived and self._is_one_at_a_time
 
     async def _list_queue(self) -> QueuePosition:
-        """Lists the queue and finds our place in it.
-
-        Raises:
-            NodeGone: we are not in it.
-        """
+        """List the queue and find our position; raise `NodeGone` if we are not in it."""
         try:
             names = await self._client.get_children(self._path)
         except NoNodeError:
@@ -284,13 +262,10 @@ class Contender(QueueNode, Acquirable):
         return place
 
     async def _arm(self, names: Sequence[str]) -> bool:
-        """Watches the names, and our own znode, all in one segment.
+        """Watch the names and our own znode, all in one segment.
 
-        Returns:
-            False if one of the names is gone already, so that another look is due.
-
-        Raises:
-            NodeGone: our own znode is gone.
+        Return False if a name is already gone, so that another look is due. Raise `NodeGone` if our
+        own znode is gone.
         """
         for name in [name for name in self._ahead if name not in names]:
             self._ahead.pop(name).close()
@@ -312,7 +287,7 @@ class Contender(QueueNode, Acquirable):
                     looks.append((name, self._client.get(path, watch=watch)))
                 else:
                     unread.append((path, watch))
-        # One request, whatever their number; what it is too late for has fired by the answer.
+        # One request for all; whatever happened before it has fired by the answer.
         armed = self._client.backend.arm(unread, since=self.node.token) if unread else None
         complete = True
         for name, look in looks:
@@ -336,7 +311,7 @@ class Contender(QueueNode, Acquirable):
         return complete
 
     def _unread(self, names: Sequence[str]) -> Sequence[str]:
-        """Those of whom it is not known whether we may read them."""
+        """The names of which it is unknown whether we may read them."""
         line, known = self._local, self._seen_to_be | self._ahead_gone
         return tuple(
             name
@@ -345,14 +320,11 @@ class Contender(QueueNode, Acquirable):
         )
 
     async def _hear_of(self, unread: Sequence[str]) -> None:
-        """Waits until a watch has told us something of those whom we may not be allowed to read.
+        """Wait for an event; after a quarter of the session timeout read the `unread` names, once.
 
-        Servers since 3.8.4 and 3.9.2 do not tell what becomes of a znode that we may not read, and
-        do not refuse to watch it either. So who has heard nothing for a while reads those that it
-        waits for, once: in the place of a ping, which would be due a little later.
-
-        Raises:
-            NoAuthError: one of them may not be read.
+        Servers since 3.8.4 and 3.9.2 do not report what happens to a znode that we may not read,
+        and still accept the watch. The reads take the place of a ping, which would be due a little
+        later. Raises `NoAuthError` if a name may not be read.
         """
         with anyio.move_on_after(self._client.session_timeout / 4):
             await self._wake.wait()
@@ -362,7 +334,7 @@ class Contender(QueueNode, Acquirable):
             try:
                 await look
             except NoNodeError:
-                # Gone: the event has told it, or is not going to.
+                # Gone: its event has come, or is not going to.
                 self._ahead_gone |= {name}
                 self._wake.set()
             else:
@@ -370,21 +342,17 @@ class Contender(QueueNode, Acquirable):
         await self._wake.wait()
 
     def _is_unclaimed(self, name: str) -> bool:
-        """Whether its name is one that this session's recipes have given, and nobody claims it.
+        """Whether this session's recipes have given the name, and nobody claims it.
 
-        Others may have znodes in our session (see `docs/aiozk.md`), but none whose name begins with
-        our session and a number that its client gives once.
+        Others may have znodes in our session (docs/aiozk.md), but none whose name begins with our
+        session and a number that its client gives once.
         """
         return not self._local.is_wanted(name) and self._layout._is_of(
             self._role, self._client.session_id, name
         )
 
     def _delete_orphan(self, name: str, stat: Stat) -> None:
-        """Deletes a znode before us that is our own session's and that nobody claims.
-
-        It belongs to a create whose answer was lost, and that was applied after we had looked for
-        it. We would wait for ourselves.
-        """
+        """Delete the unclaimed znode of a lost create before us: we would wait for ourselves."""
         ours = stat.ephemeral_owner == self._client.session_id
         if ours and self._is_unclaimed(name):
             orphan = self._claim(Created(join(self._path, name), stat), stat.ephemeral_owner)
@@ -401,7 +369,7 @@ class Contender(QueueNode, Acquirable):
         if event.type is EventType.DELETED:
             self._ahead_gone |= {name}
         elif event.type is EventType.DATA_CHANGED:
-            # It was asked to let go, which says nothing to us: the watch is set again, by a read.
+            # It was asked to release, which does not concern us: a read sets the watch again.
             self._seen_to_be |= {name}
         else:
             self._stale = True
@@ -433,8 +401,6 @@ def _lets_read(entry: ACL) -> bool:
 
 
 class Ahead:
-    """The callback of the watch on a contender before another one."""
-
     __slots__ = ("_contender", "_name")
 
     def __init__(self, contender: Contender, name: str) -> None:

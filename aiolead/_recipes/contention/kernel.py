@@ -1,25 +1,21 @@
 """The contention kernel: given the children of a path, who is in front and whom to watch. Pure.
 
-The first `places` contenders, in the order of their sequence numbers, hold. All others wait, and
-watch some of those before them. Which ones follows from two demands:
+The first `places` contenders, in the order of their sequence numbers, hold. The others watch:
 
-* No lost wake-up. A contender of rank r (r others before it) may hold once any r - places + 1 of
-  them are gone. Whichever those are, one of any `places` watched ones is among them; of fewer
-  watched ones perhaps none. So it watches `places`.
-* No herd. It watches the *nearest* ones, so each departure wakes at most `places` waiters, and in
-  the order of arrival just one.
+* No lost wake-up: a contender of rank r (r others before it) may hold once any r - places + 1 of
+  them are gone. Any `places` watched ones include one of those; fewer may not.
+* No herd effect: it watches the `places` *nearest* ones, so each departure wakes at most `places`
+  waiters, and in the order of arrival just one.
 
-With one place, the one before us may have been a waiter itself, so its departure alone does not
-make us first. But if it was first when we looked, nobody can have come in front of us since:
-numbers only rise. Then its departure needs no second look. To know that in time, we also watch the
-one before it (the look-ahead watch): when that one goes, we look again, while the nearest still
-holds.
+With one place, the departure of the predecessor alone does not make us first: it may have been a
+waiter. But if it was first when we looked, nobody can have come before us since, because numbers
+only rise, and no second look is needed. To know that in time, we also watch the one before it (the
+look-ahead watch), and look again when that one goes, while the predecessor still holds.
 
 Readers and writers share one queue. A writer waits for everybody before it, a reader for the
-writers before it, and each watches the nearest of those. There is no look-ahead: readers behind one
-writer are many, and should be woken once, when they may go. One exception to "nobody comes in
-front": a writer that downgrades leaves a reader with its own number. So the departure of a writer
-needs another look by a writer behind it; a reader needs none.
+writers before it, and each watches the nearest of those. Without look-ahead: many readers behind
+one writer should be woken once, when they may hold. A writer that downgrades leaves a reader with
+its own number in front, so a writer looks again when a writer has gone; a reader need not.
 """
 
 from __future__ import annotations
@@ -38,9 +34,9 @@ class QueuePosition:
 
     Attributes:
         rank: how many contenders are before it.
-        watch: the names to watch, the nearest first; empty for one that may hold.
-        is_next: whether the departure of `watch[0]` alone makes it a holder, without another look.
-        is_exact: whether the rank is that, and not just less than that.
+        watch: the names to watch, the nearest first; empty if it may hold.
+        is_next: whether it holds once `watch[0]` alone departs, without another look.
+        is_exact: whether the rank is exact, rather than a lower bound.
     """
 
     rank: int
@@ -50,18 +46,12 @@ class QueuePosition:
 
 
 def in_order(path: str, names: Iterable[str], layout: Layout, role: Role) -> list[str]:
-    """The contenders among the children of a path, first come first.
-
-    Children without a sequence number are none.
-
-    Raises:
-        MixedLayoutError: one of them and we would not exclude each other.
-    """
+    """The numbered children of a path, first come first; `MixedLayoutError` for a misfit."""
     line: list[tuple[int, str]] = []
     ours = layout._ours(role)
     for name in names:
         if match := ours(name):
-            line.append((int(match[2]), name))  # as nearly all are, in a line of thousands
+            line.append((int(match[2]), name))  # as nearly all do, in a queue of thousands
             continue
         sequence = sequence_of(name)
         if sequence is not None:
@@ -75,14 +65,11 @@ def in_order(path: str, names: Iterable[str], layout: Layout, role: Role) -> lis
 def standing(
     line: list[str], own: str, places: int, *, look_ahead: bool = False
 ) -> QueuePosition | None:
-    """Where the contender `own` is in a queue; None if it is not in it.
+    """The position of the contender `own` in a queue; None if it is not in it.
 
-    Args:
-        line: the contenders in order, from a listing that was asked for after `own` was created.
-        own: our name.
-        places: how many may hold at once.
-        look_ahead: whether to watch one more than it takes, where several may hold: then the first
-            waiter learns that it is.
+    `line` has the contenders in order, from a listing that was requested after `own` was created.
+    `look_ahead` watches one more than necessary where several may hold: then the first waiter
+    learns that it is the first.
     """
     try:
         rank = line.index(own)
@@ -96,15 +83,10 @@ def standing(
 
 
 def sharing(line: list[str], own: str, layout: Layout, role: Role) -> QueuePosition | None:
-    """Where `own` is in a queue of readers and writers; None if it is not in it.
+    """The position of `own` in a queue of readers and writers; None if it is not in it.
 
-    The rank counts those that exclude it: for a reader, only the writers before it.
-
-    Args:
-        line: the contenders in order, from a listing that was asked for after `own` was created.
-        own: our name.
-        layout: how they are named.
-        role: whether we read or write.
+    The rank counts those that exclude it: for a reader, only the writers before it. `line` is as
+    for `standing`.
     """
     try:
         before = line[: line.index(own)]
@@ -121,7 +103,6 @@ def sharing(line: list[str], own: str, layout: Layout, role: Role) -> QueuePosit
 
 
 def holding(line: list[str], places: int, layout: Layout, role: Role) -> int:
-    """How many of a queue hold, according to it: the first so many."""
     if not role.shares:
         return min(places, len(line))
     readers = next((n for n, name in enumerate(line) if not layout._is_reader(name)), len(line))

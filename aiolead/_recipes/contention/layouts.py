@@ -1,10 +1,9 @@
 """How a contender's znode is named, and which neighbours do not fit.
 
-All libraries that contend on a path share one sequence counter, that of the parent, so its number
-says who came first, whatever the rest of the name. So whatever has a number is waited for. What
-differs is whom each library *sees* (see `recognized`): two libraries that do not see each other
-both believe to be first. So what is written follows a layout, and a neighbour that does not fit it
-is refused.
+All libraries on a path share the parent's sequence counter: the number says who came first, and
+whatever has a number is waited for. They differ in whom they *see* (see `recognized`): two
+libraries that do not see each other both believe to be first. So names follow a layout, and a
+neighbour that does not fit it is refused.
 """
 
 from __future__ import annotations
@@ -26,11 +25,10 @@ from .recognized import Role as Role
 _PLACE = "{id}"
 
 _FIELDS = {Role.LOCK: "lock", Role.ELECTION: "election", Role.READ: "read", Role.WRITE: "write"}
-"""Of a `Layout`, with the patterns."""
 
 
 class _Identity(enum.Enum):
-    """How the session and the count stand in a name, which make it unique; with what they match."""
+    """How the session and the count, which make a name unique, stand in it; with a pattern."""
 
     HEX = "[0-9a-f]{32}"
     DASHED = "[0-9a-f]{16}-[0-9a-f]+"
@@ -47,7 +45,6 @@ class _Identity(enum.Enum):
                 return f"{session}{count}"
 
     def session(self, session_id: int) -> str:
-        """What comes before the count."""
         unsigned = session_id & (1 << 64) - 1
         match self:
             case _Identity.HEX:
@@ -67,7 +64,7 @@ class _Form:
     tail: str
     identity: _Identity
 
-    # Compiled at the first use, of which most forms see none.
+    # Compiled at the first use: most forms are never used.
 
     @functools.cached_property
     def ours(self) -> re.Pattern[str]:
@@ -92,47 +89,47 @@ class _Form:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Layout:
-    """The naming scheme of the contenders on a path: with whom it is shared.
+    """The naming scheme of the contenders on a path, and so with which libraries it is shared.
 
-    One of those that are attributes here; or one of your own, for programs whose names none of them
-    has, such as those of a subclass of kazoo's `Lock`:
+    Use one of the attributes below, or your own for programs with other names, such as a subclass
+    of kazoo's `Lock`:
 
         Layout(lock="{id}-job-")
 
     Each pattern is what comes before the number; `{id}` stands for 32 hexadecimal digits that are
-    never the same twice: the session, and how many contenders it has had. Others may have anything
-    there. All contenders on a path must have the same layout. They wait for whatever has a number;
-    a neighbour whose name is that of another library, or of another recipe, is refused
-    (`MixedLayoutError`). A recipe whose pattern is missing refuses the layout.
+    unique: the session and a count. Other programs may have anything there. All contenders on a
+    path must have the same layout. They wait for whatever has a number; a neighbour with a name of
+    another library or recipe is refused (`MixedLayoutError`). A recipe whose pattern is missing
+    refuses the layout.
 
     Args:
         lock: the pattern for `Lock` and `ReentrantLock`.
         election: the pattern for `Election`.
         read: the pattern for readers of a `ReadWriteLock`.
-        write: the pattern for its writers; both or none. No name may be of both.
+        write: the pattern for its writers; both or none. No name may match both.
 
     Raises:
         ConfigurationError: a pattern is malformed, or there is none.
     """
 
     CURATOR: ClassVar[Layout]
-    """Curator's, and of whoever understands its names: the default.
+    """Curator's names, and the default.
 
-    `<session>-<count>-`, then `lock-`, `latch-`, `__READ__` or `__WRIT__`. What counts is what
-    follows that; Curator itself has a random id before it.
-    """
+    `<session>-<count>-`, then `lock-`, `latch-`, `__READ__` or `__WRIT__`. Only the part from that
+    marker on counts, also for other libraries that understand it; Curator has a random id before
+    it."""
 
     KAZOO: ClassVar[Layout]
     """kazoo's: `{id}__lock__` for locks, elections and writers, `{id}__rlock__` for readers."""
 
     GO: ClassVar[Layout]
-    """go-zookeeper's: `_c_{id}-lock-`. It has locks alone; Curator sees them, too."""
+    """go-zookeeper's: `_c_{id}-lock-`, for locks alone; Curator sees them, too."""
 
     AIOZK: ClassVar[Layout]
     """aiozk's: `lock-{id}-`, `candidate-{id}-`, `read-{id}-`, `write-{id}-`."""
 
     WRITE_LOCK: ClassVar[Layout]
-    """That of the `WriteLock` that comes with ZooKeeper: `x-<session>-<count>-`. Locks alone."""
+    """That of ZooKeeper's own `WriteLock`: `x-<session>-<count>-`, for locks alone."""
 
     lock: str | None = None
     election: str | None = None
@@ -166,7 +163,7 @@ class Layout:
         forms: Mapping[Role, str],
         kinds: Mapping[Role, frozenset[KnownName]],
     ) -> Layout:
-        """The layout of a library: it knows whose names fit by their kind."""
+        """The layout of a library, with the known names that fit it."""
         layout = cls(**{name: forms[role] for role, name in _FIELDS.items() if role in forms})
         own = {role: _Form.of(pattern, identity) for role, pattern in forms.items()}
         object.__setattr__(layout, "_forms", own)
@@ -184,7 +181,7 @@ class Layout:
     # --- what is written -----------------------------------------------------------------------
 
     def _require(self, recipe: str, *roles: Role) -> None:
-        """Raises `ConfigurationError` if the layout has no names for a recipe."""
+        """Raise `ConfigurationError` if the layout has no names for a recipe."""
         if not self._has(*roles):
             others = [layout for layout in LAYOUTS if layout._has(*roles)]
             raise ConfigurationError(
@@ -197,10 +194,10 @@ class Layout:
 
     @property
     def _parents(self) -> CreateMode:
-        """How a missing path is created: as a container, if all contenders can bear that.
+        """The mode of a missing path: a container, if all contenders can cope with its deletion.
 
-        Servers delete an empty container. kazoo looks for a path once, and never again; who
-        contends in a layout of one's own is not known.
+        Servers delete an empty container. kazoo looks for a path only once; for custom layouts it
+        is not known who contends.
         """
         careful = self == Layout.KAZOO or not self._name
         return CreateMode.PERSISTENT if careful else CreateMode.CONTAINER
@@ -208,36 +205,26 @@ class Layout:
     def _prefix(self, role: Role, session_id: int, count: int) -> str:
         """What the server appends the number to.
 
-        No two znodes ever have the same name: numbers begin again when a path was deleted and
-            created again, and a request of ours that was held back until then (a fenced write, a
-            delete) must not take somebody else's znode for ours.
-
-        Args:
-            role: what is contended for.
-            session_id: the session that contends.
-            count: what its client gives once (`Backend.serial`): with the session, unique.
+        `count` is given once by the client (`Backend.serial`), so no two znodes ever have the same
+        name. Numbers start again when a path is deleted and created again; a held-back request of
+        ours (a fenced write, a delete) must not hit somebody else's znode then.
         """
         return self._forms[role].prefix(session_id, count)
 
     def _ours(self, role: Role) -> Callable[[str], re.Match[str] | None]:
-        """What matches a name that we could have given; its second group is the number."""
+        """Matches a name that we could have given; the second group is the number."""
         return self._forms[role].ours.fullmatch
 
     def _is_like_ours(self, role: Role, name: str) -> bool:
-        """Whether we could have given a name."""
         return self._ours(role)(name) is not None
 
     def _is_of(self, role: Role, session_id: int, name: str) -> bool:
-        """Whether we could have given a name in a session."""
         form = self._forms[role]
         match = form.ours.fullmatch(name)
         return match is not None and match[1].startswith(form.identity.session(session_id))
 
     def _downgraded(self, name: str) -> str:
-        """The name of the reader that a writer of ours becomes: in the same place of the queue.
-
-        A reader's is its own.
-        """
+        """The name of the reader that a writer becomes in its place; a reader's is its own."""
         match = self._forms[Role.WRITE].ours.fullmatch(name)
         if match is None:
             return name
@@ -295,7 +282,7 @@ class Layout:
 
 
 def _parsed(name: str, pattern: str) -> _Form:
-    """A pattern of the user's; raises `ConfigurationError` if it is malformed."""
+    """Parse a user's pattern; raise `ConfigurationError` if it is malformed."""
     if not isinstance(pattern, str) or pattern.count(_PLACE) != 1 or "/" in pattern:
         raise ConfigurationError(
             f"{name}: must be a str without a slash, with {_PLACE} once in it, not {pattern!r}"
@@ -305,7 +292,7 @@ def _parsed(name: str, pattern: str) -> _Form:
         raise ConfigurationError(f"{name}: has braces beside those of {_PLACE}: {pattern!r}")
     prefix = form.prefix(1, 1)
     validate(f"/{prefix}", name=name)
-    # Some ends make a sign of a dash, or a longer number of the number.
+    # Some ends make a sign of a dash, or lengthen the number.
     last = form.tail[-1:]
     if not last or last.isdigit() or any(sequence_of(prefix + n) != int(n) for n in _NUMBERS):
         raise ConfigurationError(
@@ -319,13 +306,13 @@ _NUMBERS = ("0000000007", "1234567890", "2147483647")
 
 
 def _check_sharing(forms: Mapping[Role, _Form]) -> None:
-    """Readers and writers come together, and every name tells which of the two it is of."""
+    """Require both patterns or none, and that no name matches both."""
     read, write = forms.get(Role.READ), forms.get(Role.WRITE)
     if read is None and write is None:
         return
     if read is None or write is None:
         raise ConfigurationError("read, write: give both patterns, or none")
-    # Backwards. A number that is negative brings a dash of its own, which may be the other's last.
+    # Reversed. A negative number brings its own dash, which may be the other tail's last.
     ends = [(tail[::-1], f"-{tail[::-1]}") for tail in (read.tail, write.tail)]
     if _one_begins_the_other(read.head, write.head) and any(
         _one_begins_the_other(*pair) for pair in product(*ends)
@@ -344,7 +331,7 @@ def _listed(layouts: Sequence[Layout]) -> str:
 
 _READERS = frozenset({KnownName.CURATOR_READER, KnownName.KAZOO_READER, KnownName.AIOZK_READER})
 
-# Each goes by the number at the end, whatever is before it that the other one writes.
+# Both go by the number at the end, whatever the other one writes before it.
 _BY_NUMBER = {Role.LOCK: frozenset({KnownName.AIOZK_LOCK, KnownName.WRITE_LOCK})}
 
 
@@ -408,4 +395,3 @@ Layout.WRITE_LOCK = Layout._of_library(
 )
 
 LAYOUTS = (Layout.CURATOR, Layout.KAZOO, Layout.GO, Layout.AIOZK, Layout.WRITE_LOCK)
-"""Those of libraries."""

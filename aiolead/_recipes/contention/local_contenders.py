@@ -1,4 +1,4 @@
-"""What the contenders of one client on one path share: which are ours, and what was seen there."""
+"""What the contenders of one client on one path share: which are ours, and what was seen."""
 
 from __future__ import annotations
 
@@ -11,23 +11,20 @@ from .layouts import Layout, Role
 
 
 class LocalContenders(NodeRegistry):
-    """The znodes of this client's contenders on a path."""
-
     def __init__(self) -> None:
         super().__init__()
         self.was_contended = False
-        """Whether the last listing of the line showed others before us: it may be so again."""
+        """Whether the last listing of the queue showed others before us."""
         self.are_readable = True
-        """Whether all of ours so far are such as we may surely read."""
+        """Whether we surely may read all of ours so far."""
         self.front: str | None = None
-        """The last one of ours that was the first in the line, where one holds at a time."""
+        """The last one of ours that was first in the queue, where one holds at a time."""
         self.fits: list[tuple[Layout, Role]] = []
-        """With what kinds of contenders all neighbours were found to fit, once. (To hash a layout
-        takes longer than to look at the few that there are.)"""
+        """Layouts and roles that all neighbours have fitted; a list, as hashing one is slower."""
         self.look: Reply[list[str]] | None = None
-        """The last listing that was asked for to see that."""
+        """The last listing that was requested to check that."""
         self.changes = 0
-        """How often the session has changed its state, while anybody followed that."""
+        """How often the session's state has changed while anybody followed it."""
         self._followers = 0
         self._unfollow: Callable[[], None]
         self._at: dict[int, str] = {}
@@ -35,7 +32,7 @@ class LocalContenders(NodeRegistry):
     # --- the session's state -------------------------------------------------------------------
 
     def follow(self, client: CoordinationClient) -> None:
-        """Counts `changes`, until `unfollow` was called as often: once for all contenders."""
+        """Count `changes` until `unfollow` was called as often; one subscription for all."""
         if not self._followers:
             self._unfollow = client.backend.subscribe(self._on_state)
         self._followers += 1
@@ -61,5 +58,4 @@ class LocalContenders(NodeRegistry):
             del self._at[sequence]
 
     def ours_at(self, sequence: int) -> str | None:
-        """The name of our contender with that number, if it is one of ours."""
         return self._at.get(sequence)

@@ -14,13 +14,10 @@ from .layouts import Layout, Role
 async def queue_order(
     client: CoordinationClient, path: str, names: Iterable[str], layout: Layout, role: Role
 ) -> list[str]:
-    """The contenders in order, as `in_order`; no checkpoint where all fit.
+    """The contenders in order, as `in_order`; no checkpoint if all fit.
 
-    A neighbour that does not fit, and has gone by the time that its owner is asked for, is left
-    out.
-
-    Raises:
-        MixedLayoutError: one does not fit; says whose it is.
+    A misfit that has gone by the time its owner is read is left out. Raises `MixedLayoutError` with
+    the owner's session.
     """
     left = list(names)
     while True:

@@ -1,4 +1,4 @@
-"""A znode of ours in a queue: that of a contender, or of a waiter."""
+"""A znode in a queue: that of a contender, or of a waiter."""
 
 from __future__ import annotations
 
@@ -20,14 +20,6 @@ class QueueNode(SerialNode):
     """A sequential znode whose number is its place in a queue.
 
     Others may set its data, to ask its owner to release (see `participants`).
-
-    Args:
-        client: the session.
-        path: of the queue.
-        layout: how it is named.
-        role: what is contended for.
-        data: what it holds: our identity.
-        acl: of it.
     """
 
     __slots__ = (
@@ -54,7 +46,7 @@ class QueueNode(SerialNode):
         super().__init__(client, self._local, path, data, acl=acl)
         self._layout = layout
         self._role = role
-        # What watches have told since it was last looked at.
+        # What watches have reported since the last look.
         self._wake = Wakeup()
         self._stale = False
         self._is_asked_for = False
@@ -66,7 +58,7 @@ class QueueNode(SerialNode):
     # --- creating ------------------------------------------------------------------------------
 
     async def _ready_to_create(self) -> bool:
-        """Waits for a connection; False if there is a znode, of a create that was lost."""
+        """Wait for a connection; return False if a lost create has left a znode."""
         if self._client.state is not SessionState.CONNECTED:
             await self._client.ready()
         return not await self.resolve()
@@ -99,7 +91,7 @@ class QueueNode(SerialNode):
                 self._on_asked_for()
 
     def when_asked_for(self, call: Callable[[], object]) -> None:
-        """Has it called, synchronously, once others ask for what is held; or at once."""
+        """Register a callback for requests to release, called synchronously; or at once."""
         self._on_asked_for = call
         if self._is_asked_for:
             call()

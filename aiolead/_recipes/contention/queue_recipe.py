@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Tenure)
 
 
 class QueuedRecipe(HoldingRecipe[T]):
-    """A path with a contender queue, the first of which hold it."""
+    """A path with a contender queue, whose first contenders hold it."""
 
     _role: ClassVar[Role]
     _places = 1
@@ -61,10 +61,7 @@ class QueuedRecipe(HoldingRecipe[T]):
         )
 
     async def _contenders(self) -> list[Participant]:
-        """Everybody in the queue, first come first; in two round trips.
-
-        A contender that leaves between the two is left out.
-        """
+        """The contenders in order, in two round trips, without any that leaves in between."""
         return [who for who, _, _ in await self._contenders_with_data()]
 
     async def _contenders_with_data(self) -> list[tuple[Participant, bytes, Stat]]:
@@ -82,13 +79,9 @@ class QueuedRecipe(HoldingRecipe[T]):
         ]
 
     async def _revoke(self, roles: Sequence[Role]) -> list[Participant]:
-        """Asks the holders to release, but for those that were asked already.
+        """Ask the holders to release, except those asked before; return those asked now.
 
-        Args:
-            roles: of whom, in a queue of readers and writers.
-
-        Returns:
-            Whom it has asked.
+        `roles` selects among the readers and writers of a shared queue.
         """
         asked: list[tuple[Participant, Reply[Stat]]] = []
         for who, data, stat in await self._contenders_with_data():
@@ -98,7 +91,7 @@ class QueuedRecipe(HoldingRecipe[T]):
                 continue
             is_ours = self._layout._is_like_ours(role if self._role.shares else self._role, name)
             request = asking(data, is_ours=is_ours)
-            # By its version: where others have asked meanwhile, that is enough.
+            # By version: if others have asked meanwhile, that is enough.
             asked.append((who, self._client.set(who.path, request, version=stat.version)))
         for _, answer in asked:
             with suppress(NoNodeError, BadVersionError):

@@ -1,17 +1,17 @@
-"""What the name of a contender's znode tells about its creator. Pure.
+"""What the name of a contender's znode says about its creator. Pure.
 
-Each library has names of its own, and sees some of the others' or none. Which of them can share a
-path follows from how each one reads a name:
+Each library has names of its own, and sees some of the others' or none. How each reads a name
+decides which of them can share a path:
 
-* Curator sorts the children of a path, all of them, by the text after the last marker of its own
-  (`lock-`, `latch-`, `__READ__`, `__WRIT__`), or by the whole name where there is none. So it
-  ignores what it does not understand, or waits for it forever.
-* go-zookeeper goes by the number after the last `lock-`, else after the last `__`. A child that has
+* Curator sorts all children of a path by the text after the last of its markers (`lock-`, `latch-`,
+  `__READ__`, `__WRIT__`), or by the whole name if there is none. So it ignores what it does not
+  understand, or waits for it forever.
+* go-zookeeper uses the number after the last `lock-`, else after the last `__`. A child that has
   none makes its `Lock()` fail.
 * kazoo looks only at names that end in `__lock__` (`__rlock__`) and the number.
-* aiozk takes every child that ends in ten digits, whatever is before them. Its readers wait for
-  those whose label, before the last two dashes, is `write`.
-* ZooKeeper's own `WriteLock` goes by the number after the last dash. What has none comes last.
+* aiozk takes every child that ends in ten digits. Its readers wait for those whose label, before
+  the last two dashes, is `write`.
+* ZooKeeper's own `WriteLock` uses the number after the last dash. A name without one comes last.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ from typing import final
 
 
 class Role(enum.Enum):
-    """What is contended for."""
-
     ELECTION = "a leader election"
     LOCK = "a lock"
     READ = "a read/write lock, to read"
     WRITE = "a read/write lock, to write"
     WAIT = "a condition"
-    """Waiting for one: a line in which nobody holds."""
+    """Waiting for one: a queue in which nobody holds."""
 
     @property
     def shares(self) -> bool:
@@ -39,21 +37,14 @@ class Role(enum.Enum):
 
 
 NUMBER = "-?[0-9]{9,10}"
-"""What servers put at the end: ten digits, or, beyond the end of the range, a sign and nine or
-ten."""
+"""What servers append: ten digits, or, beyond the end of the range, a sign and nine or ten."""
 
 GUID = "[0-9a-f]{32}"
 
 
 @final
 class KnownName(enum.Enum):
-    """The recipe and library that a name is of. The first one that fits a name is it.
-
-    Attributes:
-        pattern: what comes before the number.
-        what: what is contended for.
-        library: the library.
-    """
+    """The recipe and library of a name, by what comes before the number; the first match counts."""
 
     CURATOR_READER = ".*__READ__", "a read/write lock", "Curator"
     CURATOR_WRITER = ".*__WRIT__", "a read/write lock", "Curator"
@@ -76,16 +67,15 @@ class KnownName(enum.Enum):
 
 
 def matcher(*patterns: str) -> re.Pattern[str]:
-    """For `fullmatch`: names that begin as one of the patterns, and end in a number."""
+    """A pattern for `fullmatch`: one of the given beginnings, then a number."""
     return re.compile(f"(?:{'|'.join(patterns)}){NUMBER}", re.ASCII)
 
 
 @functools.cache
 def _matchers() -> tuple[tuple[KnownName, re.Pattern[str]], ...]:
-    # Compiled for the first name that is not one of ours: few programs ever see one.
+    # Compiled for the first name that is not ours: few programs ever see one.
     return tuple((kind, matcher(kind.pattern)) for kind in KnownName)
 
 
 def known_name(name: str) -> KnownName | None:
-    """The recipe and library of a name; None if it is not known here."""
     return next((kind for kind, names in _matchers() if names.fullmatch(name)), None)

@@ -1,4 +1,4 @@
-"""Children of a queue that are not contenders, and what each library makes of them. Pure."""
+"""Unrecognized children of a queue, and how each library treats them. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .recognized import known_name
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A child of a queue whose name is that of no contender of any known library.
+    """An unrecognized child of a queue: its name is no known library's.
 
     Attributes:
-        name: of the child.
-        blocks: the libraries whose contenders behind it wait for it, as long as it is there.
-        breaks: the libraries whose contenders fail as they see it.
+        name: the child's name.
+        blocks: the libraries whose contenders behind it wait as long as it exists.
+        breaks: the libraries whose contenders fail when they see it.
     """
 
     name: str
@@ -30,19 +30,19 @@ class Stranger:
 
 
 def strangers(names: Iterable[str]) -> tuple[Stranger, ...]:
-    """The children of a queue that are not contenders, and whom they disturb.
+    """The unrecognized children of a queue, and the libraries that they disturb.
 
-    aiolead ignores what has no number; others do not: a note that somebody has left in a queue may
-    block Curator forever. What has a number is a contender to us, whatever its name. Its owner
-    tells whether anybody still wants it: `exists` it, and delete one of no session.
+    aiolead ignores a child without a number; others do not: a note left in a queue may block
+    Curator forever. A child with a number is a contender to aiolead, whatever its name. Its owner
+    tells whether it is still wanted: `exists` it, and delete it if no session owns it.
 
     Args:
-        names: all children of the path, as `get_children` gives them, contenders and others.
+        names: all children of the path, as `get_children` returns them.
     """
     names = list(names)
     unknown = sorted(name for name in names if known_name(name) is None)
     numbers = [sequence_of(name) or 0 for name in names if known_name(name) is not None]
-    # Whoever comes next has a greater number than all that are there.
+    # The next contender gets a greater number than all that exist.
     behind = max(numbers, default=0) + 1
     return tuple(
         Stranger(
@@ -58,7 +58,7 @@ def strangers(names: Iterable[str]) -> tuple[Stranger, ...]:
 
 
 def _waits_by_number(name: str, behind: int) -> bool:
-    """aiolead, and aiozk: whatever ends in a number."""
+    """As aiolead and aiozk do: for any name that ends in a number."""
     sequence = sequence_of(name)
     return sequence is not None and sequence < behind
 
