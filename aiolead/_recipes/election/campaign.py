@@ -1,4 +1,4 @@
-"""A campaign: contending in the background, and a view of its states."""
+"""Contending in the background, with a view of the states."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 class Phase(enum.Enum):
-    """Where a campaign stands."""
+    """The phase of a campaign."""
 
     FOLLOWING = "following"
-    """In the queue, or on the way there."""
+    """In the queue, or about to join it."""
     LEADING = "leading"
     SUSPENDED = "suspended"
-    """Leading still, but the connection is lost: `LEADING` or `LOST` follows."""
+    """Still leading, but the connection is lost: `LEADING`, `LOST` or `RESIGNED` follows."""
     LOST = "lost"
-    """The term ended against our will. `FOLLOWING` comes next."""
+    """The term was lost. `FOLLOWING` comes next."""
     RESIGNED = "resigned"
     """The term was released with `term.resign()`. The last state."""
 
@@ -44,7 +44,6 @@ TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
     Phase.LOST: (Phase.FOLLOWING,),
     Phase.RESIGNED: (),
 }
-"""Which phases may follow which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,11 @@ class CampaignState:
     """A state of a campaign.
 
     Attributes:
-        phase: where it stands.
+        phase: the phase.
         session_id: the session.
         term: the term; None while following.
         reason: why a lost term was lost; else None.
-        rank: 0 while leading; while following, how many contenders have to leave before we lead, or
-            None while that is not known. See `Campaign`.
+        rank: how many contenders have to leave before this one leads; None while unknown.
     """
 
     phase: Phase
@@ -68,39 +66,38 @@ class CampaignState:
 
     @property
     def is_next(self) -> bool:
-        """Whether we lead as soon as one contender before us leaves."""
+        """Whether this contender leads as soon as one before it leaves."""
         return self.rank == 1
 
     @property
     def token(self) -> int | None:
-        """The fencing token of the term."""
+        """The fencing token of the term; None while following."""
         return None if self.term is None else self.term.token
 
 
 @final
 class Campaign(LatestValue[CampaignState]):
-    """The state of our contending: `async with election.campaign() as view`.
+    """A view of a campaign's states: `async with election.campaign() as view`.
 
     FOLLOWING, then LEADING (with the term), then SUSPENDED and LEADING as the connection comes and
     goes, then LOST (with the reason) and FOLLOWING again, or RESIGNED after `term.resign()`. The
-    latest state wins: a slow reader may miss some, but sees by the term's token that it is another
-    term. Each iteration begins with the present state.
+    latest state wins: a slow reader may skip states, but sees by the term's token that it is
+    another term. Each iteration begins with the present state.
 
-    While following, a state says how far it has come: a standby may warm up when its `rank` is 1.
-    The first two waiters watch all before them, so their rank is always true. A waiter further back
-    watches only those next to it, so that nobody is woken for nothing: its rank is what it was when
-    it last had to look, and has become less since if anything; or None if it has not looked yet.
+    A standby may warm up when its `rank` is 1; a leader's is 0. The first two waiters watch all
+    before them, so their rank is exact. Those further back watch their nearest neighbours only, to
+    avoid the herd effect: their rank is that of their last listing, and may be less by now.
 
     Leaving the context manager resigns, or leaves the queue.
 
     Raises (from the iteration):
         MixedLayoutError: a neighbour in the queue and we would not exclude each other.
         SequenceExhaustedError: the path has no more numbers.
-        ServerError: what the server says to the create, such as `NoAuthError`.
+        ServerError: the server's answer to the create, such as `NoAuthError`.
         SessionError: the client was closed, or its credentials were refused.
 
     Raises (on leaving):
-        ReleaseError: the servers refuse to delete our znode, and the body ended normally.
+        ReleaseError: the servers refuse to delete the znode, and the body ended normally.
     """
 
     def __init__(self, client: CoordinationClient, election: HoldingRecipe[Term]) -> None:
@@ -108,7 +105,6 @@ class Campaign(LatestValue[CampaignState]):
         self._election = election
         self._changed = anyio.Event()
         self._refusal: ReleaseError | None = None
-        """That our znode could not be deleted, as the campaign ended."""
         self._has_left = False
 
     async def __aexit__(
@@ -139,7 +135,7 @@ class Campaign(LatestValue[CampaignState]):
             pass
 
     async def _one_term(self) -> bool:
-        """From the end of the queue to the end of a term; False if that was resigned."""
+        """Contend for one term and follow it; return False if it was resigned."""
         client, election = self._client, self._election
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
         self._changed = anyio.Event()
@@ -147,7 +143,7 @@ class Campaign(LatestValue[CampaignState]):
         assert term is not None
         unsubscribe = client.backend.subscribe(lambda _state, _session_id: self._on_change())
         try:
-            # Even if the connection has gone by now: a term begins with this.
+            # A term always begins with LEADING, even if the connection is lost by now.
             self._move(CampaignState(Phase.LEADING, term.session_id, term, rank=0))
             await self._follow(term)
         finally:
@@ -159,7 +155,7 @@ class Campaign(LatestValue[CampaignState]):
                     await term._release()
             finally:
                 term._has_ended()
-            term._report_refusal(None)  # to whoever leaves the campaign
+            term._report_refusal(None)  # raised on leaving the campaign
         return not term.is_released
 
     def _wait(self, acquirable: Acquirable) -> Coroutine[Any, Any, bool]:
@@ -168,7 +164,6 @@ class Campaign(LatestValue[CampaignState]):
         return acquirable.acquire()
 
     async def _follow(self, term: Term) -> None:
-        """Reports the states of a term until it ends."""
         session_id = term.session_id
         while True:
             if term.is_released:

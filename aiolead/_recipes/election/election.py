@@ -1,4 +1,4 @@
-"""The election."""
+"""The election recipe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .observer import ElectionObserver
 _Worker = Callable[[Term], Awaitable[object]]
 
 _PAUSED_AFTER = (None, LossReason.REFUSED, LossReason.INTERNAL)
-"""Ends of a term of which the next one may come at once: `None`, if the worker has returned."""
+"""Ends of a term after which to pause, as the next could come at once; None: worker returned."""
 
 
 @final
@@ -33,18 +33,19 @@ class Election(QueuedRecipe[Term]):
         async with election.leadership() as term:      # waits its turn
             await work(fencing_token=term.token)
 
-    The body is cancelled if leadership is lost, before the servers could give it to anybody else;
-    `LeadershipLost` is then raised on leaving. Contenders lead in the order in which they came.
+    If leadership is lost, the body is cancelled before the servers could give it to another
+    contender; leaving then raises `LeadershipLost`. Contenders lead in the order in which they
+    came.
 
     Args:
         client: the session that contends.
-        path: the path; created, as a container, when it is missing. Nothing else should use it.
+        path: the path; created as a container if missing. Nothing else should use it.
         identity: what others see; defaults to host name and process id.
-        leaders: how many may lead at once. All contenders must agree on it.
-        layout: whom to contend with; see `Layout`.
-        on_disconnect: when the connection is lost, `"keep"` leads on while the lease lasts,
-            `"resign"` resigns at once.
-        acl: of our znode, and of the path where it has to be created; open to everybody by default.
+        leaders: how many may lead at once, 1 by default. All contenders must agree on it.
+        layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
+        on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
+            lasts, `"resign"` resigns at once.
+        acl: of the znode, and of the path if it has to be created; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -87,9 +88,9 @@ class Election(QueuedRecipe[Term]):
         """Lead for the body of an `async with`. Leaving resigns.
 
         Args:
-            timeout: how long to wait for our turn, in seconds. None waits forever, 0 tries once.
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
 
-        Raises (on entering): `AcquireTimeout`. For others, cancellation and loss see
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and loss see
         `TenureContext`.
         """
         return TenureContext(self, timeout)
@@ -98,14 +99,13 @@ class Election(QueuedRecipe[Term]):
         """Contend forever, and call `worker(term)` once per term.
 
         A worker that returns resigns. A lost term cancels the worker; it contends again at once, or
-        after the pause if the servers refuse to confirm our znode (`LossReason.REFUSED`), or
-        aiolead fails (`LossReason.INTERNAL`). Any other exception of the worker propagates
-        unchanged.
+        after the pause if the servers refuse to confirm the znode (`LossReason.REFUSED`), or
+        aiolead fails (`LossReason.INTERNAL`). Other exceptions of the worker propagate unchanged.
 
         Args:
             worker: a coroutine function, called with each term.
-            pause: seconds without a term after a worker has returned, so that a worker that returns
-                at once does not hammer the servers. 0 contends again at once.
+            pause: seconds without a term after a worker has returned, 1 by default: one that
+                returns at once should not overload the servers. 0 contends again at once.
 
         Raises:
             UsageError: `worker` is a coroutine (`run(worker())`) instead of a function.
@@ -129,11 +129,11 @@ class Election(QueuedRecipe[Term]):
     def running(
         self, worker: _Worker, *, pause: float = 1.0
     ) -> AbstractAsyncContextManager[None, None]:
-        """Run `worker(term)` in the background once per term, for the body of an `async with`.
+        """As `run`, in the background, for the body of an `async with`.
 
-        As `run`, in a task of its own. Leaving cancels the worker, awaits it, and resigns, also
-        when cancelled. An exception that ends `run` cancels the body, and is raised on leaving,
-        unchanged. On connection loss: goes on.
+        Leaving cancels the worker, awaits it, and resigns, also when cancelled. An exception that
+        ends `run` cancels the body, and is raised on leaving, unchanged. On connection loss: goes
+        on.
         """
         checked_worker(worker)
         # It swallows nothing, which type checkers cannot know.
@@ -171,33 +171,30 @@ class Election(QueuedRecipe[Term]):
             raise failure
 
     def campaign(self) -> Campaign:
-        """Contend in the background, and observe what becomes of it.
+        """Contend in the background, and observe the states.
 
-        Nothing is cancelled when leadership is lost: whatever acts as the leader calls
-            `term.check()`.
+        Losing leadership cancels nothing: code that acts as the leader must call `term.check()`.
         """
         return Campaign(self._client, self)
 
     def observe(self) -> ElectionObserver:
-        """Who leads, and each change of it, without contending."""
+        """Observe who leads, without contending."""
         return ElectionObserver(self._client, self._path, self._layout, self._role, self._places)
 
     async def revoke(self) -> list[Participant]:
-        """Ask the present leaders to resign, from any process. Nobody is forced.
+        """Ask the present leaders, from any process, to resign. Nobody is forced.
 
         A leader sees `term.is_revocation_requested`, or waits for `term.revocation_requested()`.
-
-        Returns:
-            Whom it has asked: leaders that were not asked before.
+        Returns the leaders that were asked, without those asked before.
 
         Raises:
             ConnectionLossError: the connection was lost before all answers came; ask again.
-            ServerError: what the server says to the write, such as `NoAuthError`.
+            ServerError: the server's answer to the write, such as `NoAuthError`.
         """
         return await self._revoke(())
 
     async def leader(self) -> Participant | None:
-        """Who leads, the first of them where several do; None if nobody does.
+        """The leader, the first one if there are several; None if there is none.
 
         Reads from the connected server, which may lag; call `client.sync()` first where that
         matters.
@@ -206,12 +203,11 @@ class Election(QueuedRecipe[Term]):
         return queue[0] if queue else None
 
     async def contenders(self) -> list[Participant]:
-        """Who leads and who waits to, in order. A read, as `leader`."""
+        """The leaders and the waiters, in order. A read, as `leader`."""
         return await self._contenders()
 
 
 def _is_loss_of(token: int, error: BaseException) -> bool:
-    """Whether an error, or everything in a group, says that one term was lost."""
     if isinstance(error, BaseExceptionGroup):
         return all(_is_loss_of(token, member) for member in error.exceptions)
     return isinstance(error, LeadershipLost) and error.token == token

@@ -1,4 +1,4 @@
-"""Watching an election without taking part in it."""
+"""A view of an election, for programs that do not contend."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..contention.neighbours import queue_order
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """Who leads.
+    """The leaders at one moment.
 
     Attributes:
         leaders: the leaders, first come first; empty if there are none.
-        session_id: the session that this was seen over.
+        session_id: the session in which this was seen.
         is_current: False while the connection is lost, so that it may have changed since.
     """
 
@@ -34,16 +34,16 @@ class ElectionState:
 
     @property
     def leader(self) -> Participant | None:
-        """The leader, the first of them where there are several."""
+        """The leader, the first one if there are several; None if there is none."""
         return self.leaders[0] if self.leaders else None
 
 
 @final
 class ElectionObserver(View[ElectionState]):
-    """Who leads, and each change of it: `async with election.observe() as view`. See `View`.
+    """The leaders, and each change of them: `async with election.observe() as view`. See `View`.
 
-    Only the leaders' znodes are watched, and the queue itself only while it has fewer contenders
-    than may lead: any number of observers and contenders do not disturb each other.
+    Only the leaders' znodes are watched, and the queue only while it has fewer contenders than may
+    lead: any number of observers and contenders do not disturb each other.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ElectionObserver(View[ElectionState]):
         self._tokens: tuple[int, ...] | None = None
 
     def _publish(self, value: ElectionState) -> None:
-        # What a read-only server says may be old, and may be undone.
+        # A read-only server's answer may be old, and may be undone.
         super()._publish(replace(value, is_current=self._client.state is SessionState.CONNECTED))
         self._report(value)
 
@@ -68,7 +68,7 @@ class ElectionObserver(View[ElectionState]):
             super()._publish(replace(self._value, is_current=False))
 
     def _report(self, state: ElectionState) -> None:
-        """Reports other leaders than before; not those that were found at first."""
+        """Report other leaders than before; not those of the first reading."""
         tokens = tuple(who.token for who in state.leaders)
         before, self._tokens = self._tokens, tokens
         if before is None or before == tokens:
