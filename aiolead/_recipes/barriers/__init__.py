@@ -1,7 +1,7 @@
 """Barriers.
 
-barrier             the barrier that is set and removed
+barrier             a barrier that is set and removed
 double_barrier      the public recipe: in together, out together
 barrier_membership  one member, from entering to leaving
-ready               the znode that exists for as long as a round lasts
+ready               the znode that exists while a round lasts
 """

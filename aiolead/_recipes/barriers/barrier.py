@@ -1,4 +1,4 @@
-"""The barrier."""
+"""The barrier recipe."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ class Barrier(Recipe):
         ...
         await barrier.remove()      # other processes: await barrier.wait()
 
-    It stays set until a process removes it, whatever becomes of the process that set it.
+    It stays set until a process removes it, whatever happens to the process that set it.
 
     Args:
         client: the session.
-        path: the znode that exists while the barrier is set; missing parents are created as
-            containers.
+        path: the znode that exists while the barrier is set; missing parents become containers.
         acl: of the znode and of the parents; open to everybody by default.
 
     Raises:
@@ -45,9 +44,7 @@ class Barrier(Recipe):
         """Set the barrier. No effect if it is set.
 
         On connection loss: raises `ConnectionLossError`, which says whether it may be set. It is
-        safe to retry.
-
-        Cancellation: it may be set all the same.
+        safe to retry. Cancellation: it may be set all the same.
         """
         with suppress(NodeExistsError):
             await with_parent(
@@ -77,9 +74,9 @@ class Barrier(Recipe):
     async def wait(self) -> None:
         """Wait until the barrier is removed; return at once if it is not set.
 
-        A server that lags does not let a client through: the quorum is asked first, by a write that
-        changes nothing. A removal counts even if the barrier is set again at once. A removal during
-        a lost connection, or between two sessions, is noticed afterwards.
+        A lagging server lets no client through: the quorum is asked first, by a write that changes
+        nothing. A removal counts even if the barrier is set again at once, and if it comes during a
+        lost connection or between two sessions.
 
         Raises:
             SessionError: the client was closed, or its credentials were refused.

@@ -1,16 +1,12 @@
-"""Being a member of a double barrier: one znode, from entering to leaving.
+"""A member of a double barrier, with one znode from entering to leaving.
 
-A *round* is from the creation of `ready` to its removal; its number is the czxid of that znode.
+A *round* lasts from the creation of `ready` to its removal; its number is the czxid of that znode.
+A waiting member is inside once `ready` is younger than its own znode. If `ready` is older, it joins
+the round if another member is older than `ready`, and so still inside. If there is none, the round
+is over, and `ready` has to go first.
 
-    (nothing) ──znode made──> waiting ──ready is younger than we are──> inside ──> left
-                                 │                                                  │
-                                 │  ready is older than we are: the round has       │ wait until
-                                 │  begun. A member who is older than that is       │ the others
-                                 │  still inside: we join it. Nobody is: it is      │ have left,
-                                 └─ over, and `ready` has to go first.              └ or ready went
-
-A member that is inside was there as `ready` was created, or has seen another inside that was. So
-nobody is let in by the `ready` of a round whose members have all died.
+So a member that is inside was there when `ready` was created, or has seen another one inside that
+was. The `ready` of a round whose members have all died lets nobody in.
 """
 
 from __future__ import annotations
@@ -36,15 +32,7 @@ from .ready import READY, remove_ready, tidy
 
 
 class BarrierMembership(NodeAcquirable):
-    """One member, once.
-
-    Args:
-        client: the session.
-        path: the barrier.
-        count: how many have to be there.
-        data: what our znode holds: our identity.
-        acl: of our znode, and of what has to be created.
-    """
+    """One member, once; a round begins with `count` of them."""
 
     def __init__(
         self,
@@ -65,10 +53,10 @@ class BarrierMembership(NodeAcquirable):
         self._departure: Departure | None = None
         self._may_leave_ready = False
         self.stays_to_the_end = False
-        """Whether `others_left` is going to be called, which looks after `ready`."""
+        """Whether `others_left` is going to be called, which takes care of `ready`."""
 
     def _new_znode(self) -> FixedNode:
-        # Of a name that nobody else has, so that a lost create is found again by that.
+        # A unique name, by which a lost create is found again.
         return FixedNode(
             self._client,
             self._client.backend.shared(self._path, NodeRegistry),
@@ -80,7 +68,7 @@ class BarrierMembership(NodeAcquirable):
 
     @property
     def round(self) -> int:
-        """The number of the round. Only once we are inside."""
+        """The number of the round; only valid once inside."""
         if self._round is None:
             raise AssertionError("not inside")
         return self._round
@@ -122,11 +110,11 @@ class BarrierMembership(NodeAcquirable):
             if not waits and not self._wake.is_set():
                 return False
             if self._own.state is not ZnodeState.ABSENT:
-                self._own.watch()  # so that nothing has to be asked of it when it is our turn
+                self._own.watch()  # so that it need not be read when its turn comes
             await self._sleep()
 
     async def _join(self, watch: Watch) -> tuple[Stat | None, set[str]]:
-        """Creates our znode, and asks what is there: one round trip."""
+        """Create our znode, and ask what is there, in one round trip."""
         client = self._client
         self._own = self._new_znode()
         for _ in range(TRIES):
@@ -141,7 +129,7 @@ class BarrierMembership(NodeAcquirable):
                 await exists
                 await client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
                 if self._own.state is not ZnodeState.ABSENT:
-                    break  # it was created, and the path has gone with it since
+                    break  # created, but gone with the path since
         raise NodeGone
 
     async def _members(self) -> set[str]:
@@ -151,7 +139,7 @@ class BarrierMembership(NodeAcquirable):
             raise NodeGone from None
 
     async def _decide(self) -> bool:
-        """Enough are there: this lets all of them in. False if another member was quicker."""
+        """Let all members in, as enough are there; False if another one was quicker."""
         self._may_leave_ready = True
         try:
             created = await self._client.create(self._ready, acl=self._acl)
@@ -163,11 +151,11 @@ class BarrierMembership(NodeAcquirable):
         return True
 
     async def _is_under_way(self, round_: int, members: set[str], *, waits: bool) -> bool:
-        """Whether we may join a round that began before we came; else rouses us when to look again.
+        """Whether we may join a round that began before we came; else wakes us to look again.
 
-        If none of those are left who were there when it began, it is over. Then a member that is
-        alone removes `ready`. Of several that come then only the oldest stays, so that it will be
-        alone; the others come again when something has changed.
+        If no member from its beginning is left, it is over. Then a member that is alone removes
+        `ready`. Of several, only the oldest stays, so that it will be alone; the others come again
+        when something has changed.
         """
         client = self._client
         own = self._own.node
@@ -208,7 +196,7 @@ class BarrierMembership(NodeAcquirable):
         return delete
 
     def left_early(self) -> None:
-        """Removes `ready`, once our znode is gone, if no other member is left to do it."""
+        """Remove `ready` after our znode is gone, if no other member is left to do it."""
         self._may_leave_ready = False
         tidy_up = partial(tidy, self._client, self._path, self._ready)
         job = partial(in_background, self._ready, tidy_up)
@@ -218,20 +206,15 @@ class BarrierMembership(NodeAcquirable):
             self._departure.add_done_callback(lambda: self._client.backend.spawn(job))
 
     async def others_left(self, name: str) -> None:
-        """Waits until all others have left, too, or died.
+        """Wait until all others have left or died. `name` is that of our znode.
 
-        Each watches the member that comes after it in a circle, and `ready`; so a departure wakes
-        few, and the end all.
+        Each member watches the one after it in a circle, and `ready`: a departure wakes few, the
+        end all.
 
-        Our own znode goes first. While it is there a newcomer that sees `ready` joins the round, so
-        nobody may remove `ready`, or leave. Once it is gone, a listing that shows nobody proves
-        that nobody is left who could let a newcomer join.
-
-        Args:
-            name: of our znode, which was deleted, or is going to be.
-
-        Raises:
-            ReleaseError: the servers refuse to delete our znode.
+        Our own znode goes first. While it is there, a newcomer that sees `ready` joins the round,
+        so nobody may remove `ready`, or leave. Once it is gone, an empty listing proves that nobody
+        is left who could let a newcomer join. Raises `ReleaseError` if the servers refuse to delete
+        it.
         """
         await self._own_left()
         while True:
@@ -247,11 +230,7 @@ class BarrierMembership(NodeAcquirable):
                 self._leave_watches()
 
     async def _own_left(self) -> None:
-        """Waits until our znode is known to be gone, over as many connections as that takes.
-
-        Raises:
-            ReleaseError: the servers refuse to delete it.
-        """
+        """Wait until our znode is gone, over as many connections as it takes; raise a refusal."""
         departure = self._departure
         if departure is None:
             return

@@ -1,4 +1,4 @@
-"""The double barrier."""
+"""The double barrier recipe."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BarrierMember(Tenure):
 
     @property
     def round(self) -> int:
-        """The number of the round: the same for all who are in it, and greater for later ones."""
+        """The number of the round: the same for all its members, and greater for later rounds."""
         return self._membership.round
 
 
@@ -69,24 +69,23 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
             await compute()
         # here all five have computed
 
-    Nobody is let in before `count` members are there at one moment. More may come: `count` is a
-    threshold, not a limit. A member that comes while a round is under way joins it, as one does
-    that died and was started again. Leaving waits until all have left; a member that dies is waited
-    for until its session ends. Then the same path serves for another round.
+    Nobody is let in before `count` members are there at one moment. `count` is a threshold, not a
+    limit: a member that comes during a round joins it, also one that died and was restarted.
+    Leaving waits until all have left; a member that dies counts until its session ends. Then the
+    same path serves for another round.
 
-    A member's place is under the lease, as a lock is: its body is cancelled, and `BarrierLost`
-    raised, before its session ends and the others go on without it. So once `async with` is left,
-    no body of the round runs any more.
+    A membership is under the lease, as a lock is: a partitioned member's body is cancelled, and
+    `BarrierLost` raised, before its session ends and the others go on. So once `async with` is
+    left, no body of the round runs any more.
 
     Args:
         client: the session.
-        path: the barrier; created, as a container, when it is missing. Nothing else should use it.
+        path: the barrier; created as a container if missing. Nothing else should use it.
         count: how many members there have to be. All must agree on it.
         identity: what others see; defaults to host name and process id.
-        on_disconnect: what becomes of a member whose connection is lost: `"keep"` keeps its place
-            while the lease lasts, `"resign"` gives it up at once.
-        acl: of our znodes, and of the path where it has to be created; open to everybody by
-            default.
+        on_disconnect: when the connection is lost, `"keep"` (the default) keeps the place while the
+            lease lasts, `"resign"` leaves at once.
+        acl: of the znodes, and of the path if it has to be created; open to everybody by default.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -117,13 +116,13 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
     def enter(self, *, timeout: float | None = None) -> TenureContext[BarrierMember]:
         """Enter for the body of an `async with`.
 
-        A body that ends in good order is followed by a wait for the others' bodies to end. One that
+        A body that ends normally is followed by a wait for the others' bodies to end. One that
         raises, or is cancelled, leaves at once: nobody waits for it.
 
         Args:
-            timeout: how long to wait for the others to come, in seconds. None waits forever, 0
-                enters only if that makes it enough, or a round is under way. It does not limit how
-                long leaving waits for the others.
+            timeout: how long to wait for the others to come, in seconds. None, the default, waits
+                forever; 0 enters only if this member makes it enough, or during a round. It does
+                not limit the wait on leaving.
 
         Raises (on entering):
             AcquireTimeout: not enough came within that time.
@@ -131,15 +130,13 @@ class DoubleBarrier(HoldingRecipe[BarrierMember], Enterable[BarrierMember]):
         Raises (on leaving): as `TenureContext`; what is lost is `BarrierLost`.
 
         On connection loss while leaving: waits until the member's own znode is known to be gone,
-        over as many connections as that takes, and then for the others.
-
-        Cancellation: while entering, leaves nothing behind; while waiting for the others to leave,
-        they do not notice.
+        over as many connections as it takes, and then for the others. Cancellation: while entering,
+        leaves nothing behind; while waiting for the others to leave, they do not notice.
         """
         return _BarrierContext(self, timeout)
 
     async def members(self) -> list[Participant]:
-        """Who is there, first come first; `is_holder` are those who are inside.
+        """The members, first come first; `is_holder` are those that are inside.
 
         Reads from the connected server, which may lag; call `client.sync()` first where that
         matters.

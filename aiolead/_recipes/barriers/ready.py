@@ -1,8 +1,7 @@
-"""The znode `ready`, which exists for as long as a round lasts.
+"""The znode `ready`, which exists while a round lasts.
 
-The member that sees that enough are there creates it, and that decides for all who are there. The
-last one to leave removes it. If all have died it is left; then the next member that comes, and
-finds nobody else, removes it.
+The member that sees that enough are there creates it, which lets all of them in. The last one to
+leave removes it. If all have died, the next member that finds nobody else removes it.
 """
 
 from __future__ import annotations
@@ -15,18 +14,11 @@ READY = "ready"
 
 
 async def remove_ready(client: CoordinationClient, path: str, round_: int) -> None:
-    """Removes the `ready` of a round, and no other one that may have taken its place since.
+    """Remove the `ready` of a round (`round_` is its czxid), and no other in its place.
 
-    A delete goes by name and version, and all new znodes have the same: so it gets another version
-    first, and the answer to that says whose it is.
-
-    Args:
-        client: the session.
-        path: of `ready`.
-        round_: its czxid.
-
-    Raises:
-        ConnectionLossError: it may have been removed.
+    A delete goes by name and version, and all new znodes have the same version. So a write changes
+    the version first, and its answer says which round's it is. Raises `ConnectionLossError`: it may
+    have been removed.
     """
     try:
         stat = await client.set(path, b"")
@@ -37,7 +29,7 @@ async def remove_ready(client: CoordinationClient, path: str, round_: int) -> No
 
 
 async def tidy(client: CoordinationClient, path: str, ready: str) -> None:
-    """Removes `ready` if no member is left: for a member that does not wait for the others."""
+    """Remove `ready` if no member is left: for a member that does not wait for the others."""
 
     async def remove() -> None:
         exists = client.exists(ready)
