@@ -1,14 +1,13 @@
 """Leader election, locks and other coordination on ZooKeeper, as structured concurrency.
 
-async with aiolead.connect("zk1,zk2,zk3/app") as client:
-    election = aiolead.Election(client, "/scheduler")
-    async with election.leadership() as term:
-        await run_scheduler(fencing_token=term.token)
+    async with aiolead.connect("zk1,zk2,zk3/app") as client:
+        election = aiolead.Election(client, "/scheduler")
+        async with election.leadership() as term:
+            await run_scheduler(fencing_token=term.token)
 
-This module has the names that programs use every day. `aiolead.errors` has every error,
-`aiolead.model` the values of ZooKeeper (`Stat`, `WatchEvent`), and `aiolead.types` what you
-annotate with: contexts, views, states. `aiolead.blocking` is for threads, `aiolead.testing` for
-tests.
+The names that programs use every day are here. `aiolead.errors` has every error, `aiolead.model`
+the values of ZooKeeper (`Stat`, `WatchEvent`), and `aiolead.types` what you annotate with.
+`aiolead.blocking` is for threads, `aiolead.testing` for tests.
 """
 
 from typing import TYPE_CHECKING

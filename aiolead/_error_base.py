@@ -1,4 +1,4 @@
-"""The root of the error tree of `aiolead.errors`, and the enumerations of what errors answer."""
+"""The root of the error tree of `aiolead.errors`, and the enumerations that errors use."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ _BLAME = {
 class AioleadError(Exception):
     """The root of the error tree.
 
-    `str(error)` is one printable line: it may quote names that other processes wrote, and ends up
-    in logs and on terminals. Attributes such as `path` keep them unescaped.
+    `str(error)` is one printable line: names that other processes wrote are escaped there, since it
+    ends up in logs and on terminals, and unescaped in attributes such as `path`.
 
     Attributes:
         blame: whose fault it is.
@@ -83,7 +83,7 @@ class AioleadError(Exception):
     def __init_subclass__(
         cls, *, blame: Blame | None = None, outcome: Outcome | None = None
     ) -> None:
-        """Sets what the class answers, where that differs from its base."""
+        """Set `blame` and `outcome` where they differ from the base's."""
         super().__init_subclass__()
         if blame is not None:
             cls.blame = blame

@@ -1,17 +1,13 @@
-"""Escaping text of other processes for the log, for errors and for terminals. Pure."""
+"""Escaping text of other processes for logs, errors and terminals. Pure."""
 
 from __future__ import annotations
 
 
 def escaped(text: str, *, keep: str = "") -> str:
-    r"""The text with characters escaped that are not printable, as `\x1b`, `\u2028`, `\u202e`.
+    r"""Escape unprintable characters, as `\x1b`, `\u2028`, `\u202e`, except those in `keep`.
 
     Control characters move the cursor or make a terminal run commands, line separators forge log
     lines, and changes of direction make one name look like another.
-
-    Args:
-        text: any text.
-        keep: characters to leave as they are, such as newlines.
     """
     if text.isprintable():
         return text

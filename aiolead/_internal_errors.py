@@ -1,7 +1,7 @@
-"""Containing unexpected exceptions of the client's background jobs and of callbacks.
+"""Containing unexpected exceptions of background jobs and of callbacks.
 
 Each is logged once, with its traceback, and becomes an `InternalError`. It ends what the job or
-the callback belongs to, and nothing else of the client.
+the callback belongs to, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,12 +17,7 @@ logger = get_logger("aiolead.client")
 
 
 def internal_error(error: Exception, what: object) -> InternalError:
-    """Logs an unexpected exception, and returns the documented error that stands for it.
-
-    Args:
-        error: what was raised.
-        what: the function that raised it, or a description of the place.
-    """
+    """Log an unexpected exception of `what`, a function or a place; return an `InternalError`."""
     # Without its text, which may be data of a hostile znode.
     failure = InternalError(f"{_name(what)} raised {type(error).__name__}")
     failure.__cause__ = error
@@ -31,12 +26,12 @@ def internal_error(error: Exception, what: object) -> InternalError:
 
 
 def as_aiolead_error(error: Exception, what: object) -> AioleadError:
-    """The error itself if it is a documented one; else see `internal_error`."""
+    """The error itself if it is a documented one; else its `internal_error`."""
     return error if isinstance(error, AioleadError) else internal_error(error, what)
 
 
 def call_back(function: Callable[..., object], *args: Any) -> None:
-    """Calls a function, and logs its exceptions instead of raising them."""
+    """Call a function; log its exceptions instead of raising them."""
     try:
         function(*args)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""The public names of a module, each imported when it is first used: see PEP 562.
+"""The public names of a module, each imported at its first use (PEP 562).
 
-Nobody uses all recipes. Importing them all takes longer than `anyio` itself does, in every process
-of a fleet and at every run of a short command.
+Importing all recipes takes longer than importing `anyio`, in every process of a fleet and at every
+run of a short command.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from typing import get_type_hints
 class Exports:
     """What one public module exports.
 
-    Args:
-        module: the public module.
-        names: the names, by the module that defines them; names are separated by spaces.
-        modules: public modules that need no import of their own, separated by spaces.
+    `names` has space-separated names by the module that defines them; `modules` are public modules
+    that need no import of their own.
     """
 
     def __init__(self, module: str, names: Mapping[str, str], *, modules: str = "") -> None:
@@ -32,11 +30,7 @@ class Exports:
         _all[module] = self
 
     def get(self, name: str) -> object:
-        """For `__getattr__` of the module.
-
-        Raises:
-            AttributeError: there is no public name of that kind.
-        """
+        """The module's `__getattr__`: import a name, or raise `AttributeError`."""
         if name in self._modules:
             return importlib.import_module(f"{self._module}.{name}")
         if name not in self._where:
@@ -47,11 +41,11 @@ class Exports:
         return vars(sys.modules[self._module])[name]
 
     def names(self) -> list[str]:
-        """For `__dir__` of the module."""
+        """The module's `__dir__`."""
         return sorted({*vars(sys.modules[self._module]), *self.all, *self._modules})
 
     def _publish(self) -> None:
-        """Gives their public names to all things whose modules are imported by now."""
+        """Give their public names to all things whose modules are imported by now."""
         public = vars(sys.modules[self._module])
         for name, where in self._where.items():
             if name not in public and where in sys.modules:
@@ -60,7 +54,7 @@ class Exports:
                     continue  # the module is being imported
                 if getattr(thing, "__module__", "").startswith("aiolead._"):
                     if hasattr(thing, "__dataclass_fields__"):
-                        # For what looks for the types of fields where a class says it is defined.
+                        # Tools look for the types of fields in the module that a class names.
                         thing.__annotations__ = get_type_hints(thing)
                     thing.__module__ = self._module
                 public[name] = thing

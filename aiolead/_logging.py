@@ -1,9 +1,8 @@
 """The loggers of aiolead: each message is one printable line, whatever it quotes.
 
-Messages quote paths, host names, identities and errors that other processes wrote, so every logger
-of aiolead has a filter that escapes the message. All loggers come from `get_logger`
-(tests/meta/test_house.py). Tracebacks are not escaped; errors escape their own text
-(`AioleadError`).
+Messages quote paths, host names, identities and errors of other processes, so a filter on every
+logger escapes them. All loggers come from `get_logger` (tests/meta/test_house.py). Tracebacks are
+not escaped; errors escape their own text (`AioleadError`).
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from ._escaping import escaped
 
 
 def get_logger(name: str) -> logging.Logger:
-    """The logger of that name, `aiolead` or below, whose messages are escaped before any handler.
+    """The logger `aiolead` or one below it; messages are escaped before any handler.
 
-    A printable message keeps its template and its arguments, by which other tools group messages;
-    otherwise the escaped text replaces both. Filters do not apply to child loggers: each has one.
+    A printable message keeps its template and arguments, by which tools group messages; otherwise
+    the escaped text replaces both. Filters do not apply to child loggers, so each has one.
     """
     logger = logging.getLogger(name)
     logger.addFilter(_escape)  # adding it again has no effect

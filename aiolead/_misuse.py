@@ -6,7 +6,4 @@ from .errors import UsageError
 
 
 class MissingAttribute(UsageError, AttributeError):
-    """An object has no such attribute; the message shows what to write instead.
-
-    Also an `AttributeError`, which `hasattr` expects.
-    """
+    """An `AttributeError`, as `hasattr` expects, whose message shows what to write instead."""

@@ -1,10 +1,9 @@
 """Parsing untrusted data: znodes, servers' answers, files. All raise one error.
 
-Every function returns a value within documented bounds or raises `MalformedError`: never
-`OverflowError`, `RecursionError`, `UnicodeError` or a plain `ValueError`. Callers turn it into
-their own documented error: `InvalidDataError` for a znode, `RemoteWireError` for the protocol.
-`int`, `float`, `bytes.decode` and `json.loads` are not called on such data anywhere else
-(tests/unit/test_parsers.py). All functions take time proportional to the size of the data.
+Every function takes linear time, and returns a value within documented bounds or raises
+`MalformedError`: never `OverflowError`, `RecursionError`, `UnicodeError` or a plain `ValueError`.
+Callers turn it into `InvalidDataError` (znodes) or `RemoteWireError` (protocol). `int`, `float`,
+`bytes.decode` and `json.loads` see such data nowhere else (tests/unit/test_parsers.py).
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ if TYPE_CHECKING:
     import json
 
 MAX_DEPTH = 64
-"""How deeply JSON may be nested: far below Python's recursion limit, so that showing, comparing and
-copying the value stay below it, too."""
+"""The deepest nesting of JSON: low enough for Python to show, compare and copy the value, too."""
 
 MAX_DIGITS = 300
-"""How many digits an integer in JSON may have: each such number is finite as a `float`."""
+"""The most digits of an integer in JSON: each such number is finite as a `float`."""
 
 _SHOWN = 80  # characters of the data in an error
 _LONGEST_DATE = 100  # characters: HTTP's dates have 29, old ones a few more
@@ -35,11 +33,11 @@ _FRACTION = re.compile(r"[+-]?[0-9]{1,300}(?:\.[0-9]{0,300})?(?:[eE][+-]?[0-9]{1
 
 
 class MalformedError(ValueError):
-    """The data are not what was expected. The message is one short line."""
+    """The data is not what was expected. The message is one short line."""
 
 
 def text(data: bytes) -> str:
-    """Decodes UTF-8."""
+    """Decode UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -47,17 +45,14 @@ def text(data: bytes) -> str:
 
 
 def lossy_text(data: bytes) -> str:
-    """Decodes UTF-8 for display, with U+FFFD for invalid bytes."""
+    """Decode UTF-8 for display, with U+FFFD for invalid bytes."""
     return data.decode(errors="replace")
 
 
 def whole(said: str | bytes, *, least: int = -_INT64, most: int = _INT64 - 1) -> int:
-    """An integer in decimal digits, with or without a sign.
+    """Parse decimal digits, with or without a sign, and with white space around them.
 
-    Args:
-        said: the digits; white space around them is skipped.
-        least: the smallest number allowed.
-        most: the largest number allowed. Neither has more than `MAX_DIGITS` digits.
+    `least` and `most` bound the number; neither has more than `MAX_DIGITS` digits.
     """
     digits = _ascii(said)
     if _DECIMAL.fullmatch(digits) is None:
@@ -69,7 +64,7 @@ def whole(said: str | bytes, *, least: int = -_INT64, most: int = _INT64 - 1) ->
 
 
 def hexadecimal(said: str | bytes) -> int:
-    """An unsigned 64-bit integer in hexadecimal digits, with or without `0x`."""
+    """Parse an unsigned 64-bit integer in hexadecimal digits, with or without `0x`."""
     match = _HEXADECIMAL.fullmatch(_ascii(said))
     if match is None:
         raise MalformedError(f"must be a hexadecimal number, not {shown(said)}")
@@ -77,7 +72,7 @@ def hexadecimal(said: str | bytes) -> int:
 
 
 def fraction(said: str) -> float:
-    """A finite number in decimal digits, optionally with a point and an exponent."""
+    """Parse a finite number in decimal digits, optionally with a point and an exponent."""
     digits = _ascii(said)
     number = float(digits) if _FRACTION.fullmatch(digits) else math.nan
     if not math.isfinite(number):
@@ -98,7 +93,7 @@ def real(value: object) -> float:
 
 
 def json_value(data: bytes) -> Any:
-    """Decodes JSON: UTF-8, finite numbers, no lone surrogates, at most `MAX_DEPTH` deep."""
+    """Decode JSON: UTF-8, finite numbers, no lone surrogates, at most `MAX_DEPTH` deep."""
     try:
         value = _decoder().decode(text(data))
     except MalformedError:
@@ -112,7 +107,7 @@ def json_value(data: bytes) -> Any:
 
 
 def json_object(data: bytes) -> dict[str, Any]:
-    """Decodes a JSON object: see `json_value`."""
+    """Decode a JSON object: see `json_value`."""
     value = json_value(data)
     if not isinstance(value, dict):
         raise MalformedError(f"must be a JSON object, not {type(value).__name__}")
@@ -120,11 +115,10 @@ def json_object(data: bytes) -> dict[str, Any]:
 
 
 def check_json(value: object) -> None:
-    """Refuses values of JSON's types that `json_value` would refuse.
+    """Raise `MalformedError` for a value of JSON's types that `json_value` would refuse.
 
-    Raises:
-        MalformedError: it is nested too deeply, has text that UTF-8 cannot encode, or a number
-            that is not finite or has more than `MAX_DIGITS` digits.
+    Refused are deep nesting, text that UTF-8 cannot encode, and numbers that are not finite or have
+    more than `MAX_DIGITS` digits.
     """
     level, depth = [value], 0
     while level:
@@ -148,7 +142,7 @@ def check_json(value: object) -> None:
 
 
 def base64_data(said: object) -> bytes:
-    """Decodes base64: the usual alphabet, without white space."""
+    """Decode base64: the usual alphabet, without white space."""
     import binascii
 
     if not isinstance(said, str):
@@ -160,7 +154,7 @@ def base64_data(said: object) -> bytes:
 
 
 def http_date(said: str) -> float:
-    """A date of HTTP, in seconds since 1970."""
+    """Parse a date of HTTP; return seconds since 1970."""
     from email.utils import parsedate_to_datetime
 
     try:

@@ -1,4 +1,4 @@
-"""Error codes of servers as classes: the `ServerError` branch of the tree of `aiolead.errors`."""
+"""Error codes of servers as classes: the `ServerError` branch of `aiolead.errors`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ServerError(AioleadError):
         blame: Blame | None = None,
         outcome: Outcome | None = None,
     ) -> None:
-        """Sets the code on the wire and the beginning of the message."""
+        """Set the code on the wire and the beginning of the message."""
         super().__init_subclass__(blame=blame, outcome=outcome)
         if code is not None:
             cls.code = code
@@ -70,10 +70,10 @@ class UnimplementedError(ServerError, code=-6, summary="the server does not supp
 
 
 class UnsupportedError(UnimplementedError):
-    """The server is too old for the operation, or does not say how old it is; nothing was sent.
+    """The server is too old for the operation, or does not state its version; nothing was sent.
 
-    If the request were sent nevertheless, the server would answer with an error and close the
-    connection, with every other request that is in flight on it.
+    If the request were sent, the server would answer with an error and close the connection, with
+    all other requests in flight on it.
 
     Attributes:
         feature: what the server would have to support.
@@ -91,7 +91,7 @@ class UnsupportedError(UnimplementedError):
 class OperationTimeoutError(
     ServerError, code=-7, summary="the server gave up on the operation", outcome=Outcome.UNKNOWN
 ):
-    """The server gave up on the operation."""
+    """The operation timed out on the server."""
 
 
 class BadArgumentsError(
@@ -173,7 +173,7 @@ class NoWatcherError(ServerError, code=-121, summary="no such watch"):
 class RequestTimeoutError(
     ServerError, code=-122, summary="the server gave up on the request", outcome=Outcome.UNKNOWN
 ):
-    """The server gave up on the request."""
+    """The request timed out on the server."""
 
 
 class ReconfigDisabledError(ServerError, code=-123, summary="reconfiguration is switched off"):
@@ -210,10 +210,10 @@ class TransactionError(ServerError):
     """One operation of a transaction failed, so none was applied.
 
     Attributes:
-        index: which operation, counted from 0.
+        index: the failed operation, counted from 0.
         cause: its error.
-        results: one error per operation, in order: `RolledBackError` for those before it,
-            `RuntimeInconsistencyError` for those after it.
+        results: one error per operation, in order: `RolledBackError` before the failed one,
+            `RuntimeInconsistencyError` after it.
     """
 
     def __init__(self, index: int, results: Sequence[ServerError]) -> None:

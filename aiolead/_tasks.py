@@ -1,8 +1,8 @@
-"""The current task's id, and waking one waiting task: parts of anyio at a fraction of the memory.
+"""The current task's id, and waking one waiting task, at a fraction of anyio's memory.
 
-`anyio.get_current_task` describes the task, and `anyio.Event` lets any number of tasks wait. With
-thousands of contenders these take most of a waiter's memory: about 1.3 kB each on asyncio, 0.7 kB
-on trio. Neither event loop is imported here: a running one is imported already.
+`anyio.get_current_task` describes the task, and an `anyio.Event` wakes any number of tasks. These
+take most of the memory of a waiter, of which there may be thousands: about 1.3 kB each on asyncio,
+0.7 kB on trio. Neither event loop is imported here: a running one is imported already.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Wakeup:
         return self._is_set
 
     def set(self) -> None:
-        """Wakes the waiting task; later calls of `wait` return at once."""
+        """Wake the waiting task; later calls of `wait` return at once."""
         self._is_set = True
         future, task = self._future, self._task
         self._future = self._task = None
@@ -49,10 +49,9 @@ class Wakeup:
             future.set_result(None)
 
     def wait(self) -> Awaitable[None]:
-        """Waits until it is set. Await the result at once. Cancellation leaves it as it is.
+        """Wait until it is set; await the result at once. Cancellation leaves it as it is.
 
-        Raises:
-            RuntimeError: another task waits for it.
+        Raises `RuntimeError` if another task waits for it.
         """
         if self._is_set:
             return anyio.lowlevel.checkpoint()

@@ -178,7 +178,7 @@ class UpgradeError(AlreadyHeldError):
 class TooManyRequestsError(AioleadError, blame=Blame.CALLER):
     """Too many requests wait to be sent already (`Limits.max_queued`); nothing was sent.
 
-    The servers are too slow or unreachable, and the program sends on without awaiting replies.
+    Servers are slow or unreachable, and the program does not await replies before it sends more.
     """
 
 
@@ -209,7 +209,7 @@ class RemoteWireError(WireError, outcome=Outcome.UNKNOWN):
     """The peer sent something that is not a record of the protocol. The connection is closed.
 
     Attributes:
-        offset: where in the frame decoding failed, in bytes; None if that is not known.
+        offset: where in the frame decoding failed, in bytes; None if unknown.
     """
 
     def __init__(self, message: str, *, offset: int | None = None) -> None:
@@ -223,11 +223,10 @@ class RemoteWireError(WireError, outcome=Outcome.UNKNOWN):
 class InternalError(AioleadError, blame=Blame.CALLER, outcome=Outcome.UNKNOWN):
     """aiolead, or a function that was passed to it, raised an unexpected exception.
 
-    That exception is the `__cause__`, and is logged once, with its traceback. The view, campaign,
-    hold or request in which it was raised has ended; everything else of the client continues.
-    Please report it, unless the function is yours.
-
-    `blame` is `CALLER`: neither servers nor the network nor other clients are at fault.
+    That exception is the `__cause__`, and is logged once, with its traceback. It ends the view,
+    campaign, hold or request in which it was raised, and nothing else of the client. Please report
+    it, unless the function is yours. `blame` is `CALLER`: no server, network or other client is at
+    fault.
     """
 
 
@@ -255,7 +254,7 @@ class ConnectionLossError(TransportError):
     """The connection was lost before the answer came.
 
     `outcome` is `NOT_APPLIED` for a read, and for a request that was never sent. A write that was
-    sent may have been applied (`UNKNOWN`); aiolead never sends it a second time by itself.
+    sent may have been applied (`UNKNOWN`); aiolead never sends it twice.
     """
 
     def __init__(self, message: str, *, outcome: Outcome = Outcome.UNKNOWN) -> None:
@@ -292,7 +291,7 @@ class ClientClosedError(SessionError, RuntimeError, blame=Blame.CALLER):
 
 
 class CoordinationError(AioleadError, blame=Blame.RIVAL):
-    """What the recipes raise."""
+    """The base of the recipes' errors."""
 
 
 class AcquireTimeout(CoordinationError, TimeoutError):
@@ -305,7 +304,7 @@ class TenureLost(CoordinationError, outcome=Outcome.UNKNOWN):
     Attributes:
         path: the path of what was held.
         reason: why; `blame` and `session_over` follow from it.
-        token: the fencing token of the hold that ended.
+        token: the fencing token of the hold.
     """
 
     noun: ClassVar[str] = "tenure"
@@ -347,8 +346,8 @@ class ReleaseError(CoordinationError, blame=Blame.CALLER):
     """The servers refused to delete the znode of a hold, so it stays until the session ends.
 
     Other contenders wait until then. The hold is over: its lease is not renewed, and the client
-    does not try again by itself. Allow the deletion (`NoAuthError` means that the ACL of the
-    *parent* does not grant DELETE), delete the znode by hand, or close the client.
+    does not try again. Allow the deletion (`NoAuthError`: the ACL of the *parent* does not grant
+    DELETE), delete the znode by hand, or close the client.
 
     Attributes:
         path: the znode that stays.
@@ -380,13 +379,13 @@ class Fenced(CoordinationError):
 class MixedLayoutError(CoordinationError, blame=Blame.CALLER):
     """This contender and a neighbour on the path would not exclude each other. Nothing is held.
 
-    The message says whose it is and which layout, or path, to use instead. If no session owns the
-    znode and nobody uses it, delete it.
+    The message names its owner, and the layout or path to use instead. If no session owns the znode
+    and nobody uses it, delete it.
 
     Attributes:
         neighbour: the full path of the znode that does not fit.
         why: why it does not, and what to do.
-        session_id: the session that owns it; 0 if none does; None if that is not known.
+        session_id: the session that owns it; 0 if none does; None if unknown.
     """
 
     def __init__(self, neighbour: str, why: str, *, session_id: int | None = None) -> None:
@@ -405,8 +404,8 @@ class QueueFullError(CoordinationError):
 
     Attributes:
         path: the path of the items.
-        size: how many items there are.
-        max_items: how many there may be.
+        size: the number of items.
+        max_items: the most that there may be.
     """
 
     def __init__(self, path: str, size: int, max_items: int) -> None:
@@ -421,8 +420,8 @@ class QueueFullError(CoordinationError):
 class SequenceExhaustedError(CoordinationError, blame=Blame.CALLER):
     """The numbers of a path are used up.
 
-    Sequential znodes have 31 bits; beyond that servers assign duplicates. Stop every contender and
-    delete the path, whose counter then starts again, or move all of them to a new path. A
+    Sequential znodes have 31-bit numbers; beyond them servers assign duplicates. Stop every
+    contender and delete the path, whose counter then starts again, or move all to a new path. A
     `SequenceAllocator` ends at its `last`.
     """
 
@@ -442,7 +441,7 @@ class SequenceExhaustedError(CoordinationError, blame=Blame.CALLER):
 class InvalidDataError(CoordinationError):
     """A znode's data is not what the recipe expects: another program has written it.
 
-    The error that decoding raised is its `__cause__`.
+    The decoding error is its `__cause__`.
 
     Attributes:
         path: the znode.
@@ -474,7 +473,7 @@ class TreeTooLargeError(CoordinationError, blame=Blame.CALLER):
 
     Attributes:
         path: the top of the tree.
-        most: how many znodes there may be.
+        most: the most znodes that there may be.
     """
 
     def __init__(self, path: str, most: int) -> None:

@@ -1,7 +1,7 @@
-"""Events: what happens to a client and its recipes, as values of one type with stable names.
+"""Events of a client and of its recipes, as values of one type with stable names.
 
-`docs/observability.md` describes each event and its fields. A client emits them to the log, and to
-the sinks that were passed to `connect(on_event=)`.
+A client emits them to the log, and to the sinks of `connect(on_event=)`. `docs/observability.md`
+describes each event and its fields.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ get_logger("aiolead").addHandler(logging.NullHandler())
 
 
 class EventName(enum.StrEnum):
-    """The names of events. They are stable; `docs/observability.md` describes each."""
+    """The stable names of events; `docs/observability.md` describes each."""
 
     SESSION_CONNECTING = "session.connecting"
     SESSION_CONNECTED = "session.connected"
@@ -59,17 +59,16 @@ class EventName(enum.StrEnum):
 class Event:
     r"""Something that has happened. `str` gives the line that is logged.
 
-    Paths, identities and reasons were written by other processes. The attributes have them
-    unescaped; `str` and `as_dict` escape control characters, line separators and changes of
-    direction, as `\x1b`, `\u2028`, `\u202e`.
+    Other processes wrote paths, identities and reasons. Attributes have them unescaped; `str` and
+    `as_dict` escape control characters, line separators and changes of direction, as `\x1b`,
+    `\u2028`, `\u202e`.
 
     Attributes:
         name: what has happened.
         level: its level, as in `logging`.
         session_id: the session concerned; 0 while there is none.
         path: the znode or recipe concerned, from the root of the servers' tree; empty if none is.
-        fields: more about it, by name. Never a password, and of znodes' data the identities of
-            contenders only.
+        fields: details by name. Never a password; of znodes' data only contenders' identities.
     """
 
     name: EventName
@@ -85,7 +84,7 @@ class Event:
         return escaped(line)
 
     def as_dict(self) -> dict[str, Field]:
-        """Everything but the level as a flat mapping, for structured logs. Text is escaped."""
+        """All but the level as a flat mapping, for structured logs. Text is escaped."""
         whole: dict[str, Field] = {"event": str(self.name)}
         if self.session_id:
             whole["session_id"] = _hex(self.session_id)
@@ -128,12 +127,9 @@ def _hex(session_id: int) -> str:
 
 
 class EventHub:
-    """Emits events to the log and to the sinks of one client. An `aiolead.abc.EventHook`.
+    """Emits events to the log and, in order, to the sinks of one client. An `abc.EventHook`.
 
-    Args:
-        sinks: called with every event, in order.
-        prefix: the chroot; events have paths from the root of the servers' tree.
-        clock: the monotonic time in seconds.
+    `prefix` is the chroot; events have paths from the root of the servers' tree.
     """
 
     __slots__ = ("_clock", "_complained", "_prefix", "_sinks")
@@ -156,7 +152,6 @@ class EventHub:
         return hub
 
     def now(self) -> float:
-        """Seconds on the clock."""
         return self._clock()
 
     def wants(self, level: int) -> bool:
@@ -172,7 +167,7 @@ class EventHub:
         path: str = "",
         fields: Mapping[str, Field],
     ) -> None:
-        """Emits an event. Never raises, whatever a sink or a log handler does."""
+        """Emit an event. Never raises, whatever a sink or a log handler does."""
         event = Event(name, level, session_id, self._prefix + path, fields)
         self._guarded(-1, _log, event)
         for number, sink in enumerate(self._sinks):

@@ -46,8 +46,8 @@ _ANYWHERE = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")  # noqa: S104 - read, not bound
 class Stat:
     """A znode's metadata.
 
-    Transaction ids (`czxid`, `mzxid`, `pzxid`) rise with every change of the whole ensemble. Times
-    are the leader's wall clock, in milliseconds since 1970.
+    Transaction ids (`czxid`, `mzxid`, `pzxid`) rise with every change of the ensemble. Times are
+    the leader's wall clock, in milliseconds since 1970.
     """
 
     czxid: int
@@ -71,7 +71,7 @@ class Stat:
 
 
 class CreateMode(enum.IntEnum):
-    """How long a znode lives and how it is named; the values are those on the wire."""
+    """The lifetime of a znode, and how it is named; the values are those on the wire."""
 
     PERSISTENT = 0
     EPHEMERAL = 1
@@ -110,7 +110,7 @@ class Permission(enum.IntFlag):
 
 
 def _masked(scheme: str, id_: str) -> str:
-    """The id without the secret that follows the user's name in the scheme `digest`."""
+    """The id without the secret behind the user's name in the scheme `digest`."""
     user, colon, _ = id_.partition(":")
     return f"{user}:***" if colon and scheme == "digest" else id_
 
@@ -120,9 +120,8 @@ class ACL:
     """One entry of an access control list: who (`scheme:id`) may do what.
 
     A client that matches any entry of a znode's list has that entry's permissions. The class
-    methods make entries for ZooKeeper's schemes; `permissions` defaults to all.
-
-    The repr masks the hash in the id of a `digest` entry, which permits offline guessing.
+    methods make entries for ZooKeeper's schemes; `permissions` defaults to all. The repr masks the
+    hash in the id of a `digest` entry, which permits offline guessing.
     """
 
     permissions: Permission
@@ -148,11 +147,7 @@ class ACL:
 
     @classmethod
     def digest(cls, user: str, password: str, permissions: Permission = Permission.ALL) -> ACL:
-        """For clients that present `Auth.digest(user, password)`.
-
-        Raises:
-            ConfigurationError: as from `Auth.digest`.
-        """
+        """For clients that present `Auth.digest(user, password)`, whose errors it raises."""
         return Auth.digest(user, password).acl(permissions)
 
     @classmethod
@@ -264,8 +259,8 @@ class Identity:
 
     Attributes:
         scheme: such as `ip` or `digest`.
-        id: such as an address or a user's name. Servers omit secrets: for `digest` this is the
-            user alone, not the id of an `ACL` entry.
+        id: such as an address or a user's name. For `digest` it is the user alone, without the
+            secret of an `ACL` entry's id.
     """
 
     scheme: str
@@ -348,11 +343,10 @@ class SessionState(enum.Enum):
     SUSPENDED = "suspended"
     """The connection is lost; the session and its ephemerals may live on."""
     READ_ONLY = "read-only"
-    """Connected to a server that is isolated from the quorum: reads only, and these are stale.
-
-    That server has invented the session, which ends with the connection."""
+    """Connected to a server that is isolated from the quorum: stale reads only. That server made up
+    the session, which ends with the connection."""
     EXPIRED = "expired"
-    """The session is over. A new one follows by itself, with a new id."""
+    """The session is over. A new one, with a new id, follows automatically."""
     AUTH_FAILED = "auth failed"
     """The credentials were refused. Final."""
     CLOSED = "closed"
@@ -372,10 +366,9 @@ class SessionCredentials:
     Attributes:
         session_id: the session.
         password: its secret. It never shows in a repr.
-        timeout: the shortest session timeout that servers have granted so far, in seconds. A newly
-            elected leader counts with the one that the session began with.
-        last_zxid: the newest transaction that an answer has shown. Servers that are behind it do
-            not accept the resumed session.
+        timeout: the shortest session timeout granted so far, in seconds. A newly elected leader
+            counts with the one that the session began with.
+        last_zxid: the newest transaction seen. Servers behind it do not accept the session.
     """
 
     session_id: int
@@ -392,7 +385,7 @@ class ServerSpec:
 
     Attributes:
         id: its number.
-        addresses: for the other servers, each with host, quorum port and election port.
+        addresses: for other servers, each with host, quorum port and election port.
         client: host and port for clients; None if the configuration names none.
         secure_client: host and port for clients that use TLS, if they have their own.
         is_observer: whether it has no vote.
@@ -417,7 +410,7 @@ class ServerSpec:
     def client_address(self, *, secure: bool = False) -> tuple[str, int] | None:
         """Host and port for a client (`secure`: one with TLS); None if none is configured.
 
-        The host of a server that listens on all of its addresses is the one for other servers.
+        For a server that listens on all addresses, it is the host for other servers.
         """
         client = (self.secure_client or self.client) if secure else self.client
         if client is not None and client[0] in _ANYWHERE:

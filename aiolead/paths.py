@@ -21,12 +21,11 @@ __all__ = [
 
 DEFAULT_PORT = 2181
 
-# Characters that PathUtils.validatePath of ZooKeeper refuses: the C0 and C1 controls, surrogates
-# with the private use area behind them, and the specials at the end of the plane. Characters beyond
-# the plane, such as emoji, are pairs of surrogates to Java.
+# Refused by ZooKeeper's PathUtils.validatePath: C0 and C1 controls, surrogates with the private use
+# area behind them, and the specials. To Java, characters beyond the plane are surrogates, too.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 
-# Nearly every path: one match instead of several checks.
+# Matches nearly every path, which saves the other checks.
 _is_plain = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+").fullmatch
 
 # Servers format the counter, a signed 32-bit integer, with `%010d`: ten digits, or after the wrap a
@@ -40,22 +39,21 @@ class ListedPath(str):
     """A name or path that a server has listed although ZooKeeper would refuse to create it.
 
     Other servers allow control characters, for instance. Such a znode can be read and deleted, so
-    `validate` accepts its path, but nothing is created with it. `join`, `parent` and `basename`
-    keep the type.
+    `validate` accepts its path, but nothing is created with it. Parts and joins keep the type.
     """
 
     __slots__ = ()
 
 
 def as_listed(names: Sequence[str]) -> list[str]:
-    """Marks names of children from a server's listing; see `ListedPath`."""
+    """Mark names of children from a server's listing; see `ListedPath`."""
     if _is_plain("/" + "/".join(names)):
         return list(names)
     return [name if _is_valid(f"/{name}") else ListedPath(name) for name in names]
 
 
 def told_path(path: str) -> str:
-    """Marks a path from a server's answer; see `ListedPath`."""
+    """Mark a path from a server's answer; see `ListedPath`."""
     return path if _is_valid(path) else ListedPath(path)
 
 
@@ -118,10 +116,7 @@ def basename(path: str) -> str:
 
 
 def sequence_of(name: str) -> int | None:
-    """The sequence number at the end of a znode's name, or None.
-
-    Numbers beyond the 31-bit range are negative, as servers write them.
-    """
+    """The number at the end of a name, or None. Beyond 31 bits it is negative, as servers write it."""
     match = _SUFFIX.search(name)
     return int(match.group()) if match else None
 
@@ -148,7 +143,7 @@ def format_host(host: str, port: int) -> str:
 
 
 def parse_connect_string(text: object, *, name: str = "hosts") -> ConnectString:
-    """Parses `host[:port][,host[:port]...][/chroot]`, with IPv6 addresses in brackets.
+    """Parse `host[:port][,host[:port]...][/chroot]`, with IPv6 addresses in brackets.
 
     Args:
         text: that, or a list of its parts, of which the last may have the chroot.
@@ -193,7 +188,7 @@ _SCHEME_END = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}\Z")
 def _scheme(text: str) -> str:
     """The URL scheme of the text with its `://`; empty if it has none.
 
-    Not one regular expression for all of it: its search takes minutes for a megabyte of letters.
+    Not one regular expression: its search takes minutes for a megabyte of letters.
     """
     begin, mark, _ = text.partition("://")
     match = _SCHEME_END.search(begin[-31:]) if mark else None

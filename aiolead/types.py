@@ -1,8 +1,7 @@
-"""Types to annotate with: what the library hands out, and what few programs construct.
+"""Types to annotate with: contexts, holds, views, states, statistics, watches and streams.
 
-Contexts, holds, views, states, statistics, watches and streams. What programs construct or catch
-every day is in `aiolead`, the errors are in `aiolead.errors`, and the values that servers send
-(`Stat`, `WatchEvent`, `SessionState`) are in `aiolead.model`.
+What programs construct or catch every day is in `aiolead`, the errors are in `aiolead.errors`, and
+the values that servers send (`Stat`, `WatchEvent`, `SessionState`) are in `aiolead.model`.
 """
 
 from typing import TYPE_CHECKING
