@@ -113,21 +113,15 @@ class Child:
         renew_every: float,
         warn: Callable[[str], object],
     ) -> ChildExit:
-        """Run it until it ends.
+        """Run it until it ends; `warn` is called with problems on the way.
 
-        Args:
-            remaining: returns how long the lease lasts, in seconds.
-            env: overrides what it inherits.
-            grace: longest time from SIGTERM to SIGKILL, in seconds.
-            after_lease: longest time from the end of the lease to SIGKILL: the grace period of the
-                lease, less the time that it takes to die.
-            renew_every: how often the keeper gets the end of the lease, in seconds.
-            warn: called with problems on the way.
+        The keeper gets the end of the lease, by `remaining()`, every `renew_every` seconds. SIGKILL
+        comes at most `grace` seconds after SIGTERM, and at most `after_lease` seconds after the end
+        of the lease: its grace period, less the time that it takes to die. `env` overrides what it
+        inherits.
 
-        Raises:
-            CommandError: it could not be started, or its keeper was killed; it does not run.
-
-        Cancellation: stops the child, and waits until it is dead, within these times.
+        Raises `CommandError` if it could not be started, or its keeper was killed; it does not run.
+        Cancellation stops it, and waits until it is dead, within these times.
         """
         self.is_on_terminal = _has_terminal()
         self._after_lease = after_lease

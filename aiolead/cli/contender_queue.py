@@ -28,12 +28,10 @@ REVOKED = b"__REVOKE__"
 
 @dataclass(frozen=True, slots=True)
 class _NameForm:
-    """The meaning of a form of names.
+    """The meaning of a form of names: election, lock, reader, writer, permit, unknown (`what`).
 
-    Attributes:
-        what: election, lock, reader, writer, permit, unknown.
-        layout: curator, kazoo, or empty for one that aiolead cannot share a path with.
-        family: only contenders of the same family exclude each other.
+    `layout` is curator, kazoo, or empty for one that aiolead cannot share a path with. Only
+    contenders of the same `family` exclude each other.
     """
 
     what: str

@@ -36,13 +36,10 @@ class DemoTerm:
 
 @dataclass(slots=True)
 class DemoProcess:
-    """One of the processes.
+    """One of the processes; `output` has lines that are no reports, such as an error.
 
-    Attributes:
-        state: "starts", "waits", "leads", "stops", "ended", or "killed".
-        session_timeout: granted by the servers, in seconds.
-        killed_at: when it was dead, if it was killed.
-        output: lines that are no reports, such as an error.
+    `state` is "starts", "waits", "leads", "stops", "ended", or "killed" (and dead at `killed_at`).
+    `session_timeout` is granted by the servers, in seconds.
     """
 
     name: str

@@ -115,10 +115,8 @@ class Basics:
     ) -> int:
         """Run some work until it or a signal ends it; return its exit code, or 128 + the signal.
 
-        Args:
-            work: the work; it returns the exit code, None for success.
-            endless: whether a signal is its normal end.
-            followed: whether it also ends when nobody reads standard output any more.
+        `endless`: a signal is its normal end. `followed`: it also ends when nobody reads standard
+        output any more. The work returns its exit code, None for success.
         """
         code = exits.OK
 

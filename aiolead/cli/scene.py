@@ -40,11 +40,7 @@ MOST_QUEUES = 10_000
 
 @final
 class Scene:
-    """What is going on under some paths.
-
-    Args:
-        paths: shown even if nobody has ever contended there.
-        leaders: how many may lead at once, at an election or a lock.
+    """What is going on under some paths, which are always shown; so many may lead at once.
 
     Attributes:
         revision: increases whenever anything changes that could be shown.

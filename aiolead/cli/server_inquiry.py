@@ -66,13 +66,10 @@ class AdminAnswer:
 
 @final
 class Inquirer:
-    """Asks servers.
+    """Asks servers, with `patience` seconds for each answer.
 
-    Args:
-        tls: for the client port; None for plain text.
-        patience: for each answer, in seconds.
-        admin_port: of the admin servers; 0 not to ask them.
-        admin_plain_http: ask admin servers without TLS even if `tls` is given.
+    `tls` is for the client port; None for plain text. With `admin_port` 0, admin servers are not
+    asked; with `admin_plain_http`, they are asked without TLS even if `tls` is given.
     """
 
     def __init__(

@@ -171,10 +171,7 @@ class ServiceInstance:
 
         The variables are Curator's: `scheme` (https if there is an `ssl_port`), `name`, `id`,
         `address`, `port`, `ssl-port`, `registration-time-utc`, `service-type`. `variables` adds
-        others, or replaces their values.
-
-        Raises:
-            ConfigurationError: a variable has no value.
+        others, or replaces their values. One without a value raises `ConfigurationError`.
         """
         values: dict[str, object] = {
             "scheme": "http" if self.ssl_port is None else "https",

@@ -65,14 +65,8 @@ class Picker:
                 picker.report_error(instance)
                 raise
 
-    It leaves out instances that are disabled, have weight 0, or have failed lately. It never waits,
-    and sends nothing to ZooKeeper.
-
-    Args:
-        view: the instances.
-        strategy: chooses one of them.
-        down: when a failing instance is left out.
-        clock: a monotonic clock, in seconds.
+    It leaves out instances that are disabled, have weight 0, or have failed lately (`down`). It
+    never waits, and sends nothing to ZooKeeper. `clock` is a monotonic clock, in seconds.
     """
 
     def __init__(

@@ -63,11 +63,8 @@ class LeastLoaded:
 
     Published loads are slightly old, and all clients see the same ones: many overload an instance
     that was idle a second ago (thundering herd). With `sample=2` the less loaded of two random
-    instances is chosen: nearly as even, without the herd.
-
-    Args:
-        rng: the source of randomness.
-        sample: how many random instances are compared; defaults to all.
+    instances is chosen: nearly as even, without the herd. By default all instances are compared.
+    `rng` is the source of randomness.
     """
 
     def __init__(self, rng: random.Random | None = None, *, sample: int | None = None) -> None:

@@ -67,11 +67,9 @@ class _Queue(WorkQueue[QueueItem]):
                 await work(item.data)
                 await item.ack()
 
-        Leaving the body without `ack` releases the item, which becomes the first one again. If the
-        process dies, its session's expiry does the same.
-
-        Args:
-            timeout: how long to wait for an item, in seconds; defaults to forever. 0 looks once.
+        Waits for an item for `timeout` seconds, by default forever; 0 looks once. Leaving the body
+        without `ack` releases the item, which becomes the first one again. If the process dies, its
+        session's expiry does the same.
 
         Raises:
             AcquireTimeout: on entering: there was no item in time.

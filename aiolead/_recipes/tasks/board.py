@@ -110,11 +110,9 @@ class TaskBoard(WorkQueue[Task]):
     def claim(self, *, timeout: float | None = None) -> TenureContext[Task]:
         """Claim the next task for the body of an `async with`.
 
-        Leaving the body without `finish` or `fail` releases the task for the next worker. If the
-        process dies, its session's expiry does the same.
-
-        Args:
-            timeout: how long to wait for a task, in seconds; defaults to forever. 0 looks once.
+        Waits for a task for `timeout` seconds, by default forever; 0 looks once. Leaving the body
+        without `finish` or `fail` releases the task for the next worker. If the process dies, its
+        session's expiry does the same.
 
         Raises, cancellation, on connection loss: as `Queue.get`.
         """

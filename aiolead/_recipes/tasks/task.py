@@ -51,12 +51,9 @@ class Task(Claimed):
     async def report(self, progress: float | None = None, note: str = "") -> None:
         """Report progress to observers of the board.
 
-        Returns at once; the client writes in the background, at most once per `report_every`. The
-        latest report wins. A report whose answer was lost is written again.
-
-        Args:
-            progress: from 0.0 to 1.0.
-            note: any text, at most 4,096 bytes.
+        `progress` is from 0.0 to 1.0, `note` any text of at most 4,096 bytes. Returns at once; the
+        client writes in the background, at most once per `report_every`. The latest report wins. A
+        report whose answer was lost is written again.
 
         Raises:
             ClaimLost: the claim was lost.
@@ -70,13 +67,10 @@ class Task(Claimed):
         await anyio.lowlevel.checkpoint()
 
     async def finish(self, data: bytes = b"") -> None:
-        """Finish the task: delete it and write its result, in one transaction.
+        """Finish the task: delete it and write its result, `data`, in one transaction.
 
         Returns once the servers have confirmed. The body goes on, but holds nothing. A task has one
         result: further calls have no effect.
-
-        Args:
-            data: the result.
 
         Raises:
             ClaimLost, UsageError: as `QueueItem.ack`.
@@ -90,11 +84,7 @@ class Task(Claimed):
     async def fail(self, note: str, data: bytes = b"") -> None:
         """Finish the task as failed: no other worker gets it. Otherwise as `finish`.
 
-        To let another worker try, leave the body instead.
-
-        Args:
-            note: why, at most 4,096 bytes.
-            data: the result, if any.
+        `note` says why, in at most 4,096 bytes. To let another worker try, leave the body instead.
         """
         result = TaskResult(self.name, checked_bytes(data), self.identity, True, checked_note(note))
         await self._conclude(result)

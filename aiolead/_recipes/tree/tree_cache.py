@@ -41,12 +41,12 @@ class TreeCache(ClientJob):
     Each znode in the copy moves from one of its states to a later one, never back. Once nothing
     changes any more, the copy equals the tree; until then, znodes may be from different moments.
 
-    Since ZooKeeper 3.6, one recursive watch reports all changes, except those of znodes that this
-    session may not read. So each znode has one more watch, on its list of children; two with older
-    servers.
+    Each znode has a watch on its list of children. Besides, one recursive watch reports all
+    changes, except those of unreadable znodes; before ZooKeeper 3.6, each znode has a second watch
+    instead.
 
-    A context manager, to be entered once. Entering waits for the first full copy, over as many
-    connections as it takes; leaving removes the watches.
+    To be entered once. Entering waits for the first full copy, over as many connections as it
+    takes; leaving removes the watches.
 
     Args:
         client: the session.

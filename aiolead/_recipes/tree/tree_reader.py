@@ -38,10 +38,9 @@ class Todo(enum.Flag):
 
 
 class TreeReader:
-    """Reads a tree into a copy.
+    """Reads a tree into a copy; calls `on_todo` when there is something to do.
 
-    `select` decides whether a path and what is below it belong to the copy; `on_todo` is called
-    when there is something to do.
+    `select` decides whether a path and what is below it belong to the copy.
     """
 
     def __init__(
