@@ -1,8 +1,7 @@
-"""The client interface: what recipes need from a client, and a client for aiolead must offer.
+"""The client interface: what recipes need from a client.
 
-`aiolead.Client` is the usual implementation; an adapter around another library's client is another.
-Recipes are written against this module alone. Everything here belongs to one event loop and is not
-thread-safe.
+`aiolead.Client` implements it; an adapter around another library's client may, too. Recipes use
+this module alone. Everything here belongs to one event loop and is not thread-safe.
 """
 
 from __future__ import annotations
@@ -33,39 +32,38 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Reply(Protocol[T_co]):
-    """The answer to a request that was already handed to the client, in the order of the calls.
+    """The answer to a request, which was handed over when the method was called.
 
-    Several may be awaited in any order, and each any number of times.
+    Replies may be awaited in any order, each any number of times.
     """
 
     def __await__(self) -> Generator[Any, Any, T_co]:
-        """Waits for the answer.
+        """Wait for the answer.
 
-        Cancellation: abandons the answer, not the request, which may still be applied.
-
-        On connection loss: a read is sent again over the next connection; a write that was sent
-        raises `ConnectionLossError` with the outcome `UNKNOWN` and is not sent again.
+        Cancellation abandons the answer, not the request, which may still be applied. On connection
+        loss, a read is sent again; a write that was sent raises `ConnectionLossError` with the
+        outcome `UNKNOWN` and is not sent again.
         """
         ...
 
     @property
     def is_done(self) -> bool:
-        """Whether the answer, or the error, is there."""
+        """Whether the answer or the error has arrived."""
         ...
 
     def result(self) -> T_co:
-        """The answer, or raises the error. Only once `is_done`."""
+        """Return the answer or raise the error; only once `is_done`."""
         ...
 
     def error(self) -> AioleadError | None:
-        """The error, None for an answer. Only once `is_done`."""
+        """Return the error, or None for an answer; only once `is_done`."""
         ...
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Registers a callback for when the answer or error is there; at once, if it is.
+        """Register a callback for the answer or error; call it at once if that has arrived.
 
-        It is called synchronously, in the client's task, and must be quick. What it raises is
-        logged by the client.
+        The callback runs synchronously in the client's task and must be quick. The client logs its
+        exceptions.
         """
         ...
 
@@ -73,9 +71,8 @@ class Reply(Protocol[T_co]):
 class Watch(Protocol):
     """A one-shot watch: made by a client, armed by passing it to a read.
 
-    It survives reconnects: the client re-arms it, relative to what it had seen. It fires at most
-    once per arming; another read with the same object arms it again. When its session is over, so
-    that it can no longer fire, it reports an event of the type `NONE`.
+    The client re-arms it after a reconnect, relative to what it had seen. It fires at most once per
+    arming; another read arms it again. When its session ends, it reports an event of type `NONE`.
     """
 
     @property
@@ -85,38 +82,34 @@ class Watch(Protocol):
 
     @property
     def is_armed(self) -> bool:
-        """Whether a server watches now.
+        """Whether a server watches now; only then does silence mean that nothing happened.
 
-        False before the read is answered, after the event, and while the connection is down:
-        "nothing happened" is known only while this is true.
+        False before the read is answered, after the event, and while the connection is down.
         """
         ...
 
     async def wait(self) -> WatchEvent:
-        """Waits for the event; returns at once if it has come already.
+        """Wait for the event; return at once if it has fired already.
 
-        All tasks that wait get it. Then arm the watch again (pass it to a read) before waiting for
-        the next event.
+        All waiting tasks get it. Arm the watch again (pass it to a read) before waiting for the
+        next event. Cancellation leaves the watch armed, and its event for the next `wait`. On
+        connection loss, the wait goes on; what happened meanwhile is reported afterwards.
 
         Raises:
-            UsageError: the event was returned already, and the watch was not armed again; or the
-                watch was closed before anything happened.
-
-        Cancellation: leaves the watch armed, and its event for the next `wait`.
-
-        On connection loss: goes on waiting; what happened meanwhile is reported afterwards.
+            UsageError: the event was already returned and the watch not armed again, or the watch
+                was closed before it fired.
         """
         ...
 
     def close(self) -> None:
-        """Removes the watch, also on the server if nobody else here watches the same."""
+        """Remove the watch; from the server, too, unless this client has another one there."""
         ...
 
 
 class WatchStream(Protocol):
-    """Every event of a persistent watch, in order, and `Missed` where there may be a gap.
+    """Every event of a persistent watch, in order, with `Missed` where some may be missing.
 
-    A context manager, entered once: entering waits until the server watches.
+    A context manager, entered once. Entering waits until the server watches.
     """
 
     async def __aenter__(self) -> Self: ...
@@ -126,14 +119,14 @@ class WatchStream(Protocol):
     def __aiter__(self) -> AsyncIterator[WatchEvent | Missed]: ...
 
     async def __anext__(self) -> WatchEvent | Missed:
-        """The next event. Cancellation: loses none. Ends with the client: raises its error."""
+        """Return the next event. Cancellation loses none; the client's end raises its error."""
         ...
 
 
 class Transaction(Protocol):
-    """Several writes that are applied together or not at all.
+    """Several writes, applied together or not at all.
 
-    Each method adds an operation; `commit`, or awaiting it, sends them, once.
+    Each method adds an operation; `commit`, or awaiting the transaction, sends them, once.
     """
 
     def create(
@@ -153,10 +146,11 @@ class Transaction(Protocol):
     def check(self, path: str, *, version: int = -1) -> Self: ...
 
     def commit(self) -> Reply[list[str | Stat | None]]:
-        """Sends it. The answer has the path of a create, the `Stat` of a set, None for the rest.
+        """Send it. A create is answered by its path, a set by its `Stat`, the others by None.
 
-        It raises `TransactionError` if an operation failed, so that none was applied; with a fence,
-        `Fenced` if that was the guard. After a lost connection the outcome is UNKNOWN.
+        The answer raises `TransactionError` if an operation failed, so that none was applied;
+        behind a fence, `Fenced` if the guard was gone. After a lost connection, the outcome is
+        UNKNOWN.
         """
         ...
 
@@ -164,35 +158,35 @@ class Transaction(Protocol):
 
 
 class Hold(Protocol):
-    """A znode that is held under the lease. See `Lease.hold`."""
+    """A znode that is held under the lease; see `Lease.hold`."""
 
     def lose(self, reason: LossReason) -> None:
-        """Ends the hold, as if the lease had run out: `lost` is called with the reason."""
+        """End the hold as if the lease had run out: `lost` is called with the reason."""
         ...
 
     def release(self) -> None:
-        """Ends the hold: the znode is no longer confirmed, `lost` is no longer called."""
+        """End the hold: its znode is no longer confirmed, and `lost` no longer called."""
         ...
 
 
 class Lease(Protocol):
-    """Our own, pessimistic estimate of how long the session surely lasts.
+    """The client's own, pessimistic estimate of how long the session surely lasts.
 
-    While anything is held it is renewed through the quorum, by one transaction per session however
-    many znodes are held. Times are seconds on the lease's own clock, which is monotonic.
+    While anything is held, it is renewed through the quorum: one transaction per session, for any
+    number of znodes. Times are seconds on the lease's own monotonic clock.
     """
 
     @property
     def deadline(self) -> float:
-        """When holders must begin to stop: the proven end, less drift and grace period."""
+        """When holders must begin to stop: the proven end, less clock drift and grace period."""
         ...
 
     def remaining(self) -> float:
-        """Seconds until `deadline`, at this very call; never below 0."""
+        """Return the seconds until `deadline`, as of this call; never below 0."""
         ...
 
     def is_enough(self) -> bool:
-        """Whether a hold may begin: there is time for its first renewal to be answered."""
+        """Return whether a hold may begin: there is time to answer its first renewal."""
         ...
 
     def hold(
@@ -204,17 +198,18 @@ class Lease(Protocol):
         urgent: bool = False,
         resign_on_disconnect: bool = False,
     ) -> Hold:
-        """Registers a held znode.
+        """Register a held znode.
 
-        The client does not end the session before everything lost was released: see `Hold.release`.
+        The client does not end the session before every lost hold was released with `Hold.release`.
 
         Args:
-            path: the znode; the lease's renewals check that it exists.
-            lost: called once, synchronously, when the hold is over without its holder's doing.
+            path: the znode; each renewal checks that it exists.
+            lost: called once, synchronously, when the hold ends without its holder's doing.
             settled: called once, synchronously, when the hold has lasted for a moment, before its
                 first renewal.
             urgent: whether it settles, and is renewed, at once.
-            resign_on_disconnect: whether a lost connection ends the hold, not the end of the lease.
+            resign_on_disconnect: whether a lost connection ends the hold, rather than the lease's
+                end.
         """
         ...
 
@@ -222,12 +217,12 @@ class Lease(Protocol):
 class FencedClient(Protocol):
     """Writes that the server applies only while the guarding znode exists.
 
-    Each raises `Fenced` if it does not, else what the same call of the client raises; `create`
-    returns the znode's path.
+    Each raises `Fenced` if it does not, and otherwise what the same call of the client raises.
+    `create` returns the znode's path.
     """
 
     def transaction(self) -> Transaction:
-        """Several writes, all or none."""
+        """Return a transaction: several writes, applied together or not at all."""
         ...
 
     async def create(
@@ -247,14 +242,14 @@ class FencedClient(Protocol):
 
 @runtime_checkable
 class EventHook(Protocol):
-    """Where recipes emit events: see `aiolead.events`, and `docs/observability.md`."""
+    """Where recipes emit events; see `aiolead.events` and `docs/observability.md`."""
 
     def wants(self, level: int) -> bool:
-        """Whether anyone wants events of that level of `logging`. Cheap: called before each."""
+        """Return whether anyone wants events of that `logging` level. Cheap: called before each."""
         ...
 
     def now(self) -> float:
-        """Seconds on a monotonic clock, for how long things take."""
+        """Return seconds on a monotonic clock, for durations."""
         ...
 
     def emit(
@@ -266,22 +261,22 @@ class EventHook(Protocol):
         path: str,
         fields: Mapping[str, str | int | float],
     ) -> None:
-        """Emits an event. Never raises.
+        """Emit an event. Never raises.
 
         Args:
-            name: what has happened.
+            name: what happened.
             level: its level, as in `logging`.
             session_id: the session concerned.
             path: the path below the client's chroot.
-            fields: more about it, by name.
+            fields: more values, by name.
         """
         ...
 
 
 class Backend(Protocol):
-    """What a client does for recipes and adapters, and users have no need of.
+    """The part of a client for recipes and adapters; applications do not need it.
 
-    All of it concerns one session; paths are those of the client that it belongs to.
+    It concerns one session. Paths are those of the client that it belongs to.
     """
 
     @property
@@ -301,68 +296,68 @@ class Backend(Protocol):
     def is_session_shared(self) -> bool:
         """Whether others create znodes in the session, as with `adapters.aiozk`.
 
-        Then recipes do not take a znode for theirs because the session owns it.
+        If so, a znode that the session owns is not necessarily the recipe's own.
         """
         ...
 
     def unlimited(self) -> CoordinationClient:
-        """The same client for the few requests of a recipe, which must not be refused.
+        """Return the same client, never refusing requests for lack of room, for the few of a
+        recipe.
 
-        A client that never refuses requests for want of room returns itself.
+        A client that never refuses any returns itself.
         """
         ...
 
     def full_path(self, path: str) -> str:
-        """The path on the servers: the same for every view of one znode, whatever its chroot."""
+        """Return a znode's path on the servers, which is the same whatever the chroot."""
         ...
 
     def serial(self) -> int:
-        """A number that this client gives once, which makes names unique.
+        """Return a number that this client gives only once, to make names unique.
 
-        Views of other chroots, and `unlimited`, count together.
+        Views of other chroots, and `unlimited`, share the count.
         """
         ...
 
     def shared(self, path: str, make: Callable[[], T]) -> T:
-        """The object that everybody on this session shares for a path and a `make`.
+        """Return the object that everybody on this session shares for a path and a `make`.
 
-        Made when there is none; views of other chroots get the same one for the same znode. It is
-        kept while anybody has it, and for a while longer, for programs that make a new `Lock` for
-        each use.
+        It is made if there is none; views of other chroots get the same one for the same znode. It
+        is kept while anybody has it, and for a while longer, for programs that make a new `Lock`
+        for each use.
         """
         ...
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
-        """A one-shot watch that is not armed yet.
+        """Return a one-shot watch that is not armed yet.
 
         Args:
-            on_event: called synchronously, in the client's task, as the event comes in.
+            on_event: called synchronously, in the client's task, as the event arrives.
         """
         ...
 
     def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> Reply[None]:
-        """Arms watches on the data of several znodes, by one request, without reading them.
+        """Arm watches on the data of several znodes, by one request, without reading them.
 
-        Those of znodes that were deleted, or changed, after the transaction `since` fire at once,
-        before the answer. One that may not be read never fires, or fires as if it could be.
-
+        If a znode was deleted or changed after the transaction `since`, its watch fires at once,
+        before the answer. If it may not be read, the watch never fires, or fires as if it could be.
         On connection loss: as for a read.
         """
         ...
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
-        """Reports every change of state, in order, with the session id that it is about.
+        """Report every change of state, in order, with the session id that it concerns.
 
-        The callback runs synchronously, in the client's task; what it raises is logged, and reaches
-        nobody else. Returns a function that ends the subscription.
+        The callback runs synchronously, in the client's task; its exceptions are only logged.
+        Returns a function that ends the subscription.
         """
         ...
 
     def check_connected(self) -> None:
-        """Returns if the session is connected; never waits.
+        """Return if the session is connected, else raise; never wait.
 
         Raises:
-            ConnectionLossError: it is not. The message says why, as far as that is known.
+            ConnectionLossError: it is not connected. The message says why, as far as that is known.
             SessionError: the client was closed, or its credentials were refused.
         """
         ...
@@ -372,19 +367,19 @@ class Backend(Protocol):
         job: Callable[[], Awaitable[object]],
         on_end: Callable[[AioleadError | None], object] | None = None,
     ) -> None:
-        """Runs a job in the client's own task group: work that must outlive its caller.
+        """Run a job in the client's own task group: work that must outlive its caller.
 
-        The job ends with the client at the latest, cancelled at its next await; it runs at least to
-        its first one, so that its `finally` is run. Whatever it raises ends the job, and nothing
-        else. Without effect where `state` is final already.
+        The end of the client cancels the job at its next await; it runs at least to its first one,
+        so that its `finally` runs. Its exceptions end nothing but the job. Without effect once
+        `state` is final.
 
         Args:
             job: an async function without arguments.
             on_end: called synchronously, once, when the job has ended: with None if it returned;
-                with the `AioleadError` that it raised; with an `InternalError` if it raised any
-                other exception, which the client logs with its traceback; with a
-                `ClientClosedError` if the end of the client cancelled it. Without `on_end`, an
-                `AioleadError` is logged as well.
+                with the `AioleadError` that it raised; with an `InternalError` for any other
+                exception, which the client logs with its traceback; with a `ClientClosedError` if
+                the end of the client cancelled it. Without `on_end`, an `AioleadError` is logged as
+                well.
         """
         ...
 
@@ -393,14 +388,14 @@ class Backend(Protocol):
 class CoordinationClient(Protocol):
     """A session with an ensemble.
 
-    Requests go out in the order of the calls, and are answered in that order. The call itself hands
-    the request over: several calls without an await between them leave in one segment. A request
-    made while the connection is down waits for it, at most for the session timeout.
+    Requests are sent and answered in the order of the calls. The call itself hands the request
+    over: several calls without an await between them leave in one segment. While the connection is
+    down, a request waits for it, for the session timeout at most.
     """
 
     @property
     def backend(self) -> Backend:
-        """What only recipes and adapters need; one object for the life of the client."""
+        """The part for recipes and adapters; one object for the life of the client."""
         ...
 
     @property
@@ -410,9 +405,9 @@ class CoordinationClient(Protocol):
 
     @property
     def session_timeout(self) -> float:
-        """What was asked for or what the servers granted, whichever is less, in seconds.
+        """The timeout asked for or the one granted, whichever is less, in seconds.
 
-        Recipes wait with it, so no server can make their waits longer than the user has asked for.
+        Recipes bound their waits with it, so that no server can make them longer than asked for.
         """
         ...
 
@@ -442,13 +437,13 @@ class CoordinationClient(Protocol):
     def sync(self, path: str = "/") -> Reply[None]: ...
 
     def check(self, path: str, *, version: int = -1) -> Reply[None]:
-        """Asks the quorum, by a transaction, whether a znode exists and has the version."""
+        """Ask the quorum, by a transaction, whether a znode exists and has the version."""
         ...
 
     def transaction(self) -> Transaction: ...
 
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> FencedClient:
-        """Writes that are applied only while the znode `guard` exists, and in this session only.
+        """Return writes that are applied only while the znode `guard` exists, in this session only.
 
         Args:
             guard: the znode.
@@ -457,10 +452,10 @@ class CoordinationClient(Protocol):
         ...
 
     def watch(self, path: str, *, recursive: bool = False) -> WatchStream:
-        """The events of a znode, or of a whole tree, as a stream.
+        """Return the events of a znode, or of a whole tree, as a stream.
 
         Raises (on entering):
-            UnsupportedError: the server (before 3.6), or the client, has no persistent watches.
+            UnsupportedError: the server (before 3.6) or the client has no persistent watches.
         """
         ...
 
@@ -471,18 +466,18 @@ class CoordinationClient(Protocol):
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        """Creates a znode and its missing parents, unless it is there."""
+        """Create a znode and its missing parents, if it does not exist."""
         ...
 
     def pipelined(self) -> AbstractContextManager[None]:
-        """Requests that are made in the body of this `with` leave together, where they can.
+        """Return a context manager: requests made in its body leave together, where they can.
 
-        `contextlib.nullcontext()` will do. Nothing is awaited in the body.
+        `contextlib.nullcontext()` will do. The body must not await.
         """
         ...
 
     async def ready(self) -> None:
-        """Waits until the session is connected.
+        """Wait until the session is connected.
 
         Raises:
             SessionError: the client was closed, or its credentials were refused.

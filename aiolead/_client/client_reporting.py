@@ -1,7 +1,4 @@
-"""The events and counts of a client: its session, its connections, the renewals of its lease.
-
-`docs/observability.md` says what each event means.
-"""
+"""Emits and counts the events of a client; `docs/observability.md` says what each event means."""
 
 from __future__ import annotations
 
@@ -31,27 +28,26 @@ _SESSION: dict[SessionState, tuple[EventName, int]] = {
 @final
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
-    """How a client is doing, at the moment of `Client.statistics()`; times are in seconds.
+    """A client's state and counters at the moment of `Client.statistics()`; times are in seconds.
 
     Attributes:
         state: the state of its session.
         session_id: the session; 0 while there is none.
-        session_timeout: what the servers have granted: the least to this session, where they
-            differ.
-        server: the server that it is connected to, or None.
+        session_timeout: what the servers have granted; the smallest grant, where they differ.
+        server: the connected server, or None.
         last_zxid: the newest transaction that an answer has shown.
-        connections: how many connections have served it so far.
-        suspensions: how often the connection of a session was lost.
+        connections: how many connections there were so far.
+        suspensions: how often a session lost its connection.
         expirations: how many sessions have expired.
-        requests: how many requests were sent, those of its own upkeep included, but for pings.
+        requests: how many requests were sent, including the client's own, except pings.
         in_flight: how many of them are not answered yet.
         queued: how many wait to be sent.
         watches: how many watches there are.
         held: how many znodes are held under the lease.
         lease_remaining: what is left of the lease; 0.0 if nothing is proven.
         renewals: how often the lease was renewed.
-        late_renewals: how many of these took longer than a quarter of the session timeout.
-        slowest_renewal: how long the slowest of them took.
+        late_renewals: how many renewals took longer than a quarter of the session timeout.
+        slowest_renewal: how long the slowest renewal took.
     """
 
     state: SessionState
@@ -75,20 +71,14 @@ class ClientStatistics:
 
 @final
 class ClientReporting:
-    """Emits the events of one client, and counts.
-
-    Args:
-        machine: its session.
-        clock: the lease's clock.
-        sinks: receive the events, beside the log.
-    """
+    """Emits and counts the events of one client; `sinks` receive them beside the log."""
 
     def __init__(
         self, machine: SessionMachine, clock: Callable[[], float], sinks: Sequence[EventSink]
     ) -> None:
         self.hub: EventHub = EventHub(sinks)
         self.is_closing = False
-        """Set while the client closes: that the server hangs up then is no event."""
+        """Set while the client closes: the server's hang-up is then no event."""
         self._machine = machine
         self._clock = clock
         self._before = machine.state

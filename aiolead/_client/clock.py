@@ -9,11 +9,7 @@ from typing import Any
 
 
 def best_clock(module: Any) -> Callable[[], float]:
-    """The best clock for a lease that a platform has.
-
-    Args:
-        module: what has the clocks of the module `time`.
-    """
+    """Returns the platform's best clock for a lease; `module` is like `time`."""
     for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):
         if (clock := getattr(module, name, None)) is not None:
             return partial(module.clock_gettime, clock)
@@ -22,8 +18,8 @@ def best_clock(module: Any) -> Callable[[], float]:
 
 
 lease_clock: Callable[[], float] = best_clock(time)
-"""Seconds on a monotonic clock that goes on while the machine is suspended, if there is one.
+"""Seconds on a monotonic clock that counts time in suspend, if there is one.
 
-`CLOCK_MONOTONIC` stops in suspend, so after a laptop's sleep a lease would look as fresh as before,
-while its session has long expired.
+`CLOCK_MONOTONIC` stops in suspend: after a laptop's sleep, a lease would look fresh although its
+session has long expired.
 """

@@ -66,58 +66,53 @@ def connect(
     on_event: EventSink | Sequence[EventSink] | None = None,
     hooks: Hooks | None = None,
 ) -> Connection:
-    """A session with a ZooKeeper ensemble: `async with aiolead.connect(...) as client:`.
+    """Open a session with a ZooKeeper ensemble: `async with aiolead.connect(...) as client:`.
 
-    Entering waits for the session, unless `connect_timeout` is 0. Leaving closes it, so that its
-    ephemeral znodes vanish at once; whatever is still held then is lost first, and its holders are
-    awaited for the grace period. The client reconnects by itself, and opens a new session after
-    one has expired.
+    Entering waits for the session, unless `connect_timeout` is 0. Leaving closes it, which deletes
+    its ephemeral znodes at once; whatever is still held is lost first, and its holders get the
+    grace period to stop. The client reconnects by itself, and opens a new session after one has
+    expired.
 
     Args:
-        hosts: a ZooKeeper connect string, `host[:port][,host[:port]...][/chroot]`, or its parts as
-            a list; or `Hosts` that say where the servers are. By default the environment variable
-            `AIOLEAD_HOSTS`.
-        session_timeout: how long the servers keep the session of a client that they do not hear
-            from, in seconds (Java's client has milliseconds), 0.1 to 3600. Servers have limits of
-            their own, 40 seconds by default, and may grant another timeout. The lease counts with
-            that (`docs/client.md` has the bounds), but no wait of the client is longer than was
-            asked for. A server that grants less than 0.1 seconds is not used.
-        connect_timeout: how long entering may take, in seconds; by default the session timeout.
-            With 0, entering does not wait: each operation waits for a server, for the session
-            timeout at most. So a service starts without ZooKeeper; and reads leave with the
+        hosts: a connect string, `host[:port][,host[:port]...][/chroot]`, its parts as a list, or
+            `Hosts`. Defaults to the environment variable `AIOLEAD_HOSTS`.
+        session_timeout: how long the servers keep the session of a silent client, in seconds
+            (Java's client has milliseconds), 0.1 to 3600. Servers have limits, 40 seconds by
+            default, and may grant another timeout: the lease counts with that (`docs/client.md` has
+            the bounds), but no wait is longer than asked for. A server that grants less than 0.1
+            seconds is not used.
+        connect_timeout: how long entering may take, in seconds; defaults to the session timeout.
+            With 0, entering does not wait, so that a service starts without ZooKeeper: each
+            operation waits for a server, for the session timeout at most, and reads leave with the
             handshake, a round trip earlier.
         auth: credentials to present on every connection, such as `Auth.digest(user, password)`.
-        tls: TLS, by a context of the standard library or by PEM files: a `TLS`. Without
-            it, everything travels in the clear.
+        tls: a `TLS` (PEM files) or a context of the standard library. Defaults to no encryption.
         sasl: how to log in by SASL on every connection, before `auth` is presented.
-        grace_period: how long before its surely proven end a lease ends for its holders, so that
-            they have time to stop, in seconds: at most a quarter of the session timeout; by default
-            a tenth of it.
+        grace_period: how long before its proven end a lease ends for its holders, so that they have
+            time to stop, in seconds; at most a quarter of the session timeout, defaults to a tenth.
         tick_time: the servers' `tickTime` in seconds, if it is more than half of the session
-            timeout, which servers refuse unless configured to. Knowing a shorter one makes leases
-            a little longer.
+            timeout, which servers refuse unless configured to. A shorter one makes leases a little
+            longer.
         watchdog: a thread that ends the process, or does what a `Watchdog` says, if a body goes on
-            until the servers may give its role away: a hard stop for event loops that are blocked
-            and bodies that do not stop when they are cancelled. By default there is no thread.
-        observe_config: whether the list of servers follows the ensemble's own configuration, as
-            `Client.get_config` reads it.
-        read_only: whether a server that is partitioned from the quorum will do, while there is no
-            other: the state is `READ_ONLY` then, its data is old, and writes raise
-            `NotReadOnlyError`. The client goes on looking for a full server.
-        resume: the session to go on with, instead of a new one: the `credentials` of the client
-            that was detached from it.
-        server_version: the version of ZooKeeper that every server has at least, such as "3.9", for
-            servers that do not tell it. By default a server is asked, on a connection of its own,
-            when an operation needs more than ZooKeeper 3.5 knows.
-        limits: how much is sent, accepted and queued, see `Limits`.
-        on_event: called with each `Event`, beside the log; or several such functions: see
+            until the servers may give its role away: a hard stop for blocked event loops and for
+            bodies that ignore their cancellation. Defaults to no thread.
+        observe_config: whether the list of servers follows the ensemble's own configuration; see
+            `Client.get_config`.
+        read_only: whether a server partitioned from the quorum will do while there is no other. The
+            state is then `READ_ONLY`, data is old, and writes raise `NotReadOnlyError`; the client
+            keeps looking for a full server.
+        resume: the `credentials` of a detached client, whose session is continued.
+        server_version: the ZooKeeper version that every server has at least, such as "3.9", for
+            servers that do not report it. By default the client asks, on a separate connection,
+            when an operation needs more than ZooKeeper 3.5.
+        limits: how much is sent, accepted and queued; see `Limits`.
+        on_event: a function called with each `Event`, beside the log, or several; see
             `aiolead.instrumentation`. It runs in the client's event loop, must be quick, and must
-            not use the client. What it raises is logged, once.
-        hooks: for tests: another clock, randomness or network, see `aiolead.testing.Hooks`.
+            not use the client. Its exceptions are logged, once.
+        hooks: another clock, randomness or network, for tests; see `aiolead.testing.Hooks`.
 
     Raises (at the call):
-        ConfigurationError: an argument is malformed, or names files that cannot be used; nothing
-            was sent.
+        ConfigurationError: an argument is malformed or names unusable files; nothing was sent.
 
     Raises (on entering):
         ConnectFailed: no server was reached in time; `attempts` says why for each.
@@ -166,11 +161,10 @@ def connect(
     logins = None if login is None else Logins(login)
 
     rng = hooks.rng or random.Random()  # noqa: S311 (spreads load, guards nothing)
-    # The session's last client has used numbers from 1, or from a place like this one, on; and what
-    # is still under way for it must not be taken for an answer to us. Its credentials may be older
-    # than its last request, so they cannot say how far it got.
+    # The session's last client counted from 1 or from a random number. Answers to it may still be
+    # under way and must not match our requests; and its credentials may be older than its last one.
     first_xid = 1 if resume is None else rng.randint(1, MAX_XID)
-    # The same is true of the numbers that make names of contenders unique.
+    # Likewise the serials that make contenders' names unique.
     first_serial = 1 if resume is None else rng.randint(1, MAX_SERIAL)
 
     def make_machine(core: Core) -> SessionMachine:
@@ -230,7 +224,7 @@ class Connection:
     _read_only: bool
     _entered: bool = False
 
-    if not TYPE_CHECKING:  # or else type checkers would believe that it has and is all of that
+    if not TYPE_CHECKING:  # type checkers would believe that it has every attribute
 
         def __getattr__(self, name: str) -> object:
             if not name.startswith("_") and hasattr(Client, name):
@@ -284,13 +278,13 @@ class Connection:
     async def __aexit__(self, *exc_info: object) -> None:
         # The task group never sees the body's exception, which propagates unchanged.
         try:
-            if not self._core.is_forked:  # or else the session is another process's
+            if not self._core.is_forked:  # the session is the parent process's
                 await self._close_session()
         finally:
             await self._stop()
 
     def _supervised(self, error: AioleadError | None) -> None:
-        """The end of a job without which there is no client."""
+        """Closes the client after the failure of a job that it needs."""
         if isinstance(error, InternalError):
             self._supervisor.end(error)
 
@@ -302,12 +296,12 @@ class Connection:
         await self._supervisor.keep_connected()
 
     def _attempts(self) -> list[tuple[str, Exception]]:
-        """What finding and reaching a server has failed of, since the last success."""
+        """Why finding and reaching a server failed, since the last success."""
         found = [] if self._discovery is None else self._discovery.attempts()
         return [*found, *self._supervisor.attempts()]
 
     async def _close_session(self) -> None:
-        """Ends what is held, then the session; leaves the client's tasks to the exit."""
+        """Ends what is held, then the session; the exit ends the client's tasks."""
         core, machine = self._core, self._core.machine
         machine.leases.close()
         with anyio.move_on_after(machine.timing.holders_wait, shield=True):
@@ -317,7 +311,7 @@ class Connection:
             with anyio.move_on_after(machine.timing.close_wait, shield=True):
                 goodbye = anyio.Event()
                 if machine.session_id == core.detached:
-                    # Its answer comes behind those to everything that was sent before.
+                    # The session stays; this answer comes after those to everything sent before.
                     barrier = core.submit(Scope("").exists(core, "/", None), limited=False)
                     barrier.add_done_callback(goodbye.set)
                 else:
@@ -333,7 +327,7 @@ class Connection:
         try:
             await self._tasks.__aexit__(None, None, None)
         except BaseExceptionGroup as group:
-            # A task of ours failed, which is a defect: shown as it is.
+            # A defect in one of our tasks: raised without its group.
             if len(group.exceptions) == 1:
                 raise group.exceptions[0] from None
             raise

@@ -23,19 +23,19 @@ MAX_SESSION_TIMEOUT = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a client sends, accepts and lets wait: `connect(limits=Limits(max_queued=1000))`.
+    """What a client sends, accepts and queues at most: `connect(limits=Limits(max_queued=1000))`.
 
     Attributes:
         max_request: the largest request to send, in bytes: the servers' `jute.maxbuffer`.
         max_reply: the largest frame to accept, in bytes.
         max_in_flight: how many requests may be sent and unanswered; the others wait in the client,
-            in order. Renewals of the lease go first and are not counted; while anything is held,
-            no more are in flight than the server answers in time for them.
+            in order. Lease renewals go first and are not counted; while anything is held, no more
+            are in flight than the server answers in time for them.
         max_queued: how many requests may wait before a call raises `TooManyRequestsError`, with
-            nothing sent. Requests of more than 256 MiB together may not wait, either.
+            nothing sent. Waiting requests may not exceed 256 MiB together, either.
 
     Raises:
-        ConfigurationError: one of them is no whole number, or out of bounds.
+        ConfigurationError: a value is no whole number, or out of bounds.
     """
 
     max_request: int = DEFAULT_MAX_FRAME
@@ -63,11 +63,11 @@ class Hooks:
     """What tests and simulations replace in a client: `connect(hooks=Hooks(clock=...))`.
 
     Attributes:
-        clock: the lease's clock, in seconds: monotonic. By default one that counts suspended time.
-            A watchdog calls it in a thread of its own.
-        rng: the randomness of host order and back-off, and of the numbers of requests and of
-            contenders in a session that is resumed.
-        dial: opens a byte stream to an address and port: also for tunnels. By default TCP.
+        clock: the lease's monotonic clock, in seconds; a watchdog calls it in its own thread.
+            Defaults to one that counts suspended time.
+        rng: the randomness of host order and back-off, and of the numbers of requests and
+            contenders in a resumed session.
+        dial: opens a byte stream to an address and port, also for tunnels. Defaults to TCP.
     """
 
     clock: Callable[[], float] | None = None

@@ -1,4 +1,4 @@
-"""What all views of one client share."""
+"""What all views of one client share: the session machine, observers and jobs."""
 
 from __future__ import annotations
 
@@ -40,28 +40,21 @@ OnEnd = Callable[[AioleadError | None], object]
 logger = get_logger("aiolead.client")
 
 KEPT = 1_000
-"""How many of the objects that were shared last are kept, although nobody uses them."""
+"""How many of the objects shared last are kept although nobody uses them."""
 
 MAX_SERIAL = 1 << 62
-"""The largest first serial of a client: names have 64 bits for them."""
+"""The largest first serial of a client: names have 64 bits for serials."""
 
 
 def _log_failure(error: AioleadError | None) -> None:
-    """The end of a job without `on_end`."""
+    """Handles the end of a job without `on_end`."""
     # Every job ends with the client, and an `InternalError` has been logged.
     if error is not None and not isinstance(error, (ClientClosedError, InternalError)):
         logger.warning("a background job of the client failed: %s", error)
 
 
 class Core:
-    """The machine, its clock, and its observers.
-
-    Args:
-        make_machine: makes the session machine for this core.
-        clock: seconds on the lease's clock.
-        sinks: receive the events, beside the log.
-        first_serial: the first number that `serial` gives.
-    """
+    """The session machine, its clock, its observers, and the client's jobs."""
 
     def __init__(
         self,
@@ -72,24 +65,22 @@ class Core:
     ) -> None:
         self.clock = clock
         self.tasks: TaskGroup | None = None
-        """The client's own task group, while it is open."""
         self.peer: Peer | None = None
-        """Set by the supervisor: the server at the other end, while the session is connected."""
+        """The connected server; set by the supervisor."""
         self.server_version: Version | None = None
-        """The servers' version, if the user has given it."""
+        """The servers' version, if the user gave it."""
         self.on_output: Callable[[], None] = _ignore
         """Set by the supervisor: there is something to send."""
         self.pipelined: Pipelined = Pipelined(self)
         self.on_due: Callable[[], None] = _ignore
-        """Set by the supervisor: something became due earlier than it was."""
+        """Set by the supervisor: something became due earlier."""
         self.on_hosts: Callable[[Sequence[tuple[str, int]]], None] = _ignore
-        """Set by the supervisor: the list of servers is replaced."""
+        """Set by the supervisor: replaces the list of servers."""
         self.is_session_shared = False
-        """Whether others create znodes in the session; see `Backend.is_session_shared`."""
         self.attempts: Callable[[], Sequence[tuple[str, Exception]]] = tuple
         """Set by the connection: why the last attempts to connect failed, by address."""
         self.detached = 0
-        """The session that is not to be closed with the client."""
+        """The session that is not closed with the client; 0 for none."""
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
         self._next_subscriber = 0
         self._shared: WeakValueDictionary[tuple[str, object], Any] = WeakValueDictionary()
@@ -106,11 +97,7 @@ class Core:
         self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
 
     def submit(self, call: C, *, limited: bool = True) -> C:
-        """Hands a call to the machine, and returns it; see `SessionMachine.submit`.
-
-        Raises:
-            UsageError: from elsewhere than where the client belongs.
-        """
+        """Hands a call to the machine, and returns it; see `SessionMachine.submit`."""
         self.check_home()
         self.machine.submit(call, self.clock(), limited=limited)
         return call
@@ -118,19 +105,19 @@ class Core:
     # --- where it belongs ----------------------------------------------------------------------
 
     def settle_here(self) -> None:
-        """The client belongs to this process, thread and event loop from now on."""
+        """Binds the client to this process, thread and event loop."""
         self._affinity = LoopAffinity()
         self.check_home = self._affinity.check
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a forked copy of a client: its session and its socket are not ours."""
+        """Whether this is a forked copy: its session and its socket are the parent's."""
         return self._affinity is not None and self._affinity.is_forked
 
     # --- states --------------------------------------------------------------------------------
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
-        """Has every change of state reported; see `Backend.subscribe`."""
+        """See `Backend.subscribe`."""
         self.check_home()
         key = self._next_subscriber
         self._next_subscriber += 1
@@ -142,7 +129,7 @@ class Core:
         return unsubscribe
 
     def report(self, state: SessionState, session_id: int) -> None:
-        """A change of state: reported in the order of subscription."""
+        """Reports a change of state, in the order of subscription."""
         self.reporting.session(state, session_id)
         for on_state in list(self._subscribers.values()):
             call_back(on_state, state, session_id)
@@ -159,7 +146,7 @@ class Core:
             await self.next_change()
 
     def check_connected(self) -> None:
-        """Returns if the session is connected; see `Backend.check_connected`."""
+        """See `Backend.check_connected`."""
         self.check_home()
         state = self.machine.state
         if state is SessionState.CONNECTED:
@@ -174,7 +161,6 @@ class Core:
             raise self.machine.ended()
 
     async def next_change(self) -> None:
-        """Waits until the session changes its state."""
         changed = anyio.Event()
         unsubscribe = self.subscribe(lambda _state, _session_id: changed.set())
         try:
@@ -183,7 +169,7 @@ class Core:
             unsubscribe()
 
     def shared(self, path: str, make: Callable[[], T]) -> T:
-        """The one object of its kind for a full path; see `Backend.shared`."""
+        """See `Backend.shared`; `path` is a full one."""
         self.check_home()
         value: T | None = self._shared.get((path, make))
         if value is None:
@@ -192,18 +178,18 @@ class Core:
         return value
 
     def serial(self) -> int:
-        """A number that was not given before; see `Backend.serial`."""
+        """See `Backend.serial`."""
         self.check_home()
         return next(self._serials)
 
     async def holders_gone(self) -> None:
-        """Waits until every holder that has lost its hold has let go of it."""
+        """Waits until every holder that lost its hold has released it."""
         while self.machine.leases.is_in_grace:
             self._holders_gone = anyio.Event()
             await self._holders_gone.wait()
 
     def due(self) -> None:
-        """Something may be due earlier: the timekeeper looks again."""
+        """Wakes the timekeeper: something may be due earlier."""
         self.on_due()
         if not self.machine.leases.is_in_grace:
             self._holders_gone.set()
@@ -211,7 +197,7 @@ class Core:
     # --- jobs ----------------------------------------------------------------------------------
 
     def spawn(self, job: Job, on_end: OnEnd | None = None) -> None:
-        """Runs a job in the client's task group; see `Backend.spawn`."""
+        """See `Backend.spawn`."""
         self.check_home()
         if self.tasks is None:
             return
@@ -226,19 +212,19 @@ class Core:
     def start(self, job: Job, on_end: OnEnd = _log_failure) -> None:
         """Runs a job until the client is closed, whatever is cancelled around the client.
 
-        What it raises goes to `on_end`, never to the task group. It runs at least to its first
-        await, also if the client is closed before: a wait for its `finally` ends. Once the client
-        is closed: no effect.
+        Its exceptions go to `on_end`, never to the task group. It runs at least to its first await,
+        even if the client is closed before: a wait for its `finally` ends. Without effect in a
+        closed client.
 
         A scope around `async with connect(...)` is around the client's tasks, too. When it is
-        cancelled, holders still have to release, and the session to be closed: the tasks live until
+        cancelled, holders still have to release and the session to be closed: the tasks live until
         then, and every wait of the client's exit is bounded.
         """
         if self.tasks is not None:
             self.tasks.start_soon(self._run, job, on_end)
 
     async def _run(self, job: Job, on_end: OnEnd) -> None:
-        # Nothing but the end of the client cancels it from outside.
+        # Only the end of the client cancels it from outside.
         error: AioleadError | None = ClientClosedError("the client is closed")
         with anyio.CancelScope(shield=True) as scope:
             if self.tasks is None:
@@ -254,14 +240,14 @@ class Core:
                 call_back(on_end, error)
 
     def end_jobs(self) -> None:
-        """Cancels every job, those included that have not begun, and takes no more."""
+        """Cancels every job, also those not begun, and accepts no more."""
         self.tasks = None
         for scope in self._jobs:
             scope.cancel()
 
 
 class Pipelined:
-    """While it is entered, requests wait for each other; see `CoordinationClient.pipelined`."""
+    """While entered, requests wait for each other; see `CoordinationClient.pipelined`."""
 
     __slots__ = ("_core", "is_entered")
 

@@ -1,12 +1,10 @@
-"""Where a client belongs: one process, one thread, one event loop.
+"""The one process, thread and event loop that a client belongs to.
 
-Nothing in a client is locked, and its socket and session belong to one process: used from elsewhere
-it would mix up frames, wake tasks of a loop that does not run, or end the session of the parent
-process. So every way in checks, cheaply: one call that knows its thread tells the event loop, and a
-value that changes in the child tells a fork.
-
-A forked child has the parent's connections, too, and must neither write to them nor take what the
-parent is to read: in the child they are replaced by `/dev/null`.
+A client has no locks, and its socket and session belong to one process. Used elsewhere, it would
+mix up frames, wake tasks of a loop that does not run, or end the parent's session. So every entry
+point checks, cheaply: one call returns this thread's event loop, and an object that is replaced in
+the child shows a fork. A forked child inherits the connections, but must neither write to them nor
+read from them: there they are replaced by `/dev/null`.
 """
 
 from __future__ import annotations
@@ -22,10 +20,10 @@ from typing import Any
 from ..errors import UsageError
 
 _process = object()
-"""Another object in each process that Python knows to be forked."""
+"""A different object in each process that Python knows to be forked."""
 
 _sockets: dict[int, tuple[Any, Any]] = {}
-"""The descriptors of the clients' connections, with both ends: a number may be reused."""
+"""Both ends of each client connection, by descriptor: a number may be reused."""
 
 
 def _in_child() -> None:
@@ -35,8 +33,8 @@ def _in_child() -> None:
     try:
         for fileno, ends in _sockets.items():
             if _ends(fileno) == ends:
-                # Closed, it would be taken out of the event loop's epoll, which is the parent's as
-                # well; and the number might be used again before the stream closes it.
+                # Closing it would remove it from the event loop's epoll, which is the parent's as
+                # well; and the number might be reused before the stream closes it.
                 os.dup2(nothing, fileno)
     finally:
         os.close(nothing)
@@ -49,11 +47,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def kept_from_children(raw: Any) -> Iterator[None]:
-    """While this is open, a forked process gets no access to a connection.
-
-    Args:
-        raw: its socket, or an object with a `fileno()`; None if there is none.
-    """
+    """While this is open, a forked process has no access to the connection of `raw`."""
     fileno = -1 if raw is None else raw.fileno()
     ends = _ends(fileno)
     if ends is not None:
@@ -86,15 +80,11 @@ class LoopAffinity:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process to which the client belongs."""
+        """Whether this process was forked from the client's."""
         return _process is not self._process
 
     def check(self) -> None:
-        """Raises unless called from here.
-
-        Raises:
-            UsageError: from another process, thread or event loop, or from none.
-        """
+        """Raises `UsageError` in another process, thread or event loop, or in none."""
         try:
             if self._running() is self._loop and _process is self._process:
                 return
@@ -117,9 +107,9 @@ class LoopAffinity:
 
 
 def _loop_teller() -> Callable[[], object]:
-    """A function that returns the running event loop, or raises `RuntimeError`."""
+    """Returns the function that returns the running event loop, or raises `RuntimeError`."""
     teller: Callable[[], object]
-    # Neither is imported here: a program on one of them may do without the other.
+    # Neither library is imported: a program on one of them may lack the other.
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None:
         teller = asyncio.get_running_loop

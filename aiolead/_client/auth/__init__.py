@@ -1,5 +1,5 @@
 """Logging in by SASL.
 
-sasl       what users configure, and the side of a login that makes the tokens
+sasl       the user's settings, and the client's side of a login
 kerberos   the mechanism GSSAPI, by the package `gssapi`
 """

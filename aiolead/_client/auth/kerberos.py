@@ -1,4 +1,4 @@
-"""The SASL mechanism GSSAPI (RFC 4752), by the package `gssapi`, which is an extra."""
+"""The SASL mechanism GSSAPI (RFC 4752), by the optional package `gssapi`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from ...errors import AuthFailedError, ConfigurationError
 from ..net.opener import ConnectionEnded
 
 NO_LAYER = 1
-"""The bit that stands for authentication alone: no signing, no encrypting by Kerberos."""
+"""The bit for authentication alone: no signing or encrypting by Kerberos."""
 
 
 def find_gssapi() -> Any:
-    """The package.
-
-    Raises:
-        ConfigurationError: it is not installed, or the system lacks the library below it.
-    """
+    """Returns the package; `ConfigurationError` if it, or the system's library, is missing."""
     try:
         return importlib.import_module("gssapi")
     except (ImportError, OSError) as error:
@@ -27,13 +23,7 @@ def find_gssapi() -> Any:
 
 
 class Kerberos:
-    """The client's side of one login. Every step may block, on files and on the KDC.
-
-    Args:
-        service: the first part of the server's principal.
-        host: the second one.
-        principal: whose ticket to use, or None for the default one.
-    """
+    """The client's side of one login. Every step may block, on files and on the KDC."""
 
     blocks = True
 
@@ -44,11 +34,10 @@ class Kerberos:
         self.is_complete = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The next token for the server; empty where it is the server's turn.
+        """Returns the next token for the server; empty where it is the server's turn.
 
-        Raises:
-            ConnectionEnded: there is no ticket for the server, now.
-            AuthFailedError: the server does not prove its identity.
+        Raises `ConnectionEnded` without a ticket for the server, `AuthFailedError` if the server
+        does not prove its identity.
         """
         gssapi = find_gssapi()
         if self._context is None:
@@ -88,11 +77,11 @@ class Kerberos:
         )
 
     def _choose_layer(self, offer: bytes) -> bytes:
-        """Answers the server's offer of security layers with none: that is the business of TLS."""
+        """Declines the server's security layers: that is the business of TLS."""
         layers = self._context.unwrap(offer).message
         if len(layers) != 4 or not layers[0] & NO_LAYER:
             raise AuthFailedError("the server insists on signing or encrypting by Kerberos")
         self.is_complete = True
-        # Without a name to act for: we are who the ticket says.
+        # No name to act for: the user is the ticket's owner.
         choice: bytes = self._context.wrap(bytes([NO_LAYER, 0, 0, 0]), False).message
         return choice

@@ -1,4 +1,4 @@
-"""SASL: the settings of users, and the side of a login that makes the tokens."""
+"""SASL: the user's settings, and the client's side of a login."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .kerberos import Kerberos, find_gssapi
 __all__ = ["SASL"]
 
 THREADS = 2
-"""How many steps of Kerberos may be under way; one that hangs is abandoned."""
+"""How many Kerberos steps may run at once; one that hangs is abandoned."""
 
 
 class Mechanism(Protocol):
-    """The client's side of one login: tokens in, tokens out."""
+    """The client's side of one login: takes and makes tokens."""
 
     @property
     def blocks(self) -> bool:
@@ -36,9 +36,9 @@ class Mechanism(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class SASL:
-    """A login by SASL, on every connection: `connect(sasl=SASL.digest_md5(user, password))`.
+    """A login by SASL on every connection: `connect(sasl=SASL.digest_md5(user, password))`.
 
-    Made by `digest_md5` or `gssapi`. ACL entries of the scheme `sasl` name who logged in.
+    Made by `digest_md5` or `gssapi`. ACL entries of the scheme `sasl` name the user.
     """
 
     mechanism: str
@@ -49,11 +49,10 @@ class SASL:
 
     @classmethod
     def digest_md5(cls, user: str, password: str) -> SASL:
-        """By a user name and a password, which is not sent.
+        """Log in by a user name and a password; the password is not sent.
 
         The servers need a `DigestLoginModule` in their JAAS configuration. An eavesdropper can try
-        passwords offline, and change what follows the login: use TLS where the network is not
-        trusted.
+        passwords offline, and change what follows the login: use TLS on untrusted networks.
 
         Raises:
             ConfigurationError: one of them is empty, or cannot be encoded as UTF-8.
@@ -74,20 +73,20 @@ class SASL:
     def gssapi(
         cls, *, service: str = "zookeeper", host: str | None = None, principal: str | None = None
     ) -> SASL:
-        """By Kerberos: needs `aiolead[kerberos]`, and a ticket or a keytab where Kerberos looks.
+        """Log in by Kerberos: needs `aiolead[kerberos]`, and a ticket or keytab where Kerberos
+        looks.
 
         Tickets are not renewed here (`k5start` or `KRB5_CLIENT_KTNAME` do that). Without a ticket
-        the client goes on trying, as it does where no server answers.
+        the client keeps trying, as when no server answers.
 
         Args:
             service: of the servers' principals, `service/host@REALM`.
-            host: of the servers' principals; by default the name of each server in the connect
-                string.
-            principal: who logs in, if there are tickets of several; by default the default ticket's
+            host: of the servers' principals; defaults to each server's name in the connect string.
+            principal: the user, if there are tickets of several; defaults to the default ticket's
                 owner.
 
         Raises:
-            ConfigurationError: an argument makes no sense, or the package `gssapi` is missing.
+            ConfigurationError: an argument is invalid, or the package `gssapi` is missing.
         """
         for name, value in (("service", service), ("host", host), ("principal", principal)):
             if value is not None and not (isinstance(value, str) and value):
@@ -96,7 +95,7 @@ class SASL:
         return cls("GSSAPI", principal, "", service, host)
 
     def _mechanism_for(self, host: str) -> Mechanism:
-        """For a login on a new connection to a server with that name."""
+        """Returns the mechanism to log in to a server of that name."""
         if self.mechanism == "GSSAPI":
             return Kerberos(self.service, self.host or host, self.user)
         from ..._wire.digest_md5 import DigestMD5
@@ -124,14 +123,11 @@ class Login:
         self._challenged.set()
 
     async def run(self, answer: Callable[[bytes | None, bool], object]) -> None:
-        """Answers each token of the server, until the login is complete.
+        """Answers the server's tokens until the login is complete.
 
-        Args:
-            answer: takes a token for the server, and whether it is the last.
-
-        Raises:
-            AuthFailedError: the server is not what it should be.
-            ConnectionEnded: no token could be made, for want of a ticket perhaps.
+        `answer` takes a token for the server, and whether it is the last. Raises `AuthFailedError`
+        if the server is not what it should be, `ConnectionEnded` if no token could be made, as
+        without a ticket.
         """
         while not self._mechanism.is_complete:
             await self._challenged.wait()
@@ -152,16 +148,16 @@ class Logins:
 
     def __init__(self, sasl: SASL) -> None:
         self._sasl = sasl
-        # Of our own: steps that hang, since no KDC answers, must not use up everybody's threads.
+        # Our own limiter: steps that hang without a KDC must not use up everybody's threads.
         self._threads = anyio.CapacityLimiter(THREADS)
         self._current: Login | None = None
 
     def begin(self, host: str) -> Login:
-        """The login on a new connection to a server, by its name in the connect string."""
+        """Begins a login on a new connection; `host` is its name in the connect string."""
         self._current = Login(self._sasl._mechanism_for(host), self._threads)
         return self._current
 
     def challenged(self, token: bytes) -> None:
-        """The server has sent a token; at first an empty one, which asks for ours."""
+        """Passes on the server's token; the first one is empty and asks for ours."""
         if self._current is not None:
             self._current.challenged(token)

@@ -15,7 +15,7 @@ from ..._escaping import described, escaped
 from ...errors import ConfigurationError, LossReason
 
 EXIT_CODE = 70
-"""`EX_SOFTWARE` of sysexits.h: no exit code of Python or of the command `aiolead`."""
+"""`EX_SOFTWARE` of sysexits.h; neither Python nor the command `aiolead` exits with it."""
 
 LEAST_LIMIT = 0.05
 """The least time for a report, in seconds; most take a few milliseconds."""
@@ -32,10 +32,10 @@ class OverdueHold:
     Attributes:
         path: its znode, with the chroot.
         session_id: the session that owns the znode.
-        reason: why it was lost: its body goes on although it was cancelled. None if the loss was
-            not even noticed: the event loop does not run.
-        remaining: seconds until the servers may give it to another contender; negative if they may
-            have done so.
+        reason: why it was lost, if its body ignored the cancellation; None if the loss was not even
+            noticed, because the event loop does not run.
+        remaining: seconds until the servers may give it to another contender; negative once they
+            may.
     """
 
     path: str
@@ -54,17 +54,17 @@ class OverdueHold:
 @final
 @dataclass(frozen=True, slots=True)
 class Overrun:
-    """What a watchdog's hook is told.
+    """What a watchdog passes to its hook.
 
     Attributes:
-        holds: all that is overdue at the same time.
+        holds: all holds that are overdue at the same time.
     """
 
     holds: tuple[OverdueHold, ...]
 
     @property
     def remaining(self) -> float:
-        """Seconds until the servers may give the first of them away, as of the hook's call."""
+        """Seconds until the servers may give the first hold away, as of the hook's call."""
         return min(hold.remaining for hold in self.holds)
 
     def __str__(self) -> str:
@@ -74,17 +74,16 @@ class Overrun:
         return f"held for too long: {what}; the servers may have given it away {when}"
 
     def end_process(self, why: str = "") -> NoReturn:
-        """Reports, and ends the process at once: what a watchdog without a hook does.
+        """Report, and end the process at once with exit code 70: the default of a watchdog.
 
         One line and the stacks of all threads go to the file descriptor of standard error, if it
         takes them in time. Nothing is cleaned up: no `finally`, no `atexit`, no flushing of files.
-        The exit code is 70.
 
         Args:
             why: more text for the line.
         """
         with suppress(BaseException):
-            # A busy thread would keep us waiting at each of the steps that follow.
+            # Otherwise a busy thread would delay each of the next steps.
             sys.setswitchinterval(QUICK_SWITCHES)
             limit = max(LEAST_LIMIT, self.remaining / 2)
             within(limit, lambda: _report(f"{self}{why and f'; {why}'}"))
@@ -96,23 +95,22 @@ class Overrun:
 class Watchdog:
     """A hard stop for code that does not stop by itself: for `connect(watchdog=...)`.
 
-    While anything is held, a thread knows the time at which the servers may give it to another
-    contender. Shortly before that, if the body has not ended (the event loop is blocked, or the
-    body goes on although it was cancelled), the thread calls `on_overrun`, or ends the process. It
-    does the same if a hold was lost otherwise and its body has not ended within the grace period.
+    While anything is held, a thread knows when the servers may give it to another contender. If the
+    body still runs shortly before that (the event loop is blocked, or the body ignores its
+    cancellation), the thread calls `on_overrun`, or ends the process. It does the same if a hold
+    was lost otherwise and its body has not ended within the grace period.
 
     Args:
         on_overrun: called in a thread of its own, once for each hold; it must not need the event
-            loop. If it returns, the process goes on. If it raises, or has not returned when the
-            servers may give the hold away (or within `reserve`, if that is later), the process is
-            ended after all. By default, `Overrun.end_process` is called at once.
-        reserve: how long before that time the thread acts, in seconds: what it takes to end the
-            process, or what `on_overrun` takes. At most half of the grace period; by default that
-            half, or 0.25 if that is less. Bodies that take longer to stop than the grace period
-            less this are hit.
+            loop. If it returns, the process goes on. If it raises, or still runs when the servers
+            may give the hold away (or after `reserve`, if that is later), the process is ended.
+            Defaults to `Overrun.end_process`, called at once.
+        reserve: how long before that time the thread acts, in seconds: what ending the process, or
+            `on_overrun`, takes. At most half of the grace period; defaults to that half, or 0.25 if
+            that is less. Bodies that take longer to stop than the grace period less this are hit.
 
     Raises:
-        ConfigurationError: an argument makes no sense.
+        ConfigurationError: an argument is invalid.
     """
 
     on_overrun: Callable[[Overrun], object] | None = None
@@ -129,10 +127,7 @@ class Watchdog:
 
 
 def within(seconds: float, job: Callable[[], object]) -> str | None:
-    """Runs a job in a thread of its own, and waits that long for it.
-
-    Returns what was wrong: it raised, or has not returned; None if it has.
-    """
+    """Runs a job in its own thread for that long; returns what went wrong, or None."""
     problem: list[str] = [f"has not returned within {seconds:.3g} seconds"]
 
     def run() -> None:
@@ -150,7 +145,7 @@ def within(seconds: float, job: Callable[[], object]) -> str | None:
 
 
 def _report(line: str) -> None:
-    """Writes a line and all stacks to standard error. May never return, if nobody reads that."""
+    """Writes a line and all stacks to standard error. May block forever if nobody reads it."""
     text = f"aiolead: {escaped(line)}; this process ends with exit code {EXIT_CODE}\n".encode()
     # `sys.stderr` may be locked, by the very thread that is stuck.
     with os.fdopen(os.dup(2), "wb", buffering=0) as stderr:
@@ -159,10 +154,9 @@ def _report(line: str) -> None:
 
 
 def _stacks() -> bytes:
-    """The stacks of all threads, as `faulthandler` shows them.
+    """Returns the stacks of all threads, as `faulthandler` shows them, up to 64 KiB.
 
-    It lets no other thread run, so it must not write to what may be full: it writes to a pipe of
-    our own, and what does not fit (64 KiB) is left out.
+    It lets no other thread run, so it must not write to what may be full, but to a pipe of our own.
     """
     source, sink = os.pipe()
     try:

@@ -1,8 +1,8 @@
-"""The watchdog's thread.
+"""The watchdog's thread: sleeps until something may be overdue, looks, and acts.
 
-It sleeps until something may be overdue, looks (`_session.lease.overdue`), and acts. Renewals only
-move the time that its next look finds. A hold that begins or is lost takes the lock, and wakes the
-thread only if it would look too late. It is a daemon: it does not keep a process from ending.
+`_session.lease.overdue` decides. Renewals only move the time that the next look finds. A hold that
+begins or is lost takes the lock, and wakes the thread only if it would look too late. The thread is
+a daemon: it does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -17,24 +17,21 @@ from ..._session.machine import SessionMachine
 from .settings import OverdueHold, Overrun, Watchdog, within
 
 LONGEST_SLEEP = 0.25
-"""How long the thread sleeps at a time while anything is held, in seconds.
+"""The longest sleep while anything is held, in seconds.
 
-The clock that threads sleep by stops while the machine is suspended; the lease's does not.
+The clock of threads' sleeps stops while the machine is suspended; the lease's does not.
 """
 
 ENDS_WITHIN = 1.0
-"""How long the end of an idle thread is waited for, in seconds."""
+"""How long closing waits for an idle thread to end, in seconds."""
 
 
 @final
 class Guard:
-    """One client's watchdog.
+    """One client's watchdog, made before its machine is used.
 
-    Args:
-        machine: the client's session, not used yet.
-        clock: the lease's clock; called in this thread, too.
-        watchdog: the settings.
-        end_process: what to do without a hook, or if that fails; told why.
+    The thread calls `clock`, too. `end_process` gets the reason; it is called without a hook, or if
+    that fails.
     """
 
     def __init__(
@@ -50,7 +47,7 @@ class Guard:
         self._overdue = Overdue(machine, clock, watchdog.reserve, self._look_by)
         machine.leases.observer = self._overdue
         self._news = threading.Condition()
-        self._looks_at = -inf  # guarded by `_news`; in the past while the thread does not sleep
+        self._looks_at = -inf  # guarded by `_news`; -inf while the thread is awake
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="aiolead-watchdog", daemon=True)
 
@@ -58,7 +55,7 @@ class Guard:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread, and waits for that; later, if a body has not ended yet."""
+        """Ends the thread, and waits for that unless a body still runs; then it ends later."""
         with self._news:
             self._closed = True
             self._news.notify()
@@ -76,15 +73,15 @@ class Guard:
         rested = True  # whether the last sleep was not disturbed
         while True:
             with self._news:
-                # What becomes overdue earlier is stored before the lock is taken: either this look
-                # finds it, or the thread already sleeps, and is woken.
+                # An earlier deadline is stored before the lock is taken: either this look finds
+                # it, or the thread already sleeps and is woken.
                 now = self._clock()
                 found, due = self._overdue.look(now)
                 if not found:
                     if due == inf and self._closed:
                         return
                     if due == inf and not rested:
-                        # A program that has held something for a moment will do so again.
+                        # A program that held something briefly will do so again.
                         due = now + LONGEST_SLEEP
                     self._looks_at = due
                     rested = not self._sleep(due - now)
@@ -100,7 +97,7 @@ class Guard:
                 )
 
     def _sleep(self, seconds: float) -> bool:
-        """Whether it was woken."""
+        """Returns whether it was woken."""
         return self._news.wait(None if seconds == inf else min(seconds, LONGEST_SLEEP))
 
     def _act(self, overrun: Overrun) -> None:
@@ -110,7 +107,7 @@ class Guard:
             return
         try:
             problem = within(max(overrun.remaining, self._overdue.reserve), lambda: hook(overrun))
-        except RuntimeError as error:  # there is no thread for it
+        except RuntimeError as error:  # no thread could be started
             problem = f"could not be called: {error}"
         if problem is not None:
             self._end_process(overrun, f"on_overrun {problem}")
