@@ -71,8 +71,6 @@ class ClientStatistics:
 
 @final
 class ClientReporting:
-    """Emits and counts the events of one client; `sinks` receive them beside the log."""
-
     def __init__(
         self, machine: SessionMachine, clock: Callable[[], float], sinks: Sequence[EventSink]
     ) -> None:

@@ -54,8 +54,6 @@ def _log_failure(error: AioleadError | None) -> None:
 
 
 class Core:
-    """The session machine, its clock, its observers, and the client's jobs."""
-
     def __init__(
         self,
         make_machine: Callable[[Core], SessionMachine],
@@ -117,7 +115,6 @@ class Core:
     # --- states --------------------------------------------------------------------------------
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
-        """See `Backend.subscribe`."""
         self.check_home()
         key = self._next_subscriber
         self._next_subscriber += 1
@@ -146,7 +143,6 @@ class Core:
             await self.next_change()
 
     def check_connected(self) -> None:
-        """See `Backend.check_connected`."""
         self.check_home()
         state = self.machine.state
         if state is SessionState.CONNECTED:
@@ -169,7 +165,6 @@ class Core:
             unsubscribe()
 
     def shared(self, path: str, make: Callable[[], T]) -> T:
-        """See `Backend.shared`; `path` is a full one."""
         self.check_home()
         value: T | None = self._shared.get((path, make))
         if value is None:
@@ -178,7 +173,6 @@ class Core:
         return value
 
     def serial(self) -> int:
-        """See `Backend.serial`."""
         self.check_home()
         return next(self._serials)
 
@@ -197,7 +191,6 @@ class Core:
     # --- jobs ----------------------------------------------------------------------------------
 
     def spawn(self, job: Job, on_end: OnEnd | None = None) -> None:
-        """See `Backend.spawn`."""
         self.check_home()
         if self.tasks is None:
             return

@@ -34,11 +34,7 @@ class Kerberos:
         self.is_complete = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Returns the next token for the server; empty where it is the server's turn.
-
-        Raises `ConnectionEnded` without a ticket for the server, `AuthFailedError` if the server
-        does not prove its identity.
-        """
+        """Returns the next token; raises `ConnectionEnded` (no ticket), `AuthFailedError`."""
         gssapi = find_gssapi()
         if self._context is None:
             try:

@@ -49,13 +49,12 @@ class SASL:
 
     @classmethod
     def digest_md5(cls, user: str, password: str) -> SASL:
-        """Log in by a user name and a password; the password is not sent.
+        """Log in by a user name and a password, which is not sent.
 
         The servers need a `DigestLoginModule` in their JAAS configuration. An eavesdropper can try
         passwords offline, and change what follows the login: use TLS on untrusted networks.
 
-        Raises:
-            ConfigurationError: one of them is empty, or cannot be encoded as UTF-8.
+        Raises `ConfigurationError` if one of them is empty, or cannot be encoded as UTF-8.
         """
         for name, value in (("user", user), ("password", password)):
             if not isinstance(value, str) or not value:
@@ -123,11 +122,10 @@ class Login:
         self._challenged.set()
 
     async def run(self, answer: Callable[[bytes | None, bool], object]) -> None:
-        """Answers the server's tokens until the login is complete.
+        """Answers the server's tokens; `answer` takes a token, and whether it is the last.
 
-        `answer` takes a token for the server, and whether it is the last. Raises `AuthFailedError`
-        if the server is not what it should be, `ConnectionEnded` if no token could be made, as
-        without a ticket.
+        Raises `AuthFailedError` if the server is not what it should be, `ConnectionEnded` if no
+        token could be made, as without a ticket.
         """
         while not self._mechanism.is_complete:
             await self._challenged.wait()

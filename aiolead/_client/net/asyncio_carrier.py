@@ -1,8 +1,8 @@
 """TCP on asyncio and uvloop, with as few turns of the event loop as possible.
 
-What comes in is handed over in the event loop's own callback; what is to be sent leaves at once, or
-in another callback, at the end of the same turn. No task is woken but that of the caller. Over a
-stream, a sequential read takes twice the CPU time (docs/performance.md).
+Input is passed on in the event loop's own callback. Output leaves at once, or in a callback at the
+end of the same turn. Only the caller's task is woken. Over a stream, a sequential read takes twice
+the CPU time (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from .carrier import READ_SIZE, Feed, Take
 
 
 async def dial_loop(address: str, port: int) -> LoopCarrier:
-    """A TCP connection without Nagle's delay, for a task of asyncio."""
     loop = asyncio.get_running_loop()
     _, carrier = await loop.create_connection(LoopCarrier, address, port)
     return carrier
@@ -54,7 +53,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
             await self._ended
         finally:
             self._carrying = None
-            self._feed, self._take = _lose, _nothing  # which refer to more than has to live on
+            self._feed, self._take = _lose, _nothing  # the old ones keep too much alive
         if self._why is not None:
             raise self._why
 
@@ -63,7 +62,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def _end(self, why: Exception) -> None:
-        # The first reason is the one; nothing is handed over after it.
+        # The first reason counts; no input is passed on after it.
         if self._why is None:
             self._why = why
         if not self._ended.done():
@@ -94,8 +93,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
             write(data)
 
     def _in_task(self, act: Callable[[], object]) -> None:
-        # Callbacks of users are to run in a task of the client's; outside of one, anyio cannot even
-        # tell the time.
+        # Users' callbacks run in a task of the client: outside of one, anyio has not even a clock.
         task = self._carrying
         if task is None:
             return
@@ -112,7 +110,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
         self._transport.set_write_buffer_limits(0)
-        self._transport.pause_reading()  # until there is somebody to hand it to
+        self._transport.pause_reading()  # until `carry` is called
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer

@@ -1,7 +1,7 @@
-"""Carries the bytes of a session's connection: over any byte stream, or a socket of the event loop.
+"""Carries the bytes of a connection, over any byte stream or a socket of the event loop.
 
-A carrier hands over what comes in as it comes, and asks for what is to be sent. It is the only
-writer: a caller that is cancelled in the middle of a send would leave half a frame behind.
+A carrier passes on input as it arrives, and asks for output. It is the only writer: a caller that
+is cancelled in the middle of a send would leave half a frame behind.
 """
 
 from __future__ import annotations
@@ -13,50 +13,43 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute
 
 Feed = Callable[[bytes], object]
-"""Takes what has come in. What it raises is a defect."""
+"""Takes input. An exception from it is a defect."""
 
 Take = Callable[[], bytes]
-"""Gives what is to be sent next; nothing if there is nothing."""
+"""Returns the next bytes to send; empty if there are none."""
 
 READ_SIZE = 64 * 1024
 """How much is read at a time, in bytes. For much more, memory is mapped at each read."""
 
 
 class Carrier(Protocol):
-    """An open connection."""
-
     @property
     def raw_socket(self) -> Any:
-        """The socket, or what has its `fileno()`; None if there is none."""
+        """The socket, or an object with its `fileno()`; None if there is none."""
         ...
 
     def wake(self) -> None:
-        """There may be something to send: `take` is called soon, for all there is by then."""
+        """There may be output: `take` is called soon, for all there is by then."""
         ...
 
     def push(self) -> None:
-        """The same, but `take` is called before this returns, if it can leave at once."""
+        """Like `wake`, but `take` is called before this returns if its output can leave at once."""
         ...
 
     async def carry(self, feed: Feed, take: Take) -> None:
         """Carries bytes, in a task of the client, until the connection has ended. Called once.
 
-        What is on its way out is bounded by what `take` gives once.
-
-        Raises:
-            EndOfStream: the other end has closed.
-            BrokenResourceError: the connection broke.
-            Exception: a defect, which `feed` or `take` has raised.
+        Output under way is bounded by what `take` returns once. Raises `EndOfStream` if the other
+        end closed the connection, `BrokenResourceError` if it broke, and defects of `feed` and
+        `take`.
         """
         ...
 
-    async def aclose(self) -> None:
-        """Closes at once, whatever is on its way."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 class StreamCarrier:
-    """Any byte stream, with one task that receives and one that sends."""
+    """Carries bytes over any byte stream: one task receives, one sends."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
@@ -81,7 +74,7 @@ class StreamCarrier:
             raise self._why
 
     async def _end(self, move: Callable[[Any], Any], what: Any, scope: anyio.CancelScope) -> None:
-        # Bare, not in the task group's exception group; the first of the two is the reason.
+        # Kept out of the task group's exception group; the first of the two is the reason.
         try:
             await move(what)
         except Exception as error:

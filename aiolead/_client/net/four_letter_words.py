@@ -1,4 +1,4 @@
-"""Asking a server a four-letter word, on a connection of its own."""
+"""Asks a server a four-letter word, on a separate connection."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ from anyio.abc import ByteStream
 
 
 async def ask(stream: ByteStream, word: bytes, most: int, *, end: bytes | None = None) -> bytes:
-    """The answer to a word; closes the stream.
+    """Sends a word such as `isro`, returns the answer, and closes the stream, also when cancelled.
 
-    Args:
-        stream: to the server.
-        word: such as `isro`.
-        most: how many bytes of the answer are enough.
-        end: ends the answer; by default the server does, by closing the connection.
-
-    Cancellation: closes the stream.
+    It reads until there are `most` bytes, or `end`, or the server has closed the connection.
     """
     answer = bytearray()
     try:
@@ -23,7 +17,7 @@ async def ask(stream: ByteStream, word: bytes, most: int, *, end: bytes | None =
         while len(answer) < most and not (end and end in answer):
             answer += await stream.receive(most)
     except (anyio.EndOfStream, anyio.BrokenResourceError):
-        pass  # some reset the connection after their answer
+        pass  # some servers reset the connection after their answer
     finally:
         await anyio.aclose_forcefully(stream)
     return bytes(answer)

@@ -16,21 +16,13 @@ from .rebalance import Server
 logger = get_logger("aiolead.connection")
 
 LEAST_PAUSE = 1.0
-"""The least time between two questions, in seconds, however many attempts to connect fail."""
+"""The least time between two questions, in seconds, however many connections fail."""
 
 _SHOWN = 300
-"""How many characters an error about an answer has at most."""
+"""The longest error message about an answer, in characters."""
 
 
 class Discovery:
-    """Keeps a list of servers as some `Hosts` say.
-
-    Args:
-        hosts: the source.
-        update: takes the list.
-        once: whether to ask again only when no server answers.
-    """
-
     def __init__(
         self, hosts: Hosts, update: Callable[[Sequence[Server]], object], *, once: bool
     ) -> None:
@@ -39,13 +31,13 @@ class Discovery:
         self._refresh = None if once else hosts.refresh
         self._wanted = anyio.Event()
         self.failure: Exception | None = None
-        """Why there was no answer the last time."""
+        """Why the last question failed; None if it was answered."""
 
     def attempts(self) -> list[tuple[str, Exception]]:
         return [] if self.failure is None else [(self._hosts.name, self.failure)]
 
     def hurry(self) -> None:
-        """No server has answered: the list may be outdated."""
+        """Asks soon: no server has answered, so the list may be outdated."""
         self._wanted.set()
 
     async def begin(self) -> None:
@@ -56,7 +48,7 @@ class Discovery:
             await anyio.sleep(self._least_pause)
 
     async def keep_asking(self) -> None:
-        """Asks again, from time to time and when told to hurry."""
+        """Asks again, from time to time and after `hurry`."""
         while True:
             await anyio.sleep(self._least_pause)
             with anyio.move_on_after(self._refresh):
@@ -86,11 +78,7 @@ class Discovery:
 
 
 def servers_of(answer: Answer) -> tuple[Server, ...]:
-    """The servers that an answer names.
-
-    Raises:
-        ConfigurationError: it makes no sense; the message is short, however long the answer is.
-    """
+    """Returns the servers in an answer, or raises a short `ConfigurationError`."""
     try:
         return _servers_of(answer)
     except ConfigurationError as error:

@@ -1,4 +1,4 @@
-"""Where to connect next."""
+"""The servers of a client, and which one to try next."""
 
 from __future__ import annotations
 
@@ -14,14 +14,7 @@ from .rebalance import Server, moves
 
 
 class HostList:
-    """The servers of a client, and where to connect next.
-
-    Names are resolved for every attempt, since addresses change (ZOOKEEPER-2184).
-
-    Args:
-        hosts: names or addresses with their ports.
-        rng: for the order in which they are tried.
-    """
+    """Names are resolved for every attempt, since addresses change (ZOOKEEPER-2184)."""
 
     def __init__(self, hosts: Sequence[Server], rng: random.Random) -> None:
         self._hosts = tuple(dict.fromkeys(hosts))
@@ -29,7 +22,7 @@ class HostList:
         self._current: Server | None = None
         self._bound_for: Server | None = None
         self._plan: list[Server] = []
-        """Where to go since the list has changed: the order of the next round."""
+        """The order of the next round, after the list has changed."""
         self.has_changed: bool = False
         """Whether the list has changed since the last round began."""
 
@@ -52,31 +45,30 @@ class HostList:
         return order
 
     def prefer(self, server: Server) -> None:
-        """Has the next round begin with a server."""
+        """Makes the next round begin with a server."""
         self._bound_for = server
         self._plan = sorted(self._hosts, key=lambda host: host != server)
 
     def shuffled(self) -> list[Server]:
-        """Every server once, in random order."""
         order = list(self._hosts)
         self._rng.shuffle(order)
         return order
 
     def opened(self, server: Server) -> bool:
-        """A server serves us; False if it is none of ours any more, and is to be left."""
+        """Notes that a server serves us; False if it is not listed any more: leave it."""
         self._current = server
         self._bound_for = None
         self._plan.clear()
         return server in self._hosts
 
     def update(self, hosts: Sequence[Server]) -> bool:
-        """Replaces the list; whether the client has to leave its server, see `rebalance`."""
+        """Replaces the list; whether the client must leave its server, see `rebalance`."""
         before, now = self._hosts, tuple(dict.fromkeys(hosts))
         if set(now) == set(before):
             return False
         self._hosts = now
         self.has_changed = True
-        # Who is on the way counts for the server that it is on the way to.
+        # A client that is moving counts for its destination.
         here = self._bound_for or self._current
         if here is None:
             return False
@@ -88,11 +80,7 @@ class HostList:
         return bool(plan)
 
     async def resolve(self, host: str, port: int) -> list[str]:
-        """The addresses of a server, in random order.
-
-        Raises:
-            OSError: the name cannot be resolved.
-        """
+        """Returns a server's addresses, in random order, or raises `OSError`."""
         try:
             ipaddress.ip_address(host.partition("%")[0])
         except ValueError:

@@ -1,4 +1,4 @@
-"""Where the list of servers comes from, if it is not fixed: a file, the DNS, a function."""
+"""Sources of a list of servers that may change: a file, the DNS, a function."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ PATIENCE = 10.0
 @final
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Servers whose list may change, for `connect(hosts=)`; made by one of the class methods.
+    """A source of servers that may change, for `connect(hosts=)`; made by one of the class methods.
 
-    The source is asked before the first connection, then every `refresh` seconds, and when no
-    server has answered. A failure, or an empty answer, is logged and leaves the list as it was.
-    When the list changes, the client may have to move: see `Client.update_hosts`.
+    It is asked before the first connection, every `refresh` seconds, and when no server has
+    answered. A failure or an empty answer is logged and leaves the list as it was. When the list
+    changes, the client may have to move: see `Client.update_hosts`. An invalid argument raises
+    `ConfigurationError`.
 
     Attributes:
         name: the source, for errors and logs.
@@ -41,23 +42,17 @@ class Hosts:
     refresh: float
     chroot: str
     _domain: str = ""
-    """The domain of the servers' names, so that their certificates may have them."""
+    """Servers below this domain have certificates for their own names; if empty, all have."""
 
     @classmethod
     def provider(
         cls, provider: Callable[[], Awaitable[Answer]], *, refresh: float = 60.0, chroot: str = ""
     ) -> Hosts:
-        """Asks a function.
+        """Ask an `async` function.
 
-        Args:
-            provider: an `async` function that returns the servers as text, like a connect string,
-                or as a list of hosts and ports. It may raise anything, and is cancelled after ten
-                seconds.
-            refresh: how often to ask, in seconds.
-            chroot: the client's root path.
-
-        Raises:
-            ConfigurationError: an argument makes no sense.
+        It returns the servers as text, like a connect string, or as a list of hosts and ports. It
+        may raise anything, and is cancelled after ten seconds. For `refresh` and `chroot` see the
+        class.
         """
         if not callable(provider):
             raise ConfigurationError(f"provider: must be an async function, not {provider!r}")
@@ -67,15 +62,9 @@ class Hosts:
     def file(
         cls, path: str | os.PathLike[str], *, refresh: float = 60.0, chroot: str = ""
     ) -> Hosts:
-        """Reads a file: servers as in a connect string, on one line or on several; `#` comments.
+        """Read a file: servers as in a connect string, on one line or several; `#` comments.
 
-        Args:
-            path: the file.
-            refresh: how often to look, in seconds.
-            chroot: the client's root path.
-
-        Raises:
-            ConfigurationError: an argument makes no sense.
+        For `refresh` and `chroot` see the class.
         """
         if not isinstance(path, (str, os.PathLike)):
             raise ConfigurationError(f"path: must be a path, not {path!r}")
@@ -92,26 +81,21 @@ class Hosts:
         resolver: object | None = None,
         trust_targets: bool = False,
     ) -> Hosts:
-        """Looks up SRV records, with dnspython: `aiolead[dns]`.
+        """Look up SRV records, with dnspython: `aiolead[dns]`.
 
-        All targets are servers, whatever their priorities and weights: load has to be even.
-
-        The records are not authenticated: an attacker who can forge them chooses the targets. So
-        with TLS, a target below the domain in `name` must have a certificate for its own name, and
-        any other target one for that domain, as RFC 6125 has it. `TLS(server_hostname=)` sets one
-        name for all.
+        All targets are servers, whatever their priorities and weights: load has to be even. The
+        records are not authenticated: an attacker who can forge them chooses the targets. So with
+        TLS, a target below the domain in `name` must have a certificate for its own name, and any
+        other target one for that domain (RFC 6125). `TLS(server_hostname=)` sets one name for all.
 
         Args:
             name: such as `_zookeeper._tcp.example.com`.
-            refresh: how often to look, in seconds.
-            chroot: the client's root path.
-            resolver: a `dns.asyncresolver.Resolver`; by default one as the system configures it.
-            trust_targets: whether any target may have a certificate for its own name: then an
-                attacker who forges DNS can pose as a server, with a certificate of any name. For
-                resolvers that check DNSSEC, and authorities that sign the servers alone.
-
-        Raises:
-            ConfigurationError: an argument makes no sense, or dnspython is not installed.
+            refresh: see the class.
+            chroot: see the class.
+            resolver: a `dns.asyncresolver.Resolver`; defaults to the system's configuration.
+            trust_targets: whether any target may have a certificate for its own name. An attacker
+                who forges DNS can then pose as a server, with a certificate of any name: for
+                resolvers that check DNSSEC, and authorities that sign only the servers.
         """
         if not isinstance(name, str) or not name.strip("."):
             raise ConfigurationError(f"name: must be a domain name, not {name!r}")
@@ -129,7 +113,7 @@ class Hosts:
 
         async def look_up() -> list[tuple[str, int]]:
             asked = asyncresolver.Resolver() if resolver is None else resolver
-            # The default is that of the first caller in this process, maybe on another loop.
+            # The default is that of the process's first caller, maybe on another loop.
             backend = asyncbackend.get_backend(asyncbackend.sniff())
             answer = await asked.resolve(name, "SRV", lifetime=PATIENCE, backend=backend)
             return [(record.target.to_text(omit_final_dot=True), record.port) for record in answer]
@@ -154,20 +138,19 @@ class Hosts:
         return self.name + self.chroot
 
     def certificate_name(self, host: str) -> str:
-        """The name that a server's certificate must have: its own, or that of the service."""
+        """Return the name that a server's certificate must have: its own or the service's."""
         is_ours = f".{host.removesuffix('.').lower()}".endswith(f".{self._domain}")
         return host if is_ours or not self._domain else self._domain
 
     async def ask(self) -> Answer:
-        """Asks once; errors are raised as they are. The caller bounds how long."""
+        """Ask once. Errors propagate unchanged; the caller bounds how long it takes."""
         return await self._fetch()
 
 
 def _service_domain(name: str) -> str:
-    """The domain in the name of a service: `example.com` in `_zookeeper._tcp.example.com`.
+    """Returns the domain in a service's name: `example.com` in `_zookeeper._tcp.example.com`.
 
-    A name without one, which the resolver is to complete, stays as it stands: no certificate has
-    it.
+    A name without one, which the resolver completes, stays as it is: no certificate has it.
     """
     labels = name.strip(".").lower().split(".")
     domain = list(dropwhile(lambda label: label.startswith("_"), labels))

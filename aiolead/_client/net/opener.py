@@ -1,4 +1,4 @@
-"""Opening the byte stream to a server: TCP, or what the user dials with, and TLS over it."""
+"""Opens the byte stream to a server: TCP, or the user's `dial`, and TLS over it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,11 @@ class ConnectionEnded(TransportError):
 
 
 async def dial_tcp(address: str, port: int) -> ByteStream:
-    """A TCP connection without Nagle's delay."""
     return await anyio.connect_tcp(address, port)
 
 
 @final
 class Opener:
-    """Opens connections, those of the session and any others to the same servers.
-
-    Args:
-        dial: opens the byte stream below.
-        tls: the TLS contexts; None for plain text.
-    """
-
     def __init__(self, dial: Dial = dial_tcp, tls: ContextSource | None = None) -> None:
         self._dial = dial
         self._tls = tls
@@ -47,7 +39,7 @@ class Opener:
         return self._tls is not None
 
     async def open_carrier(self, host: str, address: str, port: int) -> Carrier:
-        """The carrier of a session's connection; over TCP without TLS, the event loop's own."""
+        """Opens a session's connection; plain TCP uses the event loop's own carrier."""
         if self._tls is None and self._dial is dial_tcp:
             if trio_here() is not None:
                 return await dial_trio(address, port)
@@ -57,19 +49,11 @@ class Opener:
         return StreamCarrier(await self.open(host, address, port))
 
     async def open(self, host: str, address: str, port: int) -> ByteStream:
-        """A stream for ZooKeeper's bytes: one task may send while another receives.
+        """Opens a stream for ZooKeeper's bytes: one task may send while another receives.
 
-        Args:
-            host: the server's name or address in the connect string: what its certificate must
-                have.
-            address: what that was resolved to.
-            port: where to connect.
-
-        Raises:
-            OSError, BrokenResourceError: no connection.
-            ConnectionEnded: there was one, but no TLS on it; says why.
-
-        Cancellation: what was opened so far is closed. The caller bounds how long this takes.
+        `host` is what the certificate must have, `address` what it was resolved to. The caller
+        bounds the time; cancellation closes what was opened. Raises `OSError` or
+        `BrokenResourceError` without a connection, `ConnectionEnded` without TLS on it.
         """
         tls = self._tls
         if tls is None:
@@ -84,7 +68,7 @@ class Opener:
 
 
 CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""How OpenSSL says that the other end has hung up; which, depends on its version."""
+"""How OpenSSL reports that the other end hung up, depending on its version."""
 
 
 async def _secure(stream: ByteStream, context: ssl.SSLContext, hostname: str) -> ByteStream:
@@ -94,8 +78,8 @@ async def _secure(stream: ByteStream, context: ssl.SSLContext, hostname: str) ->
             server_side=False,
             hostname=hostname,
             ssl_context=context,
-            # The protocol has lengths and answers of its own: nobody can cut it short unnoticed,
-            # and servers hang up without the closing handshake.
+            # The protocol has its own lengths and answers, so truncation is always noticed; and
+            # servers hang up without the closing handshake.
             standard_compatible=False,
         )
     except ssl.SSLCertVerificationError as error:
@@ -141,7 +125,7 @@ class _OverStream(ByteStream):
 
 @final
 class SecureStream(_OverStream):
-    """A TLS stream whose failures are those of any stream.
+    """A TLS stream that fails like any stream.
 
     anyio lets errors of the ssl module through; in TLS 1.3 they come after the client's handshake.
     """
@@ -156,8 +140,8 @@ class SecureStream(_OverStream):
         try:
             await self._stream.send(item)
         except (anyio.BusyResourceError, ssl.SSLError) as error:
-            # Busy: renegotiation, before TLS 1.3, makes a sender wait for an answer that the
-            # receiver gets. Contexts of ours forbid it.
+            # Busy: before TLS 1.3, renegotiation makes a sender wait for an answer that the
+            # receiver gets. Our own contexts forbid it.
             _broken(error)
 
 
@@ -169,9 +153,8 @@ def _broken(error: Exception) -> NoReturn:
 class OneAtATime(_OverStream):
     """A stream whose senders wait for each other, in order: what TLS runs over.
 
-    TLS may have to send while it receives, such as the answer to a change of keys, and the sending
-    task may be at that, too, which streams refuse. In the order in which TLS made them, the records
-    are in order on the wire.
+    The receiving task of TLS may have to send, such as the answer to a change of keys, while
+    another task sends, which streams refuse. Records leave in the order in which TLS made them.
     """
 
     def __init__(self, stream: ByteStream) -> None:

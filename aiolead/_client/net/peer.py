@@ -1,8 +1,7 @@
-"""The server at the other end of a session's connection, and its version.
+"""The connected server, and its version.
 
-The handshake does not tell the version; the answer to the word `srvr` does, which has to come first
-on a connection. Servers of ZooKeeper answer it however they are configured (`zkServer.sh` depends
-on it).
+The handshake does not have the version; the answer to `srvr` does, which must come first on a
+connection. Servers answer it whatever their configuration (`zkServer.sh` depends on it).
 """
 
 from __future__ import annotations
@@ -22,12 +21,7 @@ MAX_ANSWER = 4096
 
 
 class Peer:
-    """A server, for as long as a session is connected to it.
-
-    Args:
-        name: what errors call it.
-        open_stream: opens one more connection to the very same address.
-    """
+    """A server, while a session is connected to it. `open_stream` connects to its address again."""
 
     __slots__ = ("_asking", "_is_known", "_open_stream", "_version", "name")
 
@@ -39,18 +33,11 @@ class Peer:
         self._version: Version | None = None
 
     async def version(self, patience: float) -> Version | None:
-        """The server's version, None if it does not tell; it is asked once.
-
-        Args:
-            patience: how long that may take, in seconds.
-
-        Raises:
-            OSError: it could not be asked now; a `TimeoutError` if it did not answer in time.
-        """
+        """Returns the version, None if not reported; `OSError` if it cannot be asked in time."""
         if self._is_known:
             await anyio.lowlevel.checkpoint()
             return self._version
-        # The wait for another caller that is asking counts, too.
+        # This includes the wait for another caller that is asking.
         with anyio.fail_after(patience):
             async with self._asking:
                 if not self._is_known:
@@ -68,5 +55,5 @@ class Peer:
         if answer.startswith(NOT_SERVING):
             raise ConnectionError(NOT_SERVING.decode())
         self._version = version_in(answer)
-        # A server that hung up without a word may have too many connections: asked again later.
+        # A server that just hung up may have too many connections: it is asked again later.
         self._is_known = answer != b""

@@ -1,7 +1,7 @@
-"""Looking for a server that is in contact with the quorum, from one that is not.
+"""Finds a server in contact with the quorum, for a client of a server that is not.
 
-Servers answer the word `isro` with `rw` or `ro`, if they may become read-only, unless they are
-configured not to.
+Servers that may become read-only answer the word `isro` with `rw` or `ro`, unless configured not
+to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = get_logger("aiolead.connection")
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 60.0
-"""Seconds between two looks: the pause doubles with each, since a partition may last for days."""
+"""Seconds between two looks: the pause doubles, since a partition may last for days."""
 
 PATIENCE = 1.0
 """How long one address may take to answer, in seconds."""
@@ -33,10 +33,7 @@ Open = Callable[[Server, str], Awaitable[ByteStream]]
 
 
 async def find_full_server(hosts: HostList, open_stream: Open) -> Server:
-    """Asks all servers, again and again, until one says that it is in contact with the quorum.
-
-    The present one is asked, too, since it may have other addresses.
-    """
+    """Asks all servers, the present one included, until one is in contact with the quorum."""
     for pause in pauses():
         await anyio.sleep(pause)
         for server in hosts.shuffled():
@@ -46,7 +43,6 @@ async def find_full_server(hosts: HostList, open_stream: Open) -> Server:
 
 
 def pauses() -> Iterator[float]:
-    """Seconds to wait before each look."""
     pause = FIRST_PAUSE
     while True:
         yield pause
@@ -54,7 +50,7 @@ def pauses() -> Iterator[float]:
 
 
 async def says(server: Server, wanted: bytes, hosts: HostList, open_stream: Open) -> bool:
-    """Whether a server, at one of its addresses, answers `isro` with `wanted`: `rw`, or `ro`."""
+    """Whether a server answers `isro` with `wanted` (`rw` or `ro`) at one of its addresses."""
     try:
         with anyio.fail_after(PATIENCE):
             addresses = await hosts.resolve(*server)

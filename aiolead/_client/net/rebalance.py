@@ -1,13 +1,13 @@
-"""Who moves, and where to, when the list of servers changes: so that load stays even. Pure.
+"""Which clients move when the list of servers changes, and where to, so that load stays even. Pure.
 
-Every client decides for itself, by chance, by the rule of the Java client
+Each client decides by chance, by the rule of the Java client
 (`HostConnectionManager.updateServerList`, ZOOKEEPER-1355). Of `s` servers before and `n` now, `o`
 are in both lists; each server is to have `1/n` of all clients.
 
 * *More servers than before* (`n > s`): a client of a server that stays leaves it with the
-  probability `1 - s/n`, for one of the new servers; so do all clients of servers that are gone.
-* *As many or fewer*: nobody leaves a server that stays. Each client of one that is gone goes to an
-  old server with the probability `o (s - n) / (n (s - o))`, which brings those to `1/n`.
+  probability `1 - s/n`, for a new server. All clients of removed servers go to new ones, too.
+* *As many or fewer*: nobody leaves a server that stays. A client of a removed one goes to an old
+  server with the probability `o (s - n) / (n (s - o))`, which brings those to `1/n`.
 
 Within a group the order is random.
 """
@@ -23,16 +23,9 @@ Server = tuple[str, int]
 def moves(
     before: Sequence[Server], now: Sequence[Server], current: Server, rng: random.Random
 ) -> list[Server]:
-    """Where a client should go that is connected to one of the servers.
+    """Returns all servers in the order in which to try them; nothing if the client should stay.
 
-    Args:
-        before: the servers so far, each once.
-        now: the servers from now on, each once; at least one.
-        current: the one that the client is connected to.
-        rng: decides.
-
-    Returns:
-        All servers in the order in which to try them; empty if the client should stay.
+    `before` and `now` have each server once; `now` has at least one.
     """
     old = [server for server in now if server in before]
     new = [server for server in now if server not in before]

@@ -1,4 +1,4 @@
-"""Connects, carries the bytes of each connection, and keeps time: the client's tasks."""
+"""The client's tasks: connecting, carrying the bytes of each connection, keeping time."""
 
 from __future__ import annotations
 
@@ -28,34 +28,27 @@ from .rebalance import Server
 logger = get_logger("aiolead.connection")
 
 LONGEST_SLEEP = 1.0
-"""How long the timekeeper sleeps at a time while anything is held, in seconds.
-
-The clock that event loops sleep by stops while the machine is suspended; the lease's does not.
-"""
+"""In seconds, while anything is held: the sleep's clock stops in suspend, the lease's not."""
 
 LASTING = 0.1
-"""How long a connection lasts that is replaced at once when it is lost, in seconds.
-
-A server that drops its clients sooner is asked less and less often.
+"""A connection that lasted for so many seconds is replaced at once when it is lost; a server that
+drops its clients sooner is asked less and less often.
 """
 
 MOVING = 1 / 8
-"""How long a client that moves waits for answers, as a part of the session timeout.
-
-Nothing is sent meanwhile, renewals included: a lease that is renewed in time has 0.4 of it in hand.
+"""The part of the session timeout that a moving client waits for answers. Nothing is sent
+meanwhile, renewals included: a lease that is renewed in time has 0.4 of it left.
 """
 
 LEAST_PATIENCE = 1 / 32
-"""The least for one connection attempt of a holder, as a part of the session timeout."""
+"""The least time for a holder's connection attempt, as a part of the session timeout."""
 
 
 REFUSALS = 3
-"""Rounds of refusals after which an overdue session is given up; one may be a bad connection."""
+"""Rounds of refusals that end an overdue session; one may be due to a bad connection."""
 
 
 class ServerConnection:
-    """One connection, from the first byte to the last."""
-
     __slots__ = ("carrier", "ended", "is_leaving", "opened", "peer", "scope")
 
     def __init__(self, carrier: Carrier, peer: Peer) -> None:
@@ -73,17 +66,6 @@ class ServerConnection:
 
 
 class Supervisor:
-    """Keeps a client connected.
-
-    Args:
-        core: the client.
-        hosts: where to connect.
-        backoff: when to try again.
-        opener: opens the byte streams.
-        logins: log in on each connection; None where the machine wants no SASL.
-        read_only: whether a server that is partitioned from the quorum will do.
-    """
-
     def __init__(
         self,
         core: Core,
@@ -103,21 +85,21 @@ class Supervisor:
         self._read_only = read_only
         self._connection: ServerConnection | None = None
         self.on_vain_round: Callable[[], object] = _ignore
-        """Called when no server of the list has served us."""
+        """Called when no server of the list has served the client."""
         self._due = anyio.Event()
         self._wakes_at = inf
-        """When the timekeeper looks next, if it sleeps until then and not for long; else `inf`."""
+        """When the timekeeper wakes from a short sleep; else `inf`."""
         self._answered: anyio.Event | None = None
         """Set when nothing is in flight any more, while a move waits for that."""
         self._failures: dict[str, Exception] = {}
-        """The last error of each address, since the last success."""
+        """The last error of each address since the last success."""
         self._doing = ("", "")
         core.on_output = self._on_output
         core.on_due = self._on_due
         core.on_hosts = self.update_hosts
 
     def attempts(self) -> list[tuple[str, Exception]]:
-        """Why there is no session yet: for each address the last error, or how far we are."""
+        """Why there is no session yet: each address's last error, or the stage reached."""
         attempts = dict(self._failures)
         name, stage = self._doing
         if name and not any(known == name or known.startswith(f"{name} (") for known in attempts):
@@ -131,8 +113,8 @@ class Supervisor:
         connection = self._connection
         if connection is None:
             return
-        # A request that comes alone does not wait for others; where some are under way, those that
-        # come in one turn of the event loop leave together.
+        # A lone request leaves at once. While others are in flight, those of one turn of the event
+        # loop leave together.
         is_alone = not (self._machine.requests.inflight or self._core.pipelined.is_entered)
         if is_alone and connection.opened.is_set():
             connection.carrier.push()
@@ -140,7 +122,7 @@ class Supervisor:
             connection.carrier.wake()
 
     def _on_due(self) -> None:
-        # What is due after the next look, as for a lock that is held for a millisecond, can wait.
+        # Whatever is due after the next look can wait, as for a lock held for a millisecond.
         if self._wakes_at > self._machine.next_deadline():
             self._due.set()
 
@@ -150,7 +132,7 @@ class Supervisor:
         self._cut(error)
 
     def _cut(self, why: Exception) -> None:
-        """Gives up the connection, at once as far as the machine is concerned."""
+        """Ends the connection; for the machine, it is lost at once."""
         if self._connection is not None and self._connection.ended is None:
             self._connection.end(why)
             self._core.peer = None
@@ -159,7 +141,7 @@ class Supervisor:
     # --- moving --------------------------------------------------------------------------------
 
     def update_hosts(self, hosts: Sequence[Server]) -> None:
-        """Replaces the list of servers; a client that is connected may have to move."""
+        """Replaces the list of servers, which may move a connected client."""
         must_move = self._hosts.update(hosts)
         if must_move:
             self.move("the list of servers has changed")
@@ -167,7 +149,7 @@ class Supervisor:
             self._machine.can_move = len(self._hosts) > 1
 
     def move(self, why: str) -> None:
-        """Leaves the server for another one, as soon as what was sent is answered."""
+        """Leaves the server for another one, once everything sent is answered."""
         connection = self._connection
         if (
             connection is None
@@ -202,7 +184,7 @@ class Supervisor:
             self._wakes_at = inf
             why = machine.tick(clock())
             if why is not None:
-                # Where the process has stood still, answers may wait to be read: they count.
+                # After a standstill of the process, answers may wait to be read: they count.
                 await anyio.lowlevel.checkpoint()
                 why = machine.tick(clock())
             if why is not None:
@@ -215,7 +197,7 @@ class Supervisor:
                 now = clock()
                 longest = LONGEST_SLEEP if machine.leases.is_held else inf
                 if was_woken:
-                    # A program that has held something for a moment will do so again.
+                    # A program that held something briefly will do so again.
                     longest = min(LONGEST_SLEEP, machine.timing.settle)
                 sleep = min(max(0.0, due - now), longest)
                 if sleep <= LONGEST_SLEEP:
@@ -227,8 +209,8 @@ class Supervisor:
     # --- connecting ----------------------------------------------------------------------------
 
     async def keep_connected(self) -> None:
-        """Connects, again and again, until the client is closed or its credentials are refused."""
-        refusals = 0  # rounds, in a row, in which every server hung up on our handshake
+        """Connects again and again, until the client is closed or its credentials are refused."""
+        refusals = 0  # consecutive rounds in which every server hung up on our handshake
         while not self._machine.state.is_final and not self._core.is_forked:
             delay = self._backoff.delay(self._machine.timing.patience)
             if delay:
@@ -257,7 +239,7 @@ class Supervisor:
         return self._machine.session_id
 
     def _session_is_hopeless(self) -> bool:
-        # Without a session, too: servers refuse clients that have seen a later zxid.
+        # Servers refuse clients that have seen a later zxid, also without a session.
         if self._session_id == 0 and self._machine.last_zxid == 0:
             return False
         age = self._core.clock() - self._machine.last_contact
@@ -273,13 +255,13 @@ class Supervisor:
         )
 
     async def _search(self, _link: ServerConnection) -> None:
-        """Leaves a read-only server as soon as there is a better one."""
+        """Leaves a read-only server as soon as a full one is found."""
         server = await find_full_server(self._hosts, self._open_aside)
         self._hosts.prefer(server)
         self.move("a full server was found")
 
     async def _open_aside(self, server: Server, address: str) -> ByteStream:
-        """A connection beside that of the session."""
+        """Opens a connection beside the session's."""
         host, port = server
         return await self._opener.open(host, address, port)
 
@@ -287,8 +269,7 @@ class Supervisor:
     def _patience(self) -> float:
         """Seconds for one attempt: the session has to outlive a few dead servers.
 
-        So has the lease, while something is held: a frozen server costs the same share of what is
-        left.
+        So has a holder's lease: each frozen server costs the same share of what is left.
         """
         timing, leases = self._machine.timing, self._machine.leases
         share = 1 / (1 + len(self._hosts))
@@ -323,16 +304,10 @@ class Supervisor:
         self._failures[name] = error
 
     async def _try_address(self, server: Server, address: str, name: str) -> str:
-        """One attempt; returns when its connection, if there was one, has ended.
+        """Makes one attempt; returns when its connection, if there was one, has ended.
 
-        Args:
-            server: which of the list it is.
-            address: where to connect.
-            name: its name in errors and logs.
-
-        Returns:
-            `served` after a connection with a session, `refused` where the server accepted the
-            connection and then closed it without a word, `failed` otherwise.
+        Returns `served` after a connection with a session, `refused` if the server accepted the
+        connection and then closed it without a word, else `failed`. `name` is for errors and logs.
         """
         host, port = server
         self._doing = (name, "no connection yet")
@@ -386,7 +361,7 @@ class Supervisor:
     async def _guard(
         self, connection: ServerConnection, job: Callable[[ServerConnection], Awaitable[None]]
     ) -> None:
-        """Runs a job of a connection. What it raises unexpectedly ends that connection."""
+        """Runs a job of a connection; an unexpected exception ends that connection."""
         try:
             await job(connection)
         except Exception as error:
@@ -404,8 +379,8 @@ class Supervisor:
         try:
             machine.receive(data, self._core.clock())
         except AioleadError as error:
-            # Not the protocol, or the end of the session: the machine has drawn its conclusions.
-            # At once, before anybody sees what it has failed with and finds the client connected.
+            # A protocol error or the end of the session, which the machine has handled. Cut at
+            # once, before anybody sees a failed request and finds the client still connected.
             self._cut(error)
             return
         self._look_whether_opened(connection)
@@ -463,7 +438,7 @@ def _reason(error: Exception, timed_out: str) -> Exception:
         return ConnectionEnded(timed_out)
     if isinstance(error, ConnectionEnded):
         return error
-    # anyio says only that all attempts failed; what they failed of is below.
+    # anyio's error says only that all attempts failed; its cause says why.
     below = error.__cause__
     if isinstance(below, BaseExceptionGroup):
         below = below.exceptions[0]

@@ -1,4 +1,4 @@
-"""TLS: the settings of users, and the context for the next connection."""
+"""TLS: the user's settings, and the context for the next connection."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ FilePath = str | os.PathLike[str]
 class TLS:
     """TLS from PEM files: `connect(tls=TLS(ca="ca.pem"))`.
 
-    The files are read at `connect`, and again before a connection when one of them has changed, so
-    that certificates are replaced without losing the session. New files that cannot be used are
-    logged, and the old ones stay in use until they change again.
+    The files are read at `connect`, and again before a connection when one has changed, so that
+    certificates can be replaced without losing the session. Unusable new files are logged, and the
+    old ones stay in use until they change again.
 
     Attributes:
-        ca: certificates of the authorities that sign the servers'; by default the system's.
-        cert: the client's certificate, with the chain below its authority, for servers that ask for
-            one.
-        key: its private key; by default in the same file as the certificate.
+        ca: certificates of the authorities that sign the servers'; defaults to the system's.
+        cert: the client's certificate, with the chain below its authority, if servers ask for one.
+        key: its private key; defaults to the certificate's file.
         password: of the private key, if it is encrypted.
-        server_hostname: the name that the servers' certificates must have, where it is not the one
-            in the connect string.
+        server_hostname: the name in the servers' certificates, if not the one in the connect
+            string.
         check_hostname: whether the certificate must have that name. Without this check, anybody
             with a certificate of the authority can pose as a server.
 
@@ -74,11 +73,7 @@ class TLS:
         return tuple(path for path in (self.ca, self.cert, self.key) if path is not None)
 
     def load(self) -> ssl.SSLContext:
-        """Reads the files.
-
-        Raises:
-            ConfigurationError: they cannot be read, or are not what they should be.
-        """
+        """Read the files; raise `ConfigurationError` if they cannot be read or used."""
         from pathlib import Path
 
         for name in ("ca", "cert", "key"):
@@ -92,7 +87,7 @@ class TLS:
             context = ssl.create_default_context(cafile=self.ca)
         except ssl.SSLError as error:
             raise ConfigurationError(f"ca: no certificates in {self.ca}: {error.reason}") from None
-        # Python's own least version, unless it was built to follow that of the system.
+        # Python's own minimum, unless Python was built to follow the system's.
         context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
         # Renegotiation, which only old servers ask for, would make the writer read.
         context.options |= ssl.OP_NO_RENEGOTIATION
@@ -105,7 +100,7 @@ class TLS:
         asked = False
 
         def password() -> str:
-            # Left alone, OpenSSL would ask for it on the terminal.
+            # Without this callback, OpenSSL would ask on the terminal.
             nonlocal asked
             asked = True
             return self.password or ""
@@ -124,7 +119,7 @@ class TLS:
 
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
-"""Time, size and inode of each file: they tell that one was changed or replaced."""
+"""Time, size and inode of each file: they show that one was changed or replaced."""
 
 
 def _stamp(files: tuple[FilePath, ...]) -> Stamp:
@@ -141,15 +136,9 @@ def _stamp(files: tuple[FilePath, ...]) -> Stamp:
 
 @final
 class ContextSource:
-    """The TLS context for the next connection.
+    """The TLS context for the next connection: a given one, or made from files.
 
-    Args:
-        given: a context, used as it is, or files to make one from.
-        name_of: from a server's name to the name that its certificate must have, unless the files
-            come with one.
-
-    Raises:
-        ConfigurationError: no client can use that.
+    `name_of` maps a server's name to its certificate's, unless the files come with one.
     """
 
     def __init__(
@@ -170,7 +159,7 @@ class ContextSource:
             raise ConfigurationError(f"tls: must be an ssl.SSLContext or a TLS, not {given!r}")
 
     def server_hostname(self, host: str) -> str:
-        """The name to check a server's certificate for, by its name in the list of servers."""
+        """Returns the name to check in a server's certificate, by its name in the list."""
         if self._tls is not None and self._tls.server_hostname is not None:
             return self._tls.server_hostname
         if self._name_of is not None:
@@ -179,12 +168,9 @@ class ContextSource:
         return host.partition("%")[0].removesuffix(".")
 
     async def current(self) -> ssl.SSLContext:
-        """The context, made again if a file has changed.
-
-        Cancellation: at once; a thread that waits for a slow disk is left to itself.
-        """
+        """Returns the context, made again if a file has changed. Cancellation does not wait."""
         if self._tls is not None:
-            # Files may lie on a network: the event loop does not wait for them.
+            # Files may be on a network: the event loop must not wait for them.
             refresh = partial(_refresh, self._tls, self._seen)
             found = await anyio.to_thread.run_sync(refresh, abandon_on_cancel=True)
             if found is not None:
@@ -195,8 +181,8 @@ class ContextSource:
 
 
 def _refresh(tls: TLS, seen: Stamp) -> tuple[Stamp, ssl.SSLContext | None] | None:
-    """None if nothing has changed; else the files' new stamp, and a context if they are good."""
-    # Before they are read: what changes meanwhile is found the next time.
+    """None if nothing has changed; else the files' new stamp, and a context if they are usable."""
+    # Taken before the files are read: a change meanwhile is found the next time.
     stamp = _stamp(tls.files)
     if stamp == seen:
         return None

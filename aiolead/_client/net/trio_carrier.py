@@ -1,7 +1,7 @@
-"""TCP on trio, with fewer calls of the kernel than a stream takes.
+"""TCP on trio, with fewer system calls than a stream makes.
 
-A stream tries to receive before it waits, in vain for a client that has just handed over all that
-there was. And what can leave at once need not wake the task that sends.
+A stream tries to receive before it waits: in vain, for a client that has just read everything. And
+output that can leave at once need not wake the sending task.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from .carrier import READ_SIZE, StreamCarrier, Take
 
 
 async def dial_trio(address: str, port: int) -> TrioCarrier:
-    """A TCP connection without Nagle's delay, for a task of trio."""
     return TrioCarrier(await anyio.connect_tcp(address, port))
 
 
@@ -28,9 +27,9 @@ class TrioCarrier(StreamCarrier):
         self._socket = self.raw_socket
         self._trio: Any = trio_here().lowlevel
         self._take: Take | None = None
-        """Of the task that sends, while it waits for something to send."""
+        """The sending task's, while it waits for output."""
         self._rest = b""
-        """What could not leave without waiting, and goes before anything else."""
+        """Output that could not leave at once; goes before anything else."""
         self._defect: Exception | None = None
 
     def push(self) -> None:
@@ -44,9 +43,9 @@ class TrioCarrier(StreamCarrier):
                 self._rest = data[self._socket.send(data) :]
                 if self._rest:
                     break
-        except OSError:  # it has to wait, or is broken, which the task that sends reports
+        except OSError:  # it would block, or is broken, which the sending task reports
             pass
-        except Exception as error:  # not the caller's
+        except Exception as error:  # a defect, not the caller's
             self._defect = error
         if self._rest or self._defect:
             self._take = None

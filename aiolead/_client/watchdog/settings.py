@@ -76,11 +76,9 @@ class Overrun:
     def end_process(self, why: str = "") -> NoReturn:
         """Report, and end the process at once with exit code 70: the default of a watchdog.
 
-        One line and the stacks of all threads go to the file descriptor of standard error, if it
-        takes them in time. Nothing is cleaned up: no `finally`, no `atexit`, no flushing of files.
-
-        Args:
-            why: more text for the line.
+        One line, with `why`, and the stacks of all threads go to the file descriptor of standard
+        error, if it takes them in time. Nothing is cleaned up: no `finally`, no `atexit`, no
+        flushing of files.
         """
         with suppress(BaseException):
             # Otherwise a busy thread would delay each of the next steps.

@@ -17,10 +17,7 @@ from ..._session.machine import SessionMachine
 from .settings import OverdueHold, Overrun, Watchdog, within
 
 LONGEST_SLEEP = 0.25
-"""The longest sleep while anything is held, in seconds.
-
-The clock of threads' sleeps stops while the machine is suspended; the lease's does not.
-"""
+"""In seconds, while anything is held: the sleep's clock stops in suspend, the lease's not."""
 
 ENDS_WITHIN = 1.0
 """How long closing waits for an idle thread to end, in seconds."""
@@ -28,10 +25,9 @@ ENDS_WITHIN = 1.0
 
 @final
 class Guard:
-    """One client's watchdog, made before its machine is used.
+    """One client's watchdog, made before its machine is used; the thread calls `clock`, too.
 
-    The thread calls `clock`, too. `end_process` gets the reason; it is called without a hook, or if
-    that fails.
+    `end_process` gets the reason; it is called without a hook, or if that fails.
     """
 
     def __init__(
