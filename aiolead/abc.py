@@ -1,7 +1,7 @@
-"""The client interface: what recipes need from a client.
+"""The client interface: what recipes need from a client; they use nothing else of it.
 
-`aiolead.Client` implements it; an adapter around another library's client may, too. Recipes use
-this module alone. Everything here belongs to one event loop and is not thread-safe.
+`aiolead.Client` implements it; an adapter around another library's client may, too. Everything here
+belongs to one event loop and is not thread-safe.
 """
 
 from __future__ import annotations
@@ -82,22 +82,16 @@ class Watch(Protocol):
 
     @property
     def is_armed(self) -> bool:
-        """Whether a server watches now; only then does silence mean that nothing happened.
-
-        False before the read is answered, after the event, and while the connection is down.
-        """
+        """Whether a server watches now. Only then does silence mean that nothing happened."""
         ...
 
     async def wait(self) -> WatchEvent:
         """Wait for the event; return at once if it has fired already.
 
-        All waiting tasks get it. Arm the watch again (pass it to a read) before waiting for the
-        next event. Cancellation leaves the watch armed, and its event for the next `wait`. On
-        connection loss, the wait goes on; what happened meanwhile is reported afterwards.
-
-        Raises:
-            UsageError: the event was already returned and the watch not armed again, or the watch
-                was closed before it fired.
+        All waiting tasks get it. Raises `UsageError` if it was already returned and the watch not
+        armed again by another read, or if the watch was closed before it fired. Cancellation leaves
+        the watch armed, and its event for the next `wait`. On connection loss, the wait goes on;
+        what happened meanwhile is reported afterwards.
         """
         ...
 
@@ -198,15 +192,14 @@ class Lease(Protocol):
         urgent: bool = False,
         resign_on_disconnect: bool = False,
     ) -> Hold:
-        """Register a held znode.
+        """Register a held znode, whose existence each renewal checks.
 
         The client does not end the session before every lost hold was released with `Hold.release`.
 
         Args:
-            path: the znode; each renewal checks that it exists.
+            path: the znode.
             lost: called once, synchronously, when the hold ends without its holder's doing.
-            settled: called once, synchronously, when the hold has lasted for a moment, before its
-                first renewal.
+            settled: called once, synchronously, after a moment, before the first renewal.
             urgent: whether it settles, and is renewed, at once.
             resign_on_disconnect: whether a lost connection ends the hold, rather than the lease's
                 end.
@@ -263,12 +256,8 @@ class EventHook(Protocol):
     ) -> None:
         """Emit an event. Never raises.
 
-        Args:
-            name: what happened.
-            level: its level, as in `logging`.
-            session_id: the session concerned.
-            path: the path below the client's chroot.
-            fields: more values, by name.
+        `level` is one of `logging`, `path` is below the client's chroot, `fields` has more values
+        by name.
         """
         ...
 
@@ -301,10 +290,9 @@ class Backend(Protocol):
         ...
 
     def unlimited(self) -> CoordinationClient:
-        """Return the same client, never refusing requests for lack of room, for the few of a
-        recipe.
+        """Return the same client without its limits, for the few requests of a recipe.
 
-        A client that never refuses any returns itself.
+        A client that never refuses requests for lack of room returns itself.
         """
         ...
 
@@ -313,26 +301,22 @@ class Backend(Protocol):
         ...
 
     def serial(self) -> int:
-        """Return a number that this client gives only once, to make names unique.
-
-        Views of other chroots, and `unlimited`, share the count.
-        """
+        """Return a number that this client, in all its views, gives only once: for unique names."""
         ...
 
     def shared(self, path: str, make: Callable[[], T]) -> T:
         """Return the object that everybody on this session shares for a path and a `make`.
 
-        It is made if there is none; views of other chroots get the same one for the same znode. It
-        is kept while anybody has it, and for a while longer, for programs that make a new `Lock`
-        for each use.
+        It is made if there is none; the path counts as in `full_path`. It is kept while anybody has
+        it, and for a while longer, for programs that make a new `Lock` for each use.
         """
         ...
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
         """Return a one-shot watch that is not armed yet.
 
-        Args:
-            on_event: called synchronously, in the client's task, as the event arrives.
+        `on_event` is called synchronously, in the client's task, as the event arrives; it must be
+        quick. Its exceptions are logged.
         """
         ...
 
@@ -354,11 +338,10 @@ class Backend(Protocol):
         ...
 
     def check_connected(self) -> None:
-        """Return if the session is connected, else raise; never wait.
+        """Return if the session is connected; never wait.
 
-        Raises:
-            ConnectionLossError: it is not connected. The message says why, as far as that is known.
-            SessionError: the client was closed, or its credentials were refused.
+        Raises `ConnectionLossError` if it is not, with the reason as far as it is known, and
+        `SessionError` if the client was closed or its credentials were refused.
         """
         ...
 
@@ -367,19 +350,16 @@ class Backend(Protocol):
         job: Callable[[], Awaitable[object]],
         on_end: Callable[[AioleadError | None], object] | None = None,
     ) -> None:
-        """Run a job in the client's own task group: work that must outlive its caller.
+        """Run a job, an async function without arguments, that must outlive its caller.
 
-        The end of the client cancels the job at its next await; it runs at least to its first one,
-        so that its `finally` runs. Its exceptions end nothing but the job. Without effect once
-        `state` is final.
+        It runs in the client's own task group. The end of the client cancels it at its next await;
+        it runs at least to its first one, so that its `finally` runs. Its exceptions end nothing
+        but the job. Without effect once `state` is final.
 
-        Args:
-            job: an async function without arguments.
-            on_end: called synchronously, once, when the job has ended: with None if it returned;
-                with the `AioleadError` that it raised; with an `InternalError` for any other
-                exception, which the client logs with its traceback; with a `ClientClosedError` if
-                the end of the client cancelled it. Without `on_end`, an `AioleadError` is logged as
-                well.
+        `on_end` is called synchronously, once: with None if the job returned; with the
+        `AioleadError` that it raised; with an `InternalError` for any other exception, which the
+        client logs with its traceback; with a `ClientClosedError` if the end of the client
+        cancelled it. Without `on_end`, an `AioleadError` is logged as well.
         """
         ...
 
@@ -405,9 +385,8 @@ class CoordinationClient(Protocol):
 
     @property
     def session_timeout(self) -> float:
-        """The timeout asked for or the one granted, whichever is less, in seconds.
-
-        Recipes bound their waits with it, so that no server can make them longer than asked for.
+        """The timeout asked for or the one granted, whichever is less, in seconds: a bound for
+        waits.
         """
         ...
 
@@ -445,17 +424,15 @@ class CoordinationClient(Protocol):
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> FencedClient:
         """Return writes that are applied only while the znode `guard` exists, in this session only.
 
-        Args:
-            guard: the znode.
-            gone: asked before each write whether the guard is known to be gone.
+        `gone` is asked before each write whether the guard is known to be gone.
         """
         ...
 
     def watch(self, path: str, *, recursive: bool = False) -> WatchStream:
         """Return the events of a znode, or of a whole tree, as a stream.
 
-        Raises (on entering):
-            UnsupportedError: the server (before 3.6) or the client has no persistent watches.
+        Entering it raises `UnsupportedError` if the server (before 3.6) or the client has no
+        persistent watches.
         """
         ...
 
@@ -479,7 +456,6 @@ class CoordinationClient(Protocol):
     async def ready(self) -> None:
         """Wait until the session is connected.
 
-        Raises:
-            SessionError: the client was closed, or its credentials were refused.
+        Raises `SessionError` if the client was closed, or its credentials were refused.
         """
         ...

@@ -1,9 +1,9 @@
 """What users call: the client, its operations, transactions, watches and streams.
 
 client, session_side           the client: operations of znodes; the session
-client_backend                 what it does for recipes and adapters besides
+client_backend                 the part for recipes and adapters
 operations                     from the arguments of an operation to its call
-pending_reply                  the answer, as something to await
+pending_reply                  the awaitable answer
 transaction, fence, reads      several writes; the same while a znode exists; several reads
 client_watch, watch_stream     one-shot watches; the events of persistent ones
 session_states                 states as an async iterator

@@ -1,4 +1,4 @@
-"""What a client does for recipes and adapters."""
+"""The part of a client for recipes and adapters."""
 
 from __future__ import annotations
 
@@ -16,13 +16,7 @@ from .pending_reply import PendingReply
 
 @final
 class ClientBackend:
-    """See `aiolead.abc.Backend`; one for a client and its `unlimited` views.
-
-    Args:
-        core: the client's.
-        scope: its view of the tree.
-        view: makes a client with this backend.
-    """
+    """See `aiolead.abc.Backend`; one for a client and its `unlimited` views."""
 
     __slots__ = ("_core", "_scope", "_view", "events", "lease")
 
@@ -59,42 +53,25 @@ class ClientBackend:
         return self._core.shared(self._scope.full(path), make)
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
-        """A one-shot watch, armed by passing it to a read of this client.
-
-        Args:
-            on_event: called synchronously, in the client's task, as the event comes in; it must be
-                quick. What it raises is logged. Usually one awaits `watch.wait()` instead.
-        """
+        """See `aiolead.abc.Backend.make_watch`; most callers await `watch.wait()` instead."""
         self._core.check_home()
         return ClientWatch(self._core.machine.watches, on_event)
 
     def arm(self, watches: Sequence[tuple[str, Watch]], *, since: int) -> PendingReply[None]:
-        """See `aiolead.abc.Backend.arm`.
+        """See `aiolead.abc.Backend.arm`. `since` may be the `czxid` of a znode of our own.
 
-        A read would find more: servers let a watch be set on a znode that may not be read, and
-        those since 3.8.4 and 3.9.2 never let it fire then.
-
-        Args:
-            watches: paths, each with a watch of `make_watch` for it.
-            since: a zxid that this client has seen, such as the `czxid` of a znode of its own.
-
-        Raises:
-            UsageError: there are none, or a watch comes twice, is closed, or on something else.
+        A read would find more: servers accept a watch on a znode that may not be read, and those
+        since 3.8.4 and 3.9.2 never let it fire. Raises `UsageError` if there are no watches, or one
+        comes twice, is closed, or is on something else.
         """
         return self._core.submit(self._scope.arm(self._core, watches, since), limited=False)
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
-        """See `aiolead.abc.Backend.subscribe`; applications are better served by `observe`."""
+        """See `aiolead.abc.Backend.subscribe`; applications should use `observe`."""
         return self._core.subscribe(on_state)
 
     def check_connected(self) -> None:
-        """Returns if the session is connected; never waits.
-
-        Raises:
-            ConnectionLossError: it is not. The message says what the last attempts failed of; its
-                `__cause__` is a `ConnectFailed` with these.
-            SessionError: the client was closed, or its credentials were refused.
-        """
+        """See `aiolead.abc.Backend`; the error's `__cause__` is a `ConnectFailed`."""
         self._core.check_connected()
 
     def spawn(
@@ -107,7 +84,7 @@ class ClientBackend:
 
 @final
 class ClientLease:
-    """See `aiolead.abc.Lease`; `prefix` is the chroot of the view that handed it out."""
+    """See `aiolead.abc.Lease`; `prefix` is the chroot of the view that it belongs to."""
 
     __slots__ = ("_core", "_prefix")
 

@@ -1,4 +1,4 @@
-"""A one-shot watch, as something to await."""
+"""An awaitable one-shot watch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...model import WatchEvent
 
 
 class _AwaitedSlot(WatchSlot):
-    """The session's part of a watch. Not the object that users hold, which may be dropped."""
+    """The session's part of a watch; users hold another object, which they may drop."""
 
     __slots__ = ("_fired",)
 
@@ -49,8 +49,8 @@ class _AwaitedSlot(WatchSlot):
 class ClientWatch:
     """See `aiolead.abc.Watch`. Also a context manager that closes the watch.
 
-    One that is dropped without being closed is removed, too, with the next request or ping, unless
-    it has an `on_event` that is still to be called.
+    A watch that is dropped without being closed is removed with the next request or ping, unless
+    its `on_event` is still to be called.
     """
 
     __slots__ = ("__weakref__", "_registry", "_slot", "_told")
@@ -64,12 +64,12 @@ class ClientWatch:
         """The event that a `wait` has returned."""
 
     def __del__(self) -> None:
-        # In any thread, at any time, in the middle of anything: so it only leaves a note.
+        # Runs in any thread, in the middle of anything: so it only leaves a note.
         if not self._slot.closed and self._slot.on_event is None:
             self._registry.dropped(self._slot)
 
     def _slot_in(self, registry: WatchRegistry) -> WatchSlot | None:
-        """The session's part of it; None if it was made for another client's watches."""
+        """The session's part of it; None if it belongs to another client."""
         return self._slot if self._registry is registry else None
 
     @property
@@ -83,7 +83,7 @@ class ClientWatch:
         return self._slot.is_armed
 
     def close(self) -> None:
-        """Removes the watch, also on the server if nobody else here watches the same."""
+        """See `aiolead.abc.Watch.close`."""
         self._slot.close()
 
     async def wait(self) -> WatchEvent:

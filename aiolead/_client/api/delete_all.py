@@ -1,9 +1,8 @@
-"""Deleting a znode with everything below it.
+"""Deletes a znode with everything below it; ZooKeeper has no operation for this.
 
-ZooKeeper has no operation for this: a tree is listed from the top and deleted from the bottom,
-while others may create and delete in it. The listing is a breadth-first search, so its reverse has
-every znode before its parent. Deletions go out, and are applied, in this order, several
-transactions at a time.
+The tree is listed breadth first, so the reverse of the list has every znode before its parent.
+Deletions are sent and applied in this order, several transactions at a time, while others may
+create and delete in the tree.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ DELETIONS = 128
 """How many znodes one transaction deletes at most."""
 
 TRANSACTION_BYTES = 64 * 1024
-"""The longest transaction, in bytes, however much the servers would take."""
+"""The longest transaction, in bytes, however much the servers would accept."""
 
 DELETION_BYTES = 4 + 1 + 4 + 4 + 4
-"""The size of a deletion beside its path: its header, a length, a version."""
+"""The size of a deletion without its path: its header, a length, a version."""
 
 TRANSACTION_END = 4 + 1 + 4
-"""The size of a transaction beside its operations."""
+"""The size of a transaction without its operations."""
 
 ROUNDS = 10
 """How often the tree is listed again because others created something in it."""
@@ -54,12 +53,9 @@ FIXED = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
 
 
 class TreeDeletion:
-    """One deletion of a tree; `run` it once.
+    """One deletion of a tree; `run` it once. The root of a view under a chroot stays.
 
-    The root of a view under a chroot stays, what is below it goes.
-
-    Raises:
-        InvalidPathError: the top is one of those znodes that cannot be deleted.
+    Raises `InvalidPathError` if no server deletes the top.
     """
 
     def __init__(self, core: Core, scope: Scope, path: str) -> None:
@@ -71,10 +67,10 @@ class TreeDeletion:
         self._room = min(core.machine.max_body, TRANSACTION_BYTES) - TRANSACTION_END
         self._deleted = 0
         self._unsure: set[str] = set()
-        """Deletions that were sent and not answered yet."""
+        """Deletions that were sent and are not answered yet."""
 
     async def run(self) -> int:
-        """Deletes; returns how many znodes. See `Client.delete_all`."""
+        """Deletes; returns the number of znodes. See `Client.delete_all`."""
         rounds = losses = 0
         while True:
             listed = await self._list()
@@ -85,7 +81,7 @@ class TreeDeletion:
                     return self._deleted
             except ConnectionLossError as error:
                 losses = 1 if self._deleted > before else losses + 1
-                # Without a server for a whole session timeout; or each time that we ask for this.
+                # No server for a whole session timeout, or a loss each time that this is sent.
                 if error.outcome is Outcome.NOT_APPLIED or losses == LOSSES:
                     raise
                 continue
@@ -96,7 +92,7 @@ class TreeDeletion:
                 )
 
     async def _list(self) -> list[str]:
-        """The paths, each znode before those below it."""
+        """Returns the paths, each znode before those below it."""
         found = [self._top]
         queued, asked = deque(found), deque[tuple[str, PendingReply[list[str]]]]()
         missing = set[str]()
@@ -118,12 +114,12 @@ class TreeDeletion:
         return [path for path in found if path not in missing]
 
     def _count_the_unsure(self, listed: Iterable[str]) -> None:
-        # What a lost connection left open, and is gone now, was most likely our doing.
+        # What is gone after a lost connection was most likely deleted by us.
         self._deleted += len(self._unsure.difference(listed))
         self._unsure.clear()
 
     async def _delete(self, listed: list[str]) -> bool:
-        """Deletes what was listed; False if something of it has got children by now."""
+        """Deletes what was listed; False if something there has new children."""
         pending = deque[tuple[list[str], PendingReply[list[TransactionResult]]]]()
         is_clean = True
         for batch in self._batches(reversed(listed)):
@@ -165,8 +161,8 @@ class TreeDeletion:
     async def _delete_one_by_one(self, batch: list[str]) -> bool:
         """Deletes a batch that others have changed.
 
-        Later transactions are in flight and may fail for what this one has not deleted yet. Theirs
-        are then deleted one by one after ours, so that the order stays.
+        Later transactions in flight may fail because of what this one has left. Their znodes are
+        then deleted one by one after these, so that the order stays.
         """
         deletions = [self._core.submit(self._scope.delete(path, ANY_VERSION)) for path in batch]
         is_clean = True

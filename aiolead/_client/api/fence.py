@@ -18,19 +18,14 @@ T = TypeVar("T")
 
 
 class Fence:
-    """See `aiolead.abc.FencedClient`.
+    """See `aiolead.abc.FencedClient`. All writes raise `Fenced`, with nothing applied, without the
+    guard.
 
     Each write is a transaction that begins with a check of the guard, so the ensemble itself
-    refuses it once the guard is gone: no clock is involved. A fence is good for the session that it
-    was made in: later a znode of the guard's name may be another contender's, since sequence
-    numbers start again with the path. No request crosses from one session to the next, so a look at
-    the call is enough.
-
-    Args:
-        core: the client.
-        scope: its view of the tree.
-        guard: the znode that must exist.
-        gone: says whether the guard is known to be gone.
+    refuses it once the guard is gone: no clock is involved. A fence is good only for the session
+    that it was made in: later, a znode of the guard's name may be another contender's, since
+    sequence numbers start again with the path. No request crosses from one session to the next, so
+    a look at the call is enough.
     """
 
     def __init__(self, core: Core, scope: Scope, guard: str, gone: Callable[[], bool]) -> None:
@@ -41,7 +36,7 @@ class Fence:
         self._session_id = core.machine.session_id
 
     def transaction(self) -> FencedTransaction:
-        """Several writes under one check; see `Client.transaction`."""
+        """See `Client.transaction`."""
         return FencedTransaction(self._core, self._scope, self._guard, self._is_gone)
 
     def _is_gone(self) -> bool:
@@ -56,31 +51,19 @@ class Fence:
         acl: Sequence[ACL] | None = None,
         ttl: float | None = None,
     ) -> str:
-        """Creates a znode and returns its path; see `Client.create`.
-
-        Raises:
-            Fenced: the guard is gone; nothing was applied.
-        """
+        """See `Client.create`; returns the znode's path."""
         result = await self._one(self.transaction().create(path, data, mode=mode, acl=acl, ttl=ttl))
         assert isinstance(result, str)
         return result
 
     async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:
-        """Sets a znode's data; see `Client.set`.
-
-        Raises:
-            Fenced: the guard is gone; nothing was applied.
-        """
+        """See `Client.set`."""
         result = await self._one(self.transaction().set(path, data, version=version))
         assert isinstance(result, Stat)
         return result
 
     async def delete(self, path: str, *, version: int = -1) -> None:
-        """Deletes a znode; see `Client.delete`.
-
-        Raises:
-            Fenced: the guard is gone; nothing was applied.
-        """
+        """See `Client.delete`."""
         await self._one(self.transaction().delete(path, version=version))
 
     async def _one(self, transaction: FencedTransaction) -> TransactionResult:
@@ -93,12 +76,7 @@ class Fence:
 
 
 class FencedTransaction(Transaction):
-    """A transaction that is applied only while the guard exists.
-
-    Raises:
-        Fenced: the guard is gone; nothing was applied.
-        TransactionError: an operation failed, so none was applied.
-    """
+    """A transaction that begins with the guard's check; raises `Fenced` without the guard."""
 
     def __init__(self, core: Core, scope: Scope, guard: str, gone: Callable[[], bool]) -> None:
         super().__init__(core, scope)

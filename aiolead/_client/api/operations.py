@@ -1,4 +1,4 @@
-"""From the arguments of an operation to its call: checked, encoded, with the chroot applied."""
+"""Makes the calls of operations: checks and encodes arguments, applies the chroot."""
 
 from __future__ import annotations
 
@@ -59,11 +59,7 @@ MAX_TTL = 0xFF_FFFF_FFFF / 1000
 
 
 class Scope:
-    """A view of the tree: the whole of it, or what lies under a chroot.
-
-    Args:
-        prefix: the chroot; empty for the whole tree.
-    """
+    """A view of the tree: all of it if `prefix` is empty, or what lies under that chroot."""
 
     __slots__ = ("prefix",)
 
@@ -237,7 +233,7 @@ class Scope:
         return bound_read(OpCode.GET_ALL_CHILDREN_NUMBER, request, _number, path)
 
     def get_ephemerals(self, prefix: str) -> Bound[list[str]]:
-        # What a server compares is the text, so a slash at the end is good for something here.
+        # Servers compare the text, so a slash at the end makes a difference here.
         is_open = isinstance(prefix, str) and prefix.endswith("/")
         full = self.full(prefix + "0")[:-1] if is_open else self.full(prefix)
 
@@ -338,11 +334,7 @@ def _checked_acl(acl: Sequence[ACL]) -> tuple[ACL, ...]:
 
 
 def checked_duration(name: str, value: Any, *, least: float, most: float) -> float:
-    """A duration in seconds within bounds.
-
-    Raises:
-        ConfigurationError: it is no number, or out of bounds.
-    """
+    """Returns a duration in seconds within bounds, or raises `ConfigurationError`."""
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not good or not least <= value <= most:
         raise ConfigurationError(

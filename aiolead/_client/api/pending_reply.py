@@ -1,4 +1,4 @@
-"""The answer to a request, as something to await."""
+"""The awaitable answer to a request."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ _logger = get_logger("aiolead.client")
 
 
 class _Unseen:
-    """A failure that nobody has asked about: logged if nobody ever does.
-
-    Made only then, so that an answer that is awaited, or has not failed, costs nothing.
-    """
+    """Logs a failure that nobody asked about. Made only for those, so that others cost nothing."""
 
     __slots__ = ("what",)
 
@@ -37,8 +34,8 @@ class PendingReply(Call[T]):
     """A call whose answer can be awaited; see `aiolead.abc.Reply`.
 
     Attributes:
-        is_reported: set where it is handed to a user: a failure is logged if it is dropped without
-            having been awaited or asked for its error.
+        is_reported: set where a user gets it: a failure is logged if it is dropped without having
+            been awaited or asked for its error.
     """
 
     __slots__ = ("_unseen", "_was_awaited", "is_reported")
@@ -60,8 +57,8 @@ class PendingReply(Call[T]):
             self._was_awaited = True
             if self._error is not None:
                 self._see()
-            # No turn of the event loop for each of a thousand that were answered at once. Nobody is
-            # kept waiting by that for long: for each of them, somebody had to be waited for.
+            # A thousand replies that were answered together do not take a thousand turns of the
+            # event loop. This starves nobody: for each of them, the client had to wait once.
             await checkpoint_if_cancelled()
         if self._error is not None:
             raise self._error
@@ -76,15 +73,15 @@ class PendingReply(Call[T]):
         return self._error
 
     def _fail(self, error: AioleadError) -> None:
-        super()._fail(error)  # and callbacks, which may ask for the error
+        super()._fail(error)  # calls the callbacks, which may ask for the error
         if not hasattr(self, "is_reported") or hasattr(self, "_was_awaited"):
             return
-        # A client that is closed has dropped all that was under way: that is no news.
+        # A closed client has dropped everything under way: that needs no report.
         if not isinstance(error, ClientClosedError):
             self._unseen = _Unseen(f"{self}: {error}")
 
     def _see(self) -> None:
-        """Somebody asks for the outcome."""
+        """Notes that somebody asks for the outcome."""
         if self._done:
             self._was_awaited = True
             if hasattr(self, "_unseen"):

@@ -1,7 +1,7 @@
-"""Quotas, kept where ZooKeeper's command `setquota` keeps them.
+"""Quotas, stored where ZooKeeper's command `setquota` stores them.
 
 The quota of `/a/b` is two znodes below `/zookeeper/quota/a/b`: the limits, which anybody may write,
-and the usage, which servers count once that znode exists. Servers go by the quota that is nearest
+and the usage, which servers count once that znode exists. Servers apply the quota that is nearest
 above a path, so quotas are not nested; only clients check that.
 """
 
@@ -38,7 +38,7 @@ MOST = 0x7FFF_FFFF_FFFF_FFFF
 """The largest number of Java."""
 
 BEYOND = 10**19
-"""A limit that has as many digits as `MOST`, up to this, is as good as `MOST`."""
+"""A limit up to this, with as many digits as `MOST`, counts as `MOST`."""
 
 ATTEMPTS = 10
 """How often others may change the quotas around ours meanwhile."""
@@ -87,7 +87,7 @@ async def set_quota(core: Core, scope: Scope, path: str, quota: Quota) -> None:
         else:
             transaction.create(join(place, LIMITS), data)
         if STATS not in names:
-            # Servers count what there is as they create this.
+            # Servers count what exists when they create this.
             transaction.create(join(place, STATS), b"count=0,bytes=0")
         return transaction
 
@@ -129,11 +129,7 @@ def encode_limits(quota: Quota) -> bytes:
 
 
 def decode_limits(data: bytes) -> Quota:
-    """The limits that somebody has written.
-
-    Raises:
-        RemoteWireError: this is not what limits look like.
-    """
+    """Decodes limits, which anybody may have written; else raises `RemoteWireError`."""
     values = _pairs(data)
     names = ("count", "bytes", "countHardLimit", "byteHardLimit")
     count, size, count_hard, bytes_hard = (_limit(values.get(name, -1)) for name in names)
@@ -141,17 +137,13 @@ def decode_limits(data: bytes) -> Quota:
 
 
 def decode_usage(data: bytes) -> QuotaUsage:
-    """What a server has counted.
-
-    Raises:
-        RemoteWireError: this is not what counts look like.
-    """
+    """Decodes what a server has counted; else raises `RemoteWireError`."""
     values = _pairs(data)
     return QuotaUsage(values.get("count", -1), values.get("bytes", -1))
 
 
 def _place(scope: Scope, path: str) -> str:
-    """Where the quota of a path is kept."""
+    """Where the quota of a path is stored."""
     full = scope.full(path)
     if full == "/" or full == "/zookeeper" or full.startswith("/zookeeper/"):
         raise InvalidPathError(f"path: there can be no quota on {full}")

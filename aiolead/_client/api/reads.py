@@ -1,4 +1,4 @@
-"""Several reads in one request, answered from one moment."""
+"""Several reads in one request, answered as of one moment."""
 
 from __future__ import annotations
 
@@ -23,19 +23,13 @@ ReadResult = tuple[bytes, Stat] | list[str] | ServerError
 
 
 class Reads:
-    """Collects reads, then sends them as one (ZooKeeper 3.6).
+    """Several reads, sent as one request (ZooKeeper 3.6).
 
     For instance `data, names = await client.reads().get("/a").get_children("/b")`. No write comes
-    between the reads of one request. Awaiting sends them, once; the result has one entry per read:
-    its result, or the `ServerError` that it failed with (`NoNodeError`, `NoAuthError`), which is
-    not raised.
-
-    Raises:
-        UnsupportedError: the server is older, or does not tell its version.
-
-    Cancellation: abandons the answers.
-
-    On connection loss: sent again, if the next server can do it, too.
+    between them. Awaiting sends them, once; the result has one entry per read: its result, or the
+    `ServerError` that it failed with (`NoNodeError`, `NoAuthError`), which is not raised.
+    Cancellation abandons the answers. On connection loss they are sent again, if the next server
+    supports it. Raises `UnsupportedError` if the server is older, or does not report its version.
     """
 
     def __init__(self, core: Core, scope: Scope) -> None:
@@ -46,11 +40,11 @@ class Reads:
         self._sent = False
 
     def get(self, path: str) -> Self:
-        """Adds a read of a znode's data and `Stat`."""
+        """Add a read of a znode's data and `Stat`."""
         return self._add(GetData(self._scope.full(path)), path)
 
     def get_children(self, path: str) -> Self:
-        """Adds a read of the names of a znode's children."""
+        """Add a read of the names of a znode's children."""
         return self._add(GetChildren(self._scope.full(path), op=OpCode.GET_CHILDREN), path)
 
     def __await__(self) -> Generator[Any, Any, list[ReadResult]]:

@@ -1,4 +1,4 @@
-"""The ensemble's own configuration: reading it, changing it, following it."""
+"""The ensemble's own configuration: reading, changing and following it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ logger = get_logger("aiolead.connection")
 MAX_VERSION = (1 << 63) - 1
 
 PAUSE = 1.0
-"""How long to wait after a failure that should pass, in seconds."""
+"""How long to wait after a transient failure, in seconds."""
 
 
 def _config(r: Reader) -> EnsembleConfig:
@@ -80,7 +80,7 @@ def _checked_servers(name: str, servers: Sequence[ServerSpec | str]) -> str:
     specs: list[ServerSpec] = []
     for server in servers:
         try:
-            # Also those that were made by hand: what cannot be read back is not sent.
+            # What cannot be read back is not sent, also if it was made by hand.
             specs.append(parse_server(str(server)))
         except ValueError as error:
             raise ConfigurationError(f"{name}: {error}") from None
@@ -99,7 +99,7 @@ def _checked_ids(leaving: Sequence[int]) -> str:
 async def observe_config(
     core: Core, update: Callable[[Sequence[Server]], None], *, secure: bool
 ) -> None:
-    """Keeps the list of servers as the ensemble's own configuration says, until it cannot."""
+    """Keeps the list of servers as the ensemble's configuration says, until it cannot."""
     while True:
         try:
             await core.ready()
@@ -124,7 +124,7 @@ def _follow(
 ) -> None:
     addresses = config.client_addresses(secure=secure)
     if not addresses:
-        # Written by hand, in the static style, servers' lines have no address for clients.
+        # Lines of servers in the static style have no address for clients.
         logger.info("the configuration of the ensemble names no address for clients")
         return
     logger.debug("the configuration of the ensemble, version %x", config.version)

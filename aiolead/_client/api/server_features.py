@@ -1,8 +1,8 @@
-"""Requests that need what not every server has: see `aiolead._wire.versions`.
+"""Requests that not every server supports; see `aiolead._wire.versions`.
 
 A server answers an unknown operation with an error and closes the connection, with everything in
-flight there. So it is asked for its version first, and such a request is bound to that connection:
-the next one may lead to an older server, as during an upgrade of the ensemble.
+flight there. So it is asked for its version first, and the request is bound to that connection: the
+next one may lead to an older server, as during an upgrade of the ensemble.
 """
 
 from __future__ import annotations
@@ -32,16 +32,12 @@ async def require(core: Core, feature: Feature) -> Peer:
     """Waits until the session is connected to a server that has a feature; returns that.
 
     There is no checkpoint between the last look and the return: a bound request that the caller
-    submits at once goes to the server that was asked.
+    submits at once goes to the server that was asked. Cancellation leaves the session's connection
+    alone.
 
-    Raises:
-        UnsupportedError: the server is too old, or does not tell its version.
-        ConnectionLossError: there was no connection for the session timeout, or the server could
-            not be asked for its version.
-        SessionError: the session is over.
-        UsageError: from elsewhere than where the client belongs.
-
-    Cancellation: nothing was asked of the session's own connection.
+    Raises `UnsupportedError` if the server is too old or does not report its version;
+    `ConnectionLossError` without a connection for the session timeout, or if the server could not
+    be asked; `SessionError` once the session is over.
     """
     core.check_home()
     session_id, losses = core.machine.session_id, Losses(core)
@@ -52,26 +48,13 @@ async def require(core: Core, feature: Feature) -> Peer:
             version = await _version_of(core, peer)
         if core.peer is not peer:
             losses.check()
-            continue  # it was lost while we asked, so the answer is about nothing
+            continue  # lost while we asked: the answer is about another server
         _check(feature, version, peer, is_given=core.server_version is not None)
         return peer
 
 
 async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
-    """Sends a read that needs a feature, again after each lost connection.
-
-    Like any read: see `requests.call.RETRIED_FOR`.
-
-    Args:
-        core: the client.
-        feature: what the server must have.
-        make: makes the call; see `bound_read`.
-
-    Raises:
-        As `require`, and what the server says.
-
-    Cancellation: abandons the answer.
-    """
+    """Sends a read that needs a feature, again after lost connections, for `RETRIED_FOR`."""
     losses = Losses(core)
     while True:
         peer = await require(core, feature)
@@ -80,14 +63,14 @@ async def read_with(core: Core, feature: Feature, make: Bound[T]) -> T:
             return await reply
         except ConnectionLossError:
             if core.peer is peer:
-                raise  # the server's own word: it has lost the ensemble
+                raise  # the server's own error: it has lost the ensemble
             losses.check()
 
 
 def bound_read(
     op: OpCode, request: Record, parse: Callable[[Reader], T], path: str | None
 ) -> Bound[T]:
-    """Makes a read for `read_with`, one for each connection."""
+    """Returns a function that makes a read for `read_with`, one for each connection."""
     body = encode_body(request)
     return lambda: PendingReply(op, body, parse, path=path, kind=BOUND_READ)
 
@@ -108,14 +91,12 @@ async def _connected(core: Core, session_id: int) -> Peer:
 
 
 class Losses:
-    """Connections that are lost over one read."""
-
     def __init__(self, core: Core) -> None:
         self._core = core
         self._first = inf
 
     def check(self) -> None:
-        """One was lost: raises `ConnectionLossError` if that has gone on for too long."""
+        """Notes a loss; raises `ConnectionLossError` if they have gone on for too long."""
         now = self._core.clock()
         self._first = min(self._first, now)
         if now - self._first > RETRIED_FOR * self._core.machine.timing.patience:

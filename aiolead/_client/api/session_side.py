@@ -1,4 +1,4 @@
-"""The part of a client that is about its session, rather than about znodes."""
+"""The part of a client that is about its session, not about znodes."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class SessionSide:
 
     @property
     def session_timeout(self) -> float:
-        """What was asked for or what the servers granted, whichever is less, in seconds.
+        """The timeout asked for or the one granted, whichever is less, in seconds.
 
-        No wait of the client or of its recipes is longer. `statistics()` has the granted timeout,
-        which is how long servers keep the session of a client that is gone.
+        No wait of the client or its recipes is longer. Servers keep the session of a dead client
+        for the granted timeout, which `statistics()` has.
         """
         return self._core.machine.timing.patience
 
@@ -60,10 +60,9 @@ class SessionSide:
 
     @property
     def credentials(self) -> SessionCredentials:
-        """What another client, maybe in another process, needs to go on with the session.
+        """What another client, in any process, needs to continue the session.
 
-        Raises:
-            UsageError: there is no session, or one that a read-only server has made up.
+        Raises `UsageError` without a session, or if a read-only server has made it up.
         """
         credentials = self._core.machine.credentials
         if credentials is None:
@@ -71,17 +70,12 @@ class SessionSide:
         return credentials
 
     def detach(self) -> SessionCredentials:
-        """Lets the present session outlive the client: leaving does not close it.
+        """Let the present session outlive the client, and return its `credentials`.
 
-        Whatever is still held then is lost first, as always. Its other ephemeral znodes live until
-        the session timeout has passed, or for as long as `connect(resume=)` goes on with it. If the
-        session expires before the client is closed, the one that follows is closed as usual.
-
-        Returns:
-            The session's `credentials`.
-
-        Raises:
-            UsageError: there is no session.
+        Leaving does not close it, but whatever is still held then is lost first, as always. Its
+        other ephemeral znodes live until the session timeout has passed, or as long as
+        `connect(resume=)` continues it. If the session expires before the client is closed, the one
+        that follows is closed as usual. Raises `UsageError` without a session.
         """
         credentials = self.credentials
         self._core.detached = credentials.session_id
@@ -89,31 +83,31 @@ class SessionSide:
 
     @property
     def backend(self) -> ClientBackend:
-        """What recipes and adapters need besides; also one-shot watches: `backend.make_watch`."""
+        """The part for recipes and adapters; also one-shot watches: `backend.make_watch`."""
         return self._backend
 
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
-        """Whether the servers have confirmed recently that this client is well: for health probes.
+        """Return whether the servers have confirmed recently that this client is well.
 
-        See `docs/frameworks.md`. Without asking a server:
+        For health probes (`docs/frameworks.md`); asks no server. What has to be recent:
 
-        * While something is held: whether the quorum has confirmed it. Not any more, for instance,
-          if our server is partitioned from the others.
-        * While something was lost, and its holder has not released it: counted from the last
-          confirmation before the loss. So a body that ignores its cancellation shows.
-        * Otherwise, for instance while we wait for a lock: whether the server has answered anything
-          in this session.
+        * While something is held: the quorum's confirmation, which stops, for instance, when our
+          server is partitioned from the others.
+        * While a lost hold is not released: the last confirmation before the loss. So a body that
+          ignores its cancellation shows.
+        * Otherwise, for instance while waiting for a lock: any answer of the server in this
+          session.
 
         False without a session: before the first one, after an expiry until the next one has begun,
         on a read-only server, once the client is closed.
 
         Args:
-            max_unconfirmed: in seconds; by default the session timeout, after which the servers may
-                have ended the session. A healthy holder is confirmed within half of that and a
-                round trip: with less this would be false now and then.
+            max_unconfirmed: in seconds; defaults to the session timeout, after which the servers
+                may have ended the session. A healthy holder is confirmed within half of that and a
+                round trip: with less, the answer is sometimes false.
 
         Raises:
-            ConfigurationError: that is no number of seconds, or more than a day.
+            ConfigurationError: `max_unconfirmed` is no number of seconds, or more than a day.
         """
         machine = self._core.machine
         limit = machine.timing.session_timeout
@@ -122,28 +116,22 @@ class SessionSide:
         return self._core.clock() - machine.confirmed_at <= limit
 
     def statistics(self) -> ClientStatistics:
-        """The client's session, connections, requests and lease, without asking a server."""
+        """Return the state of session, connections, requests and lease; asks no server."""
         peer = self._core.peer
         return self._core.reporting.statistics(None if peer is None else peer.name)
 
     def observe(self) -> SessionStates:
-        """The states of the session, from the present one on, as an async iterator."""
+        """Return the session's states, from the present one on, as an async iterator."""
         self._core.check_home()
         return SessionStates(self._core)
 
     def update_hosts(self, hosts: str | Sequence[str]) -> None:
-        """Replaces the list of servers.
+        """Replace the list of servers, by a connect string or a list of its parts.
 
-        A connected client may have to move, so that load stays even: to a new server, for some;
-        away from a server that is gone, for all. It waits for the answers to what it has sent, for
-        an eighth of the session timeout at most; the session goes on.
-
-        Args:
-            hosts: a connect string, or a list of its parts, without a chroot: that of the client is
-                fixed.
-
-        Raises:
-            ConfigurationError: it is malformed, or has a chroot.
+        A connected client may have to move, so that load stays even: some clients to a new server,
+        all away from a removed one. It waits for the answers to what it has sent, for an eighth of
+        the session timeout at most; the session goes on. Raises `ConfigurationError` if the list is
+        malformed, or has a chroot: the client keeps its own.
         """
         self._core.check_home()
         target = parse_connect_string(hosts)
@@ -152,32 +140,31 @@ class SessionSide:
         self._core.on_hosts(target.hosts)
 
     async def ready(self) -> None:
-        """Waits until the session is connected.
+        """Wait until the session is connected.
 
-        Raises:
-            SessionError: the client was closed, or its credentials were refused.
+        Raises `SessionError` if the client was closed, or its credentials were refused.
         """
         await self._core.ready()
 
     def pipelined(self) -> AbstractContextManager[None]:
-        """Requests that are made in the body of this `with` leave together, in one segment.
+        """Return a context manager: requests made in its body leave together, in one segment.
 
-        Otherwise a request that is made while nothing else is under way leaves at once, and the
-        next a moment later. The body must not await anything.
+        Otherwise a request made while no other is under way leaves at once, and the next a moment
+        later. The body must not await.
         """
         self._core.check_home()
         return self._core.pipelined
 
     def add_auth(self, auth: Auth) -> PendingReply[None]:
-        """Presents more credentials: to the present server, and on every later connection.
+        """Present more credentials: to the present server, and on every later connection.
 
-        They count for every request that is made after this call; the answer says that the server
-        has taken them. Without a connection the next server is waited for, as long as the session
-        timeout; the credentials are kept also after that.
+        They count for every request made after this call; the answer says that the server has taken
+        them. Without a connection it waits for the next server, for the session timeout at most;
+        the credentials are kept even after that.
 
         Raises:
             AuthFailedError: they were refused, which ends the client, as at `connect`.
-            ConnectionLossError: no server was shown them in time.
+            ConnectionLossError: no server received them in time.
         """
         if not isinstance(auth, Auth):
             # The value may be, or hold, a password: it is not shown.

@@ -18,9 +18,7 @@ from ..core import Core
 class SessionChange:
     """A change of a session's state.
 
-    Attributes:
-        state: the new state.
-        session_id: the session that it is about; 0 while there is none.
+    `session_id` is the session that it is about; 0 while there is none.
     """
 
     state: SessionState
@@ -30,9 +28,9 @@ class SessionChange:
 class SessionStates(AsyncIterator[SessionChange]):
     """The states of a client's session, from the present one on.
 
-    The latest state wins: a slow observer may miss that a connection was lost and found again, but
-    never the last state, and never that a session expired, which comes before anything of the next
-    one. The iteration ends when the client is closed or its credentials were refused.
+    The latest state wins: a slow observer may miss that a connection was lost and regained, but
+    never the last state, and never an expiry, which comes before anything of the next session. The
+    iteration ends when the client is closed or its credentials were refused.
 
     Use as a context manager: `async with client.observe() as states: async for change in states:`.
     """
@@ -46,7 +44,7 @@ class SessionStates(AsyncIterator[SessionChange]):
 
     @property
     def current(self) -> SessionChange:
-        """The state now, whatever has been iterated over."""
+        """The state now, independent of the iteration."""
         return SessionChange(self._core.machine.state, self._core.machine.session_id)
 
     async def __aenter__(self) -> Self:

@@ -19,19 +19,17 @@ from .operations import Scope
 from .pending_reply import PendingReply
 
 TransactionResult = str | Stat | None
-"""The path for a create (servers give no Stat here), the `Stat` for a set, None for the rest."""
+"""A create's path (servers give no `Stat` here), a set's `Stat`, None for the rest."""
 
 
 class Transaction:
-    """Collects operations, then sends them as one.
+    """Several writes, sent as one and applied together or not at all.
 
     For instance `await client.transaction().check("/a", version=3).set("/b", b"new")`. Operations
-    see the effect of those before them. Awaiting (or `commit`) sends the transaction, once; the
+    see the effect of those before them. Awaiting (or `commit`) sends the transaction, once. The
     result has one entry per operation: the path for a create, the `Stat` for a set, None for a
-    check or a delete.
-
-    Raises:
-        TransactionError: an operation failed, so none was applied.
+    check or a delete. If an operation failed, so that none was applied, it raises
+    `TransactionError`.
     """
 
     def __init__(self, core: Core, scope: Scope, *, is_reported: bool = False) -> None:
@@ -58,23 +56,23 @@ class Transaction:
         acl: Sequence[ACL] | None = None,
         ttl: float | None = None,
     ) -> Self:
-        """Adds a create; see `Client.create`."""
+        """Add a create; see `Client.create`."""
         return self._add(self._scope.create_request(path, data, mode, acl, ttl), path)
 
     def delete(self, path: str, *, version: int = -1) -> Self:
-        """Adds a delete; see `Client.delete`."""
+        """Add a delete; see `Client.delete`."""
         return self._add(self._scope.delete_request(path, version), path)
 
     def set(self, path: str, data: bytes, *, version: int = -1) -> Self:
-        """Adds a set; see `Client.set`."""
+        """Add a set; see `Client.set`."""
         return self._add(self._scope.set_request(path, data, version), path)
 
     def check(self, path: str, *, version: int = -1) -> Self:
-        """Adds the condition that a znode exists, and has the version, unless that is -1."""
+        """Add the condition that a znode exists and has the version (-1: any)."""
         return self._add(self._scope.check_request(path, version), path)
 
     def commit(self) -> PendingReply[list[TransactionResult]]:
-        """Sends the transaction. A connection loss leaves open whether it was applied."""
+        """Send the transaction. After a lost connection, it may or may not have been applied."""
         if not self._ops:
             raise ConfigurationError("transaction: needs at least one operation")
         if self._sent:

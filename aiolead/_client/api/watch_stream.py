@@ -23,24 +23,21 @@ from .pending_reply import PendingReply
 from .server_features import read_with
 
 MAX_EVENTS = 10_000
-"""How many unread events a stream keeps, by default."""
+"""How many unread events a stream keeps by default."""
 
 
 @final
 class WatchStream(AsyncIterator[WatchEvent | Missed]):
-    """Every event of a persistent watch, in order, and `Missed` where there may be a gap.
+    """Every event of a persistent watch, in order, with `Missed` where some may be missing.
 
-    Made by `Client.watch`. Use as a context manager, once:
+    Made by `Client.watch`. A context manager, entered once:
     `async with client.watch(path) as events: async for event in events:`.
 
-    Entering waits until the server watches, and raises what a read would; leaving removes the watch
-    from the server, unless another stream of this client watches the same path. The iteration does
-    not end while the client lives; then it raises `ClientClosedError`, or `AuthFailedError`. Of
-    several tasks that iterate, one gets each event.
-
-    Cancellation: of the wait for an event loses none.
-
-    On connection loss: goes on, with a `Missed` as soon as the watch is set again.
+    Entering waits until the server watches, and raises what a read would. Leaving removes the watch
+    from the server, unless another stream of this client watches the same path. The iteration lasts
+    as long as the client; then it raises `ClientClosedError`, or `AuthFailedError`. Of several
+    tasks that iterate, one gets each event. Cancelling the wait for an event loses none. On
+    connection loss the stream goes on, with a `Missed` as soon as the watch is set again.
     """
 
     def __init__(self, core: Core, scope: Scope, path: str, recursive: bool, limit: int) -> None:
@@ -66,7 +63,7 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
 
     @property
     def is_live(self) -> bool:
-        """Whether a server watches now: not while the connection is down."""
+        """Whether a server watches now; false while the connection is down."""
         return self._state == "open" and self._slot.is_set and self._core.machine.watches.is_live
 
     async def __aenter__(self) -> Self:
@@ -112,7 +109,7 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
         while self._state != "closed":
             if (item := self._slot.take()) is not None:
                 return item
-            if self._news.is_set():  # ... else somebody else waits for it
+            if self._news.is_set():  # else another task waits for it
                 self._news = anyio.Event()
             await self._news.wait()
         raise StopAsyncIteration
