@@ -1,11 +1,11 @@
-"""Sinks for events, to pass to `aiolead.connect(on_event=)`, each in a module of its own.
+"""Sinks for events, for `aiolead.connect(on_event=)`, each in its own module.
 
     from aiolead.instrumentation.prometheus import PrometheusSink
 
     async with aiolead.connect(hosts, on_event=PrometheusSink()) as client:
         ...
 
-A sink is any function that takes an `Event`. The log needs none. One sink may serve any number of
+A sink is any function that takes an `Event`; the log needs none. One sink may serve any number of
 clients. `docs/observability.md` has the events and the metrics.
 """
 

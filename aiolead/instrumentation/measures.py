@@ -12,12 +12,10 @@ from ..events import Event, EventName
 __all__ = ["MEASURES", "Measure", "Measures", "MetricKind", "PathLabel"]
 
 PathLabel = Callable[[Event], str]
-"""Gives the label for a recipe's path. With very many paths, put them into few groups."""
+"""Returns the label for a recipe's path. Put very many paths into few groups."""
 
 
 class MetricKind(enum.Enum):
-    """How a metrics system treats the values of a measure."""
-
     COUNT = "counter"
     LEVEL = "gauge"
     """The values are changes of it, up or down."""
@@ -27,15 +25,7 @@ class MetricKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Something that is measured.
-
-    Attributes:
-        name: its name, with dots.
-        kind: how its values are treated.
-        says: its description.
-        labels: the names of its labels.
-        bounds: of a histogram's buckets, in seconds.
-    """
+    """A metric: its name with dots, description, label names, and a histogram's bucket bounds."""
 
     name: str
     kind: MetricKind
@@ -45,7 +35,6 @@ class Measure:
 
     @property
     def prometheus_name(self) -> str:
-        """Its name in Prometheus."""
         name = self.name.replace(".", "_")
         match self.kind:
             case MetricKind.COUNT:
@@ -107,17 +96,13 @@ Value = tuple[Measure, float, dict[str, str]]
 
 
 class Measures:
-    """Reads the values of the measures from events.
-
-    Args:
-        path_label: gives the label for the path of an event; the path itself by default.
-    """
+    """Reads the values of measures from events; a path's label defaults to the path itself."""
 
     def __init__(self, path_label: PathLabel | None = None) -> None:
         self._path_label = path_label or _path
 
     def of(self, event: Event) -> Iterator[Value]:
-        """The measures that an event changes, with their values and labels."""
+        """Yields the measures that an event changes, with their values and labels."""
         name, fields = event.name, event.fields
         match name:
             case EventName.CONNECTION_OPENED:
@@ -132,7 +117,7 @@ class Measures:
                 yield LATE, 1, {}
             case EventName.CONTENTION_BEGUN:
                 yield CONTENDERS, 1, self._recipe(event)
-                # A series with 0 before there is a first leader.
+                # The series exists, at 0, before there is a first leader.
                 yield HELD, 0, self._recipe(event)
             case EventName.CONTENTION_ENDED:
                 yield CONTENDERS, -1, self._recipe(event)

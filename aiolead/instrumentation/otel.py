@@ -1,6 +1,6 @@
-"""Metrics and spans for OpenTelemetry, through its API (the extra `otel`).
+"""Metrics and spans for OpenTelemetry (the extra `otel`).
 
-The API does nothing unless an SDK is configured.
+Its API does nothing unless an SDK is configured.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class OpenTelemetrySink:
     the current span of the waiting task.
 
     Args:
-        meter_provider: makes the metrics; the global one by default.
-        tracer_provider: makes the spans; the global one by default.
-        path_label: gives the attribute for a recipe's path; the path itself by default.
+        meter_provider: makes the metrics; defaults to the global one.
+        tracer_provider: makes the spans; defaults to the global one.
+        path_label: returns the attribute for a recipe's path; defaults to the path itself.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, through its client library (the extra `prometheus`)."""
+"""Metrics for Prometheus, by its client library (the extra `prometheus`)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class PrometheusSink:
     Use one for all clients of a process: a registry takes each metric only once.
 
     Args:
-        registry: where the metrics are registered; that of `prometheus_client` by default.
-        path_label: gives the label for a recipe's path; the path itself by default. Every label is
-            a time series that never ends.
+        registry: where the metrics are registered; defaults to that of `prometheus_client`.
+        path_label: returns the label for a recipe's path; defaults to the path itself. Every label
+            is a time series that never ends.
 
     Raises:
         ValueError: the registry has such metrics already.

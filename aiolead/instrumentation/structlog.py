@@ -15,10 +15,10 @@ class StructlogSink:
     """Logs events with structlog, beside the log of the standard library.
 
     The event's name is structlog's event; the session, the path and the fields are its keys. Raise
-    the level of the logger `aiolead` to avoid reading everything twice.
+    the level of the logger `aiolead` to avoid duplicates.
 
     Args:
-        logger: any logger with structlog's `log(level, event, **keys)`; by default
+        logger: any logger with structlog's `log(level, event, **keys)`; defaults to
             `structlog.get_logger("aiolead")`.
     """
 

@@ -1,7 +1,4 @@
-"""The recipes on an application's aiozk client; see docs/aiozk.md.
-
-Importing this imports nothing of aiozk.
-"""
+"""Recipes on an application's aiozk client; see docs/aiozk.md. Importing this needs no aiozk."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ def adapt(
     tick_time: float | None = None,
     watchdog: Watchdog | bool | None = None,
 ) -> Adaptation:
-    """A client on the session of an `aiozk.ZKClient`: `async with adapt(zk) as client:`.
+    """Return a client on the session of an `aiozk.ZKClient`: `async with adapt(zk) as client:`.
 
-    While the block is open, the session lives on a connection of aiolead's, and aiozk's own
-    requests travel on it: `zk.get` and all the others go on working. Every recipe runs on `client`,
+    While the block is open, the session lives on a connection of aiolead's, which carries aiozk's
+    own requests, too: `zk.get` and all the others go on working. Every recipe runs on `client`,
     with the same guarantees as on `aiolead.connect`.
 
     Leaving ends what is held and gives the session back to aiozk, with its ephemeral znodes. If
@@ -38,7 +35,7 @@ def adapt(
 
     Args:
         zk: the client, started, on this event loop.
-        connect_timeout: how long entering may take, in seconds; by default the session timeout.
+        connect_timeout: how long entering may take, in seconds; defaults to the session timeout.
         grace_period: as for `aiolead.connect`.
         tick_time: as for `aiolead.connect`.
         watchdog: as for `aiolead.connect`.
@@ -47,13 +44,13 @@ def adapt(
         ConfigurationError: it is no `aiozk.ZKClient`, or one of an unknown version.
 
     Raises (on entering):
-        UsageError: the client is not started, or closed, belongs to another event loop, or is
-            adapted already; or this is trio. Nothing was sent.
-        ConfigurationError: one of the times makes no sense.
+        UsageError: the client is not started, closed, on another event loop, or adapted already; or
+            this is trio. Nothing was sent.
+        ConfigurationError: one of the times is invalid.
         ConnectFailed: no server was reached in time. The client is aiozk's again.
 
-    Cancellation: entering and leaving are bounded, and may be cancelled; the client is aiozk's
-    again then.
+    Cancellation: entering and leaving are bounded, and may be cancelled; the client is then aiozk's
+    again.
     """
     if connect_timeout == 0:
         raise ConfigurationError("connect_timeout: entering has to wait for the session to move")

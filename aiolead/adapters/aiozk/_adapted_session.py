@@ -1,7 +1,7 @@
 """An aiozk session while it is adapted: its take-over, its requests, its return.
 
-aiozk's own connecting, repairing and pinging rest for that time. The object stays the same, since
-the application and aiozk's recipes have it; only its class changes.
+aiozk's own connecting, repairing and pinging stop meanwhile. The object stays the same, since the
+application and aiozk's recipes have it; only its class changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...paths import format_host
 from .bridge import Bridge
 
 OLDEST = (3, 5, 1)
-"""The version of servers that aiolead needs, for an aiozk that has never seen one."""
+"""The oldest server version for aiolead, for an aiozk that has never seen a version."""
 
 DRAIN = 1 / 8
 """How long to wait for the answers on aiozk's own connection, in session timeouts."""
@@ -33,11 +33,8 @@ LEAST_WAIT = 0.1
 class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
     """An aiozk session whose requests are served by a bridge.
 
-    Attributes:
-        bridge: serves them.
-        is_bridged: set while the bridge may be used, and once it is not needed any more.
-        end: closes the session.
-        is_over: whether it was closed, by the application.
+    `is_bridged` is set while the bridge may be used, and once it is no longer needed. `is_over`
+    means that the application has closed the session, by `end`.
     """
 
     bridge: Bridge
@@ -52,13 +49,13 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
         await self.is_bridged.wait()
 
     async def send(self, request: Any) -> Any:
-        """Sends a request, as often as the application's own `RetryPolicy` says."""
+        """Sends a request, as often as the application's `RetryPolicy` says."""
         try:
             while True:
                 await self.retry_policy.enforce(request)
                 if type(self) is AdaptedSession:
                     await self.is_bridged.wait()
-                if type(self) is not AdaptedSession:  # but aiozk's own again
+                if type(self) is not AdaptedSession:  # aiozk's own again
                     self.retry_policy.clear(request)
                     return await self.send(request)
                 try:
@@ -66,11 +63,11 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
                 except exc.ConnectError:
                     continue
         finally:
-            # aiozk keeps it where a policy gives up, and goes by it when the memory is used again.
+            # Else aiozk keeps a request's retries, and applies them to the next one at its address.
             self.retry_policy.clear(request)
 
     async def close(self) -> None:
-        """Closes the session: what is held on it is lost first."""
+        """Closes the session; what is held on it is lost first."""
         if self.is_over:
             return
         self.is_over = True
@@ -88,7 +85,7 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
 
 
 def credentials_of(session: Any) -> SessionCredentials | None:
-    """The session's credentials; None if it has none at the moment."""
+    """Returns the session's credentials; None if it has none at the moment."""
     if not session.session_id:
         return None
     return SessionCredentials(
@@ -97,7 +94,7 @@ def credentials_of(session: Any) -> SessionCredentials | None:
 
 
 def patience_of(session: Any) -> float:
-    """How long to wait for aiozk's own connection, in seconds: by the granted session timeout."""
+    """How long to wait for aiozk's own connection, in seconds: the granted timeout at most."""
     timeout: float = session.timeout
     return min(timeout, LONGEST_UNASKED)
 
@@ -108,7 +105,7 @@ def connect_string(session: Any) -> str:
 
 
 async def take_over(session: Any, bridge: Bridge, end: Callable[[], Awaitable[None]]) -> None:
-    """Stops aiozk's own tasks, also if cancelled. From now on requests wait for the bridge."""
+    """Stops aiozk's own tasks, also if cancelled. From now on, requests wait for the bridge."""
     repairs = session.repair_loop_task
     repairs.remove_done_callback(session._on_repair_loop_done)  # which calls it an error
     repairs.cancel()
@@ -140,14 +137,14 @@ def give_back(session: Any, *, last_zxid: int) -> None:
 
 
 def move(session: Any, state: str) -> None:
-    """Reports a state to the application, if it is a new one."""
+    """Reports a state to the application, if it is new."""
     states = session.state
     if (states.current_state, state) in states.valid_transitions:
         states.transition_to(state)
 
 
 async def _hang_up(conn: Any, patience: float) -> None:
-    """Ends aiozk's connection, and nothing else, once it owes no answers."""
+    """Ends only aiozk's connection, once its requests are answered."""
     groups = [conn.pending.values(), *conn.pending_specials.values()]
     waiting = [future for group in groups for future in group if not future.done()]
     try:

@@ -1,4 +1,4 @@
-"""The context manager: takes an aiozk session over, and gives it back."""
+"""The context manager that takes an aiozk session over and gives it back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Adaptation:
             try:
                 self._client = await self._connection.__aenter__()
             except SessionExpiredError:
-                # aiozk would have found that out, too, and have begun another one.
+                # aiozk would have noticed, too, and begun another session.
                 self._forget_session()
                 self._prepare(None)
                 session.bridge = self._bridge
@@ -89,10 +89,10 @@ class Adaptation:
                     await self._session.ensure_safe_state()
 
     def _prepare(self, credentials: SessionCredentials | None) -> None:
-        """Makes the client and the bridge, which checks the arguments; nothing is sent."""
+        """Makes the client and the bridge, which checks the arguments; sends nothing."""
         self._connection: Connection = connect(
             connect_string(self._session),
-            # Whatever aiozk was granted; servers grant what they like.
+            # Servers grant what they like, so aiozk's timeout may be out of bounds.
             session_timeout=min(max(self._session.timeout, SHORTEST), MAX_SESSION_TIMEOUT),
             resume=credentials,
             **self._options,
@@ -131,7 +131,7 @@ class Adaptation:
                 session.is_bridged.clear()  # until it is aiozk's own again
                 move(session, States.SUSPENDED)
             case _:
-                pass  # of no client like ours: it has no credentials, and is not read-only
+                pass  # not here: no credentials, never read-only
 
     def _forget_session(self) -> None:
         self._session.session_id = None
@@ -139,14 +139,14 @@ class Adaptation:
         move(self._session, States.LOST)
 
     async def _end(self) -> None:
-        """The application closes its client: see `AdaptedSession.close`."""
+        """Ends the session, as the application closes its client; see `AdaptedSession.close`."""
         await self._connection._close_session()
         self._core.machine.closed()
 
     # --- leaving -------------------------------------------------------------------------------
 
     async def _let_go(self) -> bool:
-        """Ends what is held, and then the client, without its session; whether that could be done.
+        """Ends what is held, then the client without its session; whether that could be done.
 
         It could not while something of ours is left in the session. A waiter has watches, requests
         under way, or a background job; one that is between two requests has made the next by the
@@ -158,7 +158,7 @@ class Adaptation:
         with anyio.move_on_after(machine.timing.holders_wait, shield=True):
             await self._core.holders_gone()
             self._is_leaving = True
-            self._session.is_bridged.clear()  # what aiozk is asked for from now on, it does itself
+            self._session.is_bridged.clear()  # later requests are aiozk's own
             while not machine.state.is_final:
                 with suppress(ConnectionLossError, SessionError):
                     await self._client.backend.unlimited().exists("/")

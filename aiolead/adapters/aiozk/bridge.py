@@ -1,7 +1,7 @@
 """aiozk's own requests, over a connection of ours.
 
-Encoding and decoding stay aiozk's; requests are sent, repeated and failed like our own. Callers get
-aiozk's errors.
+aiozk encodes and decodes them; they are sent, repeated and failed like our own. Callers get aiozk's
+errors.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ READS = frozenset(
 """Requests that may be sent again over the next connection."""
 
 OURS = frozenset({OpCode.PING, OpCode.AUTH, OpCode.SET_WATCHES, OpCode.SASL, OpCode.CLOSE_SESSION})
-"""Requests about the connection or the session, which are aiolead's while it is adapted."""
+"""Requests about the connection or session: aiolead's own while it is adapted."""
 
 KINDS: dict[Any, WatchKind] = {
     protocol.WatchEvent.CREATED: WatchKind.EXIST,
@@ -52,20 +52,13 @@ KINDS: dict[Any, WatchKind] = {
     protocol.WatchEvent.DATA_CHANGED: WatchKind.DATA,
     protocol.WatchEvent.CHILDREN_CHANGED: WatchKind.CHILD,
 }
-"""How to watch for the events of a callback. aiozk itself forgets the deletions."""
+"""Which watch serves a callback's events. aiozk itself forgets the deletions."""
 
 MISSING = object()
-"""The answer to `exists` where there is nothing: an error to aiozk, but its watch is set."""
+"""The answer to `exists` for no znode: an error to aiozk, but its watch is set."""
 
 
 class Bridge:
-    """Serves the requests and the watches of an aiozk session.
-
-    Args:
-        session: aiozk's.
-        core: our client.
-    """
-
     def __init__(self, session: Any, core: Core) -> None:
         self._session = session
         self._core = core
@@ -73,7 +66,7 @@ class Bridge:
         self._loop = asyncio.get_running_loop()
 
     async def ask(self, request: Any) -> Any:
-        """The answer to a request, or raises aiozk's error for it. Waits forever for a server."""
+        """Returns the answer, or raises aiozk's error. Waits forever for a server."""
         try:
             await self._core.ready()
         except SessionError as error:
@@ -82,12 +75,7 @@ class Bridge:
         return response
 
     def submit(self, request: Any) -> asyncio.Future[tuple[int, Any]]:
-        """Hands a request over; the future gets the transaction id and aiozk's response.
-
-        Raises:
-            UsageError: a request about the connection or the session.
-            LocalWireError: it is longer than servers accept.
-        """
+        """Hands a request over; the future gets the transaction id and aiozk's response."""
         call = self._core.submit(self._call(request), limited=False)
         future: asyncio.Future[tuple[int, Any]] = self._loop.create_future()
 
@@ -109,7 +97,7 @@ class Bridge:
         op: int = request.opcode
         if op in OURS:
             raise UsageError(f"aiozk: {request} is the adapter's business while it is open")
-        # What stands before the body is the operation, which goes into the header.
+        # The operation stands before the body, and goes into the header.
         body: bytes = request.serialize()[4:]
         key = _watched(request)
         watch = None if key is None else self._begin(*key)
@@ -117,14 +105,14 @@ class Bridge:
         def parse(r: Reader) -> Any:
             try:
                 return protocol.response_xref[op].deserialize(r.rest())
-            except Exception as error:  # whatever its parser comes upon
+            except Exception as error:  # whatever its parser raises
                 raise RemoteWireError(f"no answer that aiozk can read: {error}") from error
 
         def on_error(error: AioleadError) -> Any:
             is_missing = op == OpCode.EXISTS and isinstance(error, NoNodeError)
             return MISSING if is_missing else error
 
-        # That a transaction of aiozk's was answered proves nothing: a failed one is, too.
+        # An answer to a transaction of aiozk's proves nothing: a failed one is answered, too.
         kind = READ if op in READS else UNPROVEN_WRITE
         call = Call(op, body, parse, kind=kind, arming=watch, on_error=on_error)
         if key is not None:
@@ -152,10 +140,8 @@ class Bridge:
         return sum(self._slot(*key).kind is not None for key in self._watches)
 
     def take_watches(self) -> None:
-        """Watches what aiozk has callbacks for. While there is no connection.
-
-        The next handshake sets them, relative to the last zxid, as aiozk does; also in another
-        session.
+        """Watches what aiozk has callbacks for. Called without a connection: the next handshake
+        sets these watches, relative to the last zxid, as aiozk does; also in another session.
         """
         for (type_, path), callbacks in self._session.watch_callbacks.items():
             kind = KINDS.get(type_)
@@ -192,7 +178,6 @@ class Bridge:
 
 
 def _watched(request: Any) -> tuple[str, WatchKind] | None:
-    """What a request is to watch, if anything."""
     if not getattr(request, "watch", False):
         return None
     is_listing = request.opcode in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
@@ -200,18 +185,13 @@ def _watched(request: Any) -> tuple[str, WatchKind] | None:
 
 
 def _unconnected() -> Exception:
-    """An error that the application's own `RetryPolicy` may have repeated."""
+    """An error after which the application's `RetryPolicy` may repeat the request."""
     error: Exception = exc.ConnectError(BridgedConnection.host, BridgedConnection.port)
     return error
 
 
 class BridgedConnection:
-    """aiozk's connection, as it sees it while it is adapted.
-
-    Args:
-        bridge: serves its requests.
-        version: of the servers, as aiozk has read it.
-    """
+    """What aiozk sees as its connection; `version` is the servers', as aiozk has read it."""
 
     start_read_only = False
     read_loop_task = None
@@ -230,4 +210,4 @@ class BridgedConnection:
         """Does nothing: the connection is aiolead's."""
 
     def abort(self, exception: Any = None) -> None:
-        """Does nothing: every request is answered, or fails, by itself."""
+        """Does nothing: every request is answered or fails by itself."""

@@ -1,4 +1,4 @@
-"""Which clients can be adapted: checked before anything is touched."""
+"""Which clients can be adapted; checked before anything is touched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KNOWN = re.compile(r"0\.32\.\d+")
 
 
 def check_version(zk: object) -> None:
-    """Raises `ConfigurationError` unless this is a client of a known version of aiozk."""
+    """Raises `ConfigurationError` unless this is a client of a known version."""
     try:
         aiozk: Any = importlib.import_module("aiozk")
     except ImportError as error:
@@ -30,16 +30,7 @@ def check_version(zk: object) -> None:
 
 
 def check_ready(session: Any, plain: type, adapted: type) -> None:
-    """Raises unless the session can be taken over here and now.
-
-    Args:
-        session: aiozk's.
-        plain: its class while nobody has changed anything.
-        adapted: its class while it is adapted.
-
-    Raises:
-        UsageError: it is not started, closed, adapted, or of another event loop.
-    """
+    """Raises `UsageError` unless the session can be taken over here and now."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
