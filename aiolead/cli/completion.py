@@ -15,6 +15,6 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     Args:
         shell: The shell.
     """
-    from .app import app  # which has this command, too
+    from .app import app  # which imports this command
 
     write_line(app.generate_completion(shell=shell), keep="\n\t")

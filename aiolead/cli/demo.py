@@ -14,6 +14,6 @@ def demo(*, common: Common = COMMON) -> int:
     Args:
         common: Where to connect.
     """
-    from .demo_story import play  # with servers and a screen: nothing for the other commands
+    from .demo_story import play  # imports a server and a screen, which other commands do not need
 
     return common.run_until_signal(lambda: play(common))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .. import _parsing
-from .._escaping import escaped as escaped  # all of the command takes it from here
+from .._escaping import escaped as escaped  # the whole command imports it from here
 from .._parsing import MalformedError
 from ..model import Stat
 

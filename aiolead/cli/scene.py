@@ -40,7 +40,10 @@ MOST_QUEUES = 10_000
 
 @final
 class Scene:
-    """What is going on under some paths, which are always shown; so many may lead at once.
+    """What is going on under some paths.
+
+    `paths` are shown even if nobody has ever contended there. So many `leaders` may lead at once,
+    at an election or a lock.
 
     Attributes:
         revision: increases whenever anything changes that could be shown.
@@ -95,7 +98,7 @@ class Scene:
         return [*self._terms.get(path, ()), *(queue.terms if queue else ())]
 
     def since(self, number: int) -> list[SceneEvent]:
-        """The events after that number, as far as they are kept."""
+        """The events after that number that are still kept."""
         new = max(0, min(self._count - number, len(self._events)))
         return list(islice(self._events, len(self._events) - new, None))
 

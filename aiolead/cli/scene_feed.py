@@ -181,7 +181,7 @@ class Feed:
                 await anyio.sleep(PAUSE)
 
     def _look(self) -> None:
-        # Caches that are live, with nothing new since the last look, have reported all they know.
+        # Live caches with nothing new since the last look have reported all they know.
         is_live = all(cache.is_live for cache in self._caches)
         is_quiet = not self._unread and not self._todo.is_set()
         if is_live and is_quiet and self.scene.session_state is SessionState.CONNECTED:
@@ -202,7 +202,7 @@ class Feed:
     def _note(self, event: TreeEvent) -> None:
         node = event.new
         stat = None if node is None else node.stat
-        # Below an ephemeral znode is nothing to read; as a contender it is shown without a name.
+        # An ephemeral znode has no children to read; as a contender it is shown without a name.
         is_open = node is None or node.is_readable or bool(stat and stat.ephemeral_owner)
         self.scene.may_read(event.path, is_open)
         if node is None:
@@ -232,7 +232,7 @@ class Feed:
                 except (ConnectionLossError, SessionExpiredError):
                     await self._client.ready()
                     break
-                if self._unread.get(path) is node:  # ... else it has gone, or changed, meanwhile
+                if self._unread.get(path) is node:  # else it is gone, or has changed
                     del self._unread[path]
                     if stat is not None:
                         self.scene.put(path, stat, data and data[:MOST_DATA])

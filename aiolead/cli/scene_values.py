@@ -15,9 +15,9 @@ class OwnerConnection(enum.Enum):
     """The servers do not say."""
     CONNECTED = "connected"
     SILENT = "silent"
-    """It has no connection to any server: it comes back, or ends with its timeout."""
+    """It has no connection to any server: it returns, or ends with its timeout."""
     NONE = "none"
-    """No session owns the znode: it never goes by itself."""
+    """No session owns the znode: it never vanishes by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ def server(
         server_version: The version of ZooKeeper to behave as.
         basics: How to run.
     """
-    from ..testing import EmbeddedServer  # nothing for the other commands
+    from ..testing import EmbeddedServer  # other commands do not need it
 
     check_range(0, 65535, port=port)
     reporter = basics.reporter

@@ -59,7 +59,7 @@ class Picture:
         """The lines for a terminal of that size, in columns and lines, by the scene's clock."""
         queues, events = self.scene.queues, self.scene.since(0)
         head = [*self._heading(queues, now), Text()]
-        room = max(0, height - len(head) - 1)  # one is for the headings of the columns
+        room = max(0, height - len(head) - 1)  # one line is for the column headings
         for_events = min(len(events) + 1, max(LEAST_EVENTS + 1, room // 3)) if events else 0
         table = self._table(queues, now, width, max(1, room - for_events))
         below: list[Text] = []

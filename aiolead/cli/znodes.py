@@ -121,7 +121,7 @@ def _show(data: bytes, limit: int, *, as_text: bool) -> None:
     """Show the beginning: `limit` bytes, or the characters that fit into them."""
     if as_text:
         while limit < len(data) and data[limit] & 0xC0 == 0x80:
-            limit -= 1  # it would cut a character into two
+            limit -= 1  # do not cut a character into two
         write_line(_parsing.text(data[:limit]), keep="\n\t")
         return
     for line in render.hex_dump(data[:limit]):

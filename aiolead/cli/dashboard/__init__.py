@@ -68,7 +68,7 @@ def dashboard(
     listed = listed_servers(common)
 
     async def work(client: Client) -> None:
-        from .serving import DashboardServer  # with an HTTP server: nothing for other commands
+        from .serving import DashboardServer  # imports an HTTP server
 
         servers = await all_servers(client, listed, secure=inquirer.is_encrypted)
         feed = scene.feed(client, paths, inquirer, servers)

@@ -1,4 +1,4 @@
-"""Whom the dashboard answers: by the host that was asked for, and by a token. Pure.
+"""Which requests the dashboard answers: by the host that was asked for, and by a token. Pure.
 
 Any page in a browser may send requests to any address. The Host header keeps foreign pages out:
 with DNS rebinding, an attacker's name resolves to this machine, but is still in the header.
@@ -18,7 +18,7 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 @final
 class Doors:
-    """Decides whom to answer.
+    """Decides which requests to answer.
 
     `names` are other names that may be asked for; without a `token` everybody is answered. By
     `port`, several dashboards of one machine have different cookies.

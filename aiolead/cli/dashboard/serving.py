@@ -65,7 +65,7 @@ class StateStream:
 
     async def follow(self, send: Send) -> None:
         """Send the state, and again after each change, until cancelled."""
-        # The browser is to reconnect soon.
+        # Makes the browser reconnect soon.
         await send(b"retry: 1000\n\n")
         sent = -1
         while True:

@@ -106,7 +106,7 @@ class Web:
                 with scope:
                     await _Conversation(stream, self._answer, self._connections, connection).run()
         except _GONE:
-            return  # clients come and go, and some take their time
+            return  # clients disconnect, and some are slow
         except Exception:
             logger.exception("a connection was given up")
         finally:

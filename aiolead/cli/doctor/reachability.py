@@ -36,7 +36,7 @@ async def examine_network(inquirer: Inquirer, server: ServerAddress) -> list[Fin
     for address in addresses:
         findings += await _reach(inquirer, server, address)
     if any(each.check == "tcp" and each.level is Level.OK for each in findings):
-        # Clients try all addresses of a name: one that nobody listens at costs them time.
+        # Clients try all addresses of a name: one without a listener costs them time.
         return [
             replace(each, level=Level.WARN)
             if each.check == "tcp" and each.level is Level.FAIL
@@ -117,7 +117,7 @@ async def _check_tls(
     try:
         ends = ssl.cert_time_to_seconds(end) if isinstance(end, str) else None
     except ValueError:
-        ends = None  # its authority has signed what is no date
+        ends = None  # its authority has signed an invalid date
     if ends is None:
         return Level.OK.finding("tls", f"{where}: {version}", **details)
     left = ends - datetime.now(UTC).timestamp()
