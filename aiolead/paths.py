@@ -116,7 +116,7 @@ def basename(path: str) -> str:
 
 
 def sequence_of(name: str) -> int | None:
-    """The number at the end of a name, or None. Beyond 31 bits it is negative, as servers write it."""
+    """The number at the end of a name, or None. Beyond 31 bits, servers write negative ones."""
     match = _SUFFIX.search(name)
     return int(match.group()) if match else None
 

@@ -9,9 +9,9 @@
                 held.check()
                 send(invoice)
 
-An event loop runs in a thread of its own, with the client and the recipes of `aiolead` in it. The
-classes here are made from those (`_mirror.py`); `__init__.pyi` tells type checkers what they have.
-Nothing cancels a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
+The client and the recipes of `aiolead` run in an event loop in a thread of its own. The classes
+here are made from theirs (`_mirror.py`); `__init__.pyi` describes them to type checkers. Nothing
+cancels a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
 """
 
 from ._connect import Connection as Connection

@@ -15,28 +15,28 @@ from ._proxy import Proxy, new
 
 
 def connect(*args: Any, **kwargs: Any) -> Connection:  # noqa: D417 - they are `SIGNATURE`'s
-    """A session with a ZooKeeper ensemble: `with blocking.connect(...) as client:`.
+    """Connect to a ZooKeeper ensemble: `with blocking.connect(...) as client:`.
 
-    Entering starts a thread with an event loop in it, and waits for the session. Leaving closes the
+    Entering starts a thread with an event loop and waits for the session. Leaving closes the
     session, so that its ephemeral znodes vanish at once, and ends the thread. What other threads
     still hold is lost first, and their bodies have the grace period to end. One client is enough
     for a process, whatever the number of its threads. Connect after forking, not before.
 
     Args:
         hosts: as for `aiolead.connect`.
-        backend: which event loop runs in the thread: "asyncio" or "trio".
+        backend: the event loop in the thread: "asyncio" (the default) or "trio".
         backend_options: for `anyio.run`.
         options: as for `aiolead.connect`. `grace_period` is how long bodies have to notice a loss:
-            a quarter of the session timeout at most, a tenth by default. `on_event` is called in
-            the thread of the event loop.
+            at most a quarter of the session timeout, and by default a tenth. `on_event` is called
+            in the thread of the event loop.
 
     Raises (at the call): as `aiolead.connect`.
 
     Raises (on entering): as `aiolead.connect`; and
         UsageError: in a thread that runs an event loop.
 
-    An exception that a signal handler raises (Ctrl-C) while entering gives up. While leaving, it
-    ends the wait: the thread goes on closing the session.
+    An exception from a signal handler (Ctrl-C) while entering cancels the attempt. While leaving,
+    it ends the wait: the thread goes on closing the session.
     """
     options = SIGNATURE.bind(*args, **kwargs).arguments
     backend = options.pop("backend", "asyncio")
@@ -49,7 +49,7 @@ def connect(*args: Any, **kwargs: Any) -> Connection:  # noqa: D417 - they are `
 
 
 def _signature() -> inspect.Signature:
-    """That of `aiolead.connect`, and the event loop."""
+    """The signature of `aiolead.connect`, plus the event loop."""
     theirs = inspect.signature(aiolead.connect)
     ours = (
         ("backend", "asyncio", 'Literal["asyncio", "trio"]'),

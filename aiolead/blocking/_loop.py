@@ -1,9 +1,8 @@
 """The event loop of a client, in a thread of its own, and the way into it from other threads.
 
-Threads share an inbox, from which the event loop takes what they ask for, and a flag that says
-whether it still does. Nothing is locked, so a thread that is stopped anywhere, for instance by a
-signal handler that uses the client itself, holds up nobody. All other state belongs to the event
-loop, or to one thread.
+Threads share an inbox, from which the event loop takes jobs, and a flag that says whether it still
+does. Nothing is locked, so a thread that is stopped anywhere (by a signal handler that uses the
+client itself, say) blocks nobody. All other state belongs to the event loop, or to one thread.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ T = TypeVar("T")
 Act = Callable[[], object]
 
 THREAD_ENDS = 1.0
-"""How long closing waits for the thread once all in it has ended, in seconds. Only the event loop
-is left then, which may wait for more: asyncio's for a name that is being resolved."""
+"""Seconds that closing waits for the thread once all in it has ended. The event loop itself may
+take longer: asyncio's waits for a name that is being resolved."""
 
 
 class _OfThread(threading.local):
@@ -50,15 +49,9 @@ class _OfThread(threading.local):
 class LoopThread:
     """An event loop in a thread of its own, in which a connection is open.
 
-    An exception that a signal handler raises in the main thread (Ctrl-C, for instance) interrupts
-    any wait here. What was asked for is then undone.
-
-    Args:
-        backend: the event loop: "asyncio" or "trio".
-        options: for `anyio.run`.
-
-    Attributes:
-        proxies: the objects that threads have for those of the event loop, by the id of these.
+    An exception that a signal handler raises in the main thread (Ctrl-C) interrupts any wait here,
+    and undoes what was requested. `options` are for `anyio.run`. `proxies` has the threads' objects
+    by the id of those in the event loop.
     """
 
     def __init__(self, backend: str, options: dict[str, Any] | None) -> None:
@@ -84,7 +77,7 @@ class LoopThread:
         """Start the thread, open the connection in it and return the client."""
         self.check_here()
         opened: ThreadResult[Client] = ThreadResult()
-        # What event loops have for this is locked.
+        # The event loops' own ways to be woken take locks.
         self._bell, self._ringer = socket.socketpair()
         self._bell.setblocking(False)
         self._ringer.setblocking(False)
@@ -101,10 +94,8 @@ class LoopThread:
     def close(self) -> None:
         """Close the connection and end the thread; new calls are refused from the start on.
 
-        In a forked child it does nothing: both belong to the parent.
-
-        Raises:
-            UsageError: called in that thread.
+        In a forked child it does nothing: both belong to the parent. Raises `UsageError` if called
+        in that thread.
         """
         thread = self._thread
         if self.is_forked or thread is None:
@@ -173,18 +164,18 @@ class LoopThread:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process in which the event loop runs."""
+        """Whether this is a child of the event loop's process."""
         return os.getpid() != self._pid
 
     def _is_here(self) -> bool:
-        """Whether we are in the thread of the event loop."""
+        """Whether this is the thread of the event loop."""
         # Its number may be reused once it has ended.
         if self._thread is None or self._has_ended:
             return False
         return self._thread.ident == threading.get_ident()
 
     def check_process(self) -> None:
-        """Raise `UsageError` in a forked child: nobody there would ever answer."""
+        """Raise `UsageError` in a forked child, where nobody would ever answer."""
         if self.is_forked:
             raise UsageError(
                 f"the client belongs to process {self._pid}, of which this one, {os.getpid()}, was "
@@ -202,7 +193,7 @@ class LoopThread:
             )
 
     def ask(self, act: Callable[[], T]) -> T:
-        """Call in the event loop what does not wait, from any thread; once it has ended, here."""
+        """Call `act`, which does not wait, in the event loop; once that has ended, call it here."""
         self.check_process()
         if self._has_ended or self._is_here():
             return act()
@@ -214,8 +205,8 @@ class LoopThread:
     def call(self, act: Callable[[], Awaitable[T]]) -> T:
         """Await something in the event loop, inside of whatever this thread has open.
 
-        A signal handler that has interrupted a wait of this thread has it beside that: what is open
-        waits itself.
+        A signal handler that interrupted a wait of this thread gets a task of its own, since the
+        thread's task is waiting.
         """
         self.check_here()
         mine = self._mine
@@ -235,9 +226,8 @@ class LoopThread:
     def enter(self, owner: object, block: BlockJob[T]) -> T:
         """Enter a block in the event loop, inside of whatever this thread has open.
 
-        Raises:
-            UsageError: in a signal handler that has interrupted a wait of this thread: what that
-                waits for, or has open, may be what this would wait for.
+        Raises `UsageError` in a signal handler that interrupted a wait of this thread: this wait
+        might depend on that one, or on what the thread has open.
         """
         self.check_here()
         mine = self._mine
@@ -260,9 +250,8 @@ class LoopThread:
     def leave(self, owner: object, error: BaseException | None) -> None:
         """Leave the block that this thread entered last, with the error of its body.
 
-        Raises:
-            UsageError: that was not the owner's; or this is a forked child, which holds nothing;
-                or a signal handler that has interrupted a wait of this thread.
+        Raises `UsageError` if that block is not the owner's, in a forked child, which holds
+        nothing, and in a signal handler that interrupted a wait of this thread.
         """
         if self.is_forked:
             if error is None:
@@ -326,10 +315,7 @@ class LoopThread:
             self._post(partial(task.abandon, job))
 
     def _post(self, act: Act, refuse: Act = lambda: None) -> None:
-        """Have the event loop call `act` soon or, if it has ended before that, `refuse`.
-
-        Never waits.
-        """
+        """Have the event loop call `act`, or `refuse` if it ends before that. Never waits."""
         self._inbox.append((partial(copy_context().run, act), refuse))
         # In this order: the event loop sets the flag, then empties the inbox. So either it finds
         # this, or we see the flag.
@@ -348,7 +334,7 @@ class LoopThread:
                 raise
 
     def _take(self) -> None:
-        """Do what is in the inbox; once the event loop has ended, in any thread, refuse it."""
+        """Run what is in the inbox; once the event loop has ended, in any thread, refuse it."""
         while True:
             try:
                 act, refuse = self._inbox.popleft()
@@ -379,7 +365,6 @@ class LoopThread:
 
 
 def _runs_event_loop() -> bool:
-    """Whether this thread runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

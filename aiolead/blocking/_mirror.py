@@ -1,4 +1,4 @@
-"""Classes for threads, made from the async ones: one rule for each kind of attribute.
+"""Classes for threads, made from the async ones: one rule for each type of attribute.
 
 | in aiolead | here |
 |---|---|
@@ -8,8 +8,8 @@
 | other methods and properties | asked of the event loop; `DIRECT` ones read at once |
 | `async with`, `async for` | `with`, `for` |
 
-Arguments that are objects of `aiolead.blocking` are passed as what they stand for; values that have
-a class here are returned as objects of that. A class is made at its first use.
+Objects of `aiolead.blocking` in arguments are passed as what they stand for; returned values that
+have a class here become objects of it. A class is made at its first use.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MADE = _names("""
     MultiLock PersistentNode Picker PriorityQueue Queue ReadWriteLock ReentrantLock Semaphore
     SequenceAllocator ServiceRegistry SharedValue TaskBoard TreeCache UniqueNames
 """)
-"""The classes that users make objects of."""
+"""The classes that users construct."""
 
 GIVEN = _names("""
     BarrierMember BoardView Campaign CampaignState ChildrenView Claimed Client ConditionHeld
@@ -55,7 +55,7 @@ GIVEN = _names("""
     SharedValueView Task Tenure TenureContext Term Transaction TreeEvents View
     WatchStream WriteHeld WriteLock
 """)
-"""The classes whose objects users are given."""
+"""The classes whose objects users receive."""
 
 NAMES = MADE | GIVEN
 
@@ -64,17 +64,17 @@ DIRECT = _names("""
     identity is_downgraded is_released is_revocation_requested loss name number parts path read
     round session_id session_timeout state token write
 """)
-"""What any thread may read or call: constants, what is read in one step, what only makes."""
+"""What any thread may read or call: constants, single-step reads, methods that only construct."""
 
 OF_TASK = _names("hold_count")
-"""What depends on the task that asks: here, on the thread."""
+"""What depends on the calling task: here, on the thread."""
 
 NOT_HERE = {
     "Client": _names("backend pipelined"),  # for recipes and adapters; of one event loop
     "Election": _names("running"),  # a thread that calls `run` is that
     "Tenure": _names("add_lost_callback"),  # `lost` and `on_lost` are for threads
 }
-"""What classes here do not have."""
+"""Attributes that classes here do not have."""
 
 BY_HAND: dict[str, type[Proxy]] = {
     "Client": ClientBase,
@@ -87,7 +87,7 @@ BY_HAND: dict[str, type[Proxy]] = {
 }
 
 WORDS = {"AsyncIterator": "Iterator", "CoordinationClient": "Client", "FencedClient": "Fence"}
-"""What annotations name, and what that is here."""
+"""Names in annotations, and what they are here."""
 
 ON_LOST = inspect.Parameter(
     "on_lost",
@@ -124,7 +124,7 @@ def name_for(kind: type) -> str | None:
 
 
 def mirrored(name: str) -> type[Proxy]:
-    """The class of a name, which is made at the first call."""
+    """The class of a name, made at the first call."""
     if name in _classes:
         return _classes[name]
     source: type = getattr(aiolead if hasattr(aiolead, name) else aiolead.types, name)

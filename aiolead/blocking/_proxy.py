@@ -1,6 +1,6 @@
 """The objects that threads have: each stands for one in the event loop.
 
-What all of them do, and what is written by hand for some: a hold reports its loss, since nothing
+Here are their common base, and the parts written by hand: a hold reports its loss, since nothing
 cancels a thread. `_mirror` makes the public classes of these and of the async ones.
 """
 
@@ -42,12 +42,12 @@ class Proxy:
     _source: ClassVar[type]
     """The async class."""
     _is_made: ClassVar[bool] = False
-    """Whether users make objects of it."""
+    """Whether users construct it."""
     _loop: LoopThread
     _target: Any
     _on_lost: OnLost | None = None
     _current: object = None
-    """What an iteration gave last: of a consumption, the item that is held."""
+    """The last value of an iteration: of a consumption, the item that is held."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         name = type(self).__name__
@@ -81,11 +81,11 @@ class Proxy:
         """Called in the event loop when it was made for a value."""
 
     def _tenures(self) -> Iterable[aiolead.types.Tenure]:
-        """What is held in a block that gave this."""
+        """The holds of a block that gave this."""
         return self._current._tenures() if isinstance(self._current, Proxy) else ()
 
     def _notify(self, on_lost: OnLost | None) -> None:
-        """Register a callback for the loss of what is held. In the event loop."""
+        """Register a callback for the loss of what is held; called in the event loop."""
         if on_lost is not None:
             for tenure in self._tenures():
                 tenure.add_lost_callback(partial(_call_on_lost, on_lost, tenure))
@@ -165,7 +165,7 @@ def _unwrapped(value: object) -> object:
 
 
 def _call_on_lost(on_lost: OnLost, tenure: aiolead.types.Tenure) -> None:
-    """Call it in a thread of its own, where it may wait for whatever it likes."""
+    """Call `on_lost` in a thread of its own, where it may wait."""
     try:
         tenure.check()
     except TenureLost as lost:
@@ -182,12 +182,12 @@ def _call_on_lost(on_lost: OnLost, tenure: aiolead.types.Tenure) -> None:
 class ClientBase(Proxy):
     """A session with a ZooKeeper ensemble, for any number of threads. Made by `blocking.connect`.
 
-    Each operation waits for its answer, and raises what that of `aiolead.Client` raises. Whatever
-    is not here, `call` can await.
+    Each operation waits for its answer, and raises what that of `aiolead.Client` raises. `call`
+    awaits whatever is not here.
 
     Raises:
         UsageError: in a forked child, or in a thread that runs an event loop; nothing was sent.
-        ClientClosedError: it was closed.
+        ClientClosedError: the client was closed.
         TenureLost: this thread is in the body of something that is lost; nothing was sent.
     """
 
@@ -195,9 +195,8 @@ class ClientBase(Proxy):
         """Await anything in the event loop of the client; return its result.
 
         For instance `client.call(lambda c: c.get_acl("/a"))`, or an `async def` that takes the
-        client. It must not block, nor return anything that belongs to the event loop.
-
-        An exception that a signal handler raises meanwhile (Ctrl-C) cancels it.
+        client. It must not block, nor return anything that belongs to the event loop. An exception
+        from a signal handler (Ctrl-C) cancels it.
         """
         return self._loop.call(lambda: act(self._target))
 
@@ -233,25 +232,23 @@ class Context(Proxy):
 class HoldContext(Context):
     """Acquires on entering and releases on leaving, for the body of a `with`.
 
-    Entering waits, and leaving releases, with the errors of `aiolead.types.TenureContext`. The body
-    is not cancelled when the hold is lost, since nothing cancels a thread. Leaving then raises the
-    loss, unless the body raised something else; so does whatever the body asks of the same client
-    after the loss.
+    Entering waits, and leaving releases, with the errors of `aiolead.types.TenureContext`. A loss
+    does not cancel the body, since nothing cancels a thread. Afterwards, whatever the body asks of
+    the same client raises the loss, and so does leaving, unless the body raised something else.
 
-    An exception that a signal handler raises (Ctrl-C) while this waits to enter gives up the wait
-    and whatever was acquired. While leaving waits for the servers to confirm, it only ends that
-    wait. For one thread at a time.
+    An exception from a signal handler (Ctrl-C) while entering ends the wait and releases whatever
+    was acquired. While leaving, it only ends the wait for the servers' confirmation. For one thread
+    at a time.
     """
 
 
 class HoldBase(Proxy):
-    """One unbroken time of holding something.
+    """One uninterrupted hold. Any thread may use it.
 
-    Any thread may use it. In a forked child it is not held, and what would ask the servers raises
-    `UsageError`.
+    In a forked child it is not held, and what would ask the servers raises `UsageError`.
 
     Attributes:
-        lost: a `threading.Event`, set as soon as the loss is known. Not set by a release.
+        lost: a `threading.Event`, set as soon as the loss is known. A release does not set it.
     """
 
     lost: threading.Event
@@ -271,9 +268,9 @@ class HoldBase(Proxy):
         return self.remaining() > 0.0
 
     def remaining(self) -> float:
-        """Seconds until the holder must have begun to stop, unless the lease is renewed before.
+        """Seconds until the holder must begin to stop, unless the lease is renewed before.
 
-        0.0 once it is lost or was released.
+        0.0 once it is lost or released.
         """
         seconds: float = 0.0 if self._loop.is_forked else self._target.remaining()
         return seconds
@@ -297,15 +294,13 @@ class ElectionBase(Proxy):
     ) -> NoReturn:
         """Contend forever, and call `worker(term)` in this thread once per term.
 
-        A worker that returns resigns. After a pause, in which nothing is held and others may lead,
-        we queue again. After a lost term we contend again once its worker has ended, so it has to
-        call `term.check()`. Any other exception of the worker ends this; so does closing the
-        client, with `ClientClosedError`.
+        A worker that returns resigns. After a pause, in which others may lead, it contends again;
+        after a lost term, once its worker has ended, so the worker has to call `term.check()`. Any
+        other exception of the worker ends this; so does closing the client (`ClientClosedError`).
 
         Args:
             worker: called with each term.
-            pause: how long to pause after a worker has returned, in seconds; 0 contends again at
-                once.
+            pause: seconds to pause after a worker has returned; 0 contends again at once.
             on_lost: called with each loss, in a thread of its own, as soon as it is known.
 
         Raises:

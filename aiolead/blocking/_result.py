@@ -1,8 +1,8 @@
-"""A result that the event loop sets once and other threads wait for.
+"""A result that the event loop sets once and other threads wait for. Nothing here is ever locked.
 
 `concurrent.futures.Future` and `threading.Event` hold a lock while they are set. A signal handler
 that interrupts the waiting thread at the wrong instruction keeps that lock for as long as it runs,
-and the event loop, which sets the result, stands still. So nothing here is ever locked.
+which blocks the event loop that sets the result.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ThreadResult(Generic[T]):
         return self._flag.is_set()
 
     def set(self, value: T) -> bool:
-        """Set the value, unless there is a result; return whether it did."""
+        """Set the value, unless there is a result; return whether it was set."""
         if self._flag.is_set():
             return False
         self._value = value
@@ -76,7 +76,7 @@ class ThreadResult(Generic[T]):
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """Set an error, unless there is a result; return whether it did."""
+        """Set an error, unless there is a result; return whether it was set."""
         if self._flag.is_set():
             return False
         self._error = error
@@ -91,10 +91,7 @@ class ThreadResult(Generic[T]):
             self.fail(error)
 
     def wait(self) -> T:
-        """Wait for the result; return the value or raise the error.
-
-        An exception that a signal handler raises ends the wait and changes nothing else.
-        """
+        """Return or raise the result. An exception from a signal handler only ends the wait."""
         self._flag.wait()
         error = self._error
         if error is None:

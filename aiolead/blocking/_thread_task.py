@@ -2,8 +2,7 @@
 
 Recipes identify their users by task: a task must not wait for what it holds itself, blocks are left
 in reverse order, and a loss cancels what runs inside the block. So a thread with an open block has
-one task, its `ThreadProxyTask`: it enters the block, runs in it what the thread asks for, and
-leaves it when the thread does.
+one task, its `ThreadProxyTask`, which enters the block, runs the thread's jobs in it and leaves it.
 """
 
 from __future__ import annotations
@@ -26,12 +25,10 @@ CLOSED = "the client was closed"
 
 
 class ThreadJob(Generic[T]):
-    """Something that a thread has its task do.
+    """Something that a thread has its task do; `done` is the result.
 
-    Attributes:
-        done: the result.
-        is_abandoned: set by the thread when it no longer waits for the result.
-        is_refused: set by the thread that asks while the client is being closed.
+    The thread sets `is_abandoned` when it no longer waits for the result, and `is_refused` if it
+    asks while the client is being closed.
     """
 
     def __init__(self) -> None:
@@ -73,14 +70,9 @@ class CallJob(ThreadJob[T]):
 class BlockJob(ThreadJob[T]):
     """A block: entered and left in the event loop when the thread enters and leaves it.
 
-    Args:
-        context: what is entered.
-        wrap: turns its value into what the thread gets; called in the event loop.
-
-    Attributes:
-        left: set when it has been left, or to the error that leaving raised.
-        error: what the body raised; set by the thread.
-        is_left: set by the thread, after `error`, when it leaves.
+    `wrap` turns the context's value into what the thread gets, in the event loop. `left` is the
+    result of leaving. When the thread leaves, it sets `error`, what the body raised, then
+    `is_left`.
     """
 
     def __init__(self, context: AbstractAsyncContextManager[Any], wrap: Callable[[Any], T]) -> None:
@@ -93,7 +85,7 @@ class BlockJob(ThreadJob[T]):
 
     async def run(self, task: ThreadProxyTask) -> None:
         entered = await self._context.__aenter__()
-        # No checkpoint until the task waits for the thread: it is held.
+        # No checkpoint from here until the task waits for the thread: the block is held.
         value = self._wrap(entered)
         task.blocks.append(value)
         try:
@@ -117,9 +109,9 @@ class BlockJob(ThreadJob[T]):
 
 
 class ThreadProxyTask:
-    """Runs what one thread asks for, from its outermost block being entered until it is left.
+    """Runs one thread's jobs in the event loop, from entering its outermost block to leaving it.
 
-    A call outside of any block has a task of its own. Everything here runs in the event loop.
+    A call outside of any block has a task of its own.
     """
 
     def __init__(self) -> None:
@@ -131,7 +123,7 @@ class ThreadProxyTask:
         self._is_dismissed = False
 
     async def run(self, first: ThreadJob[Any]) -> None:
-        """Run the first job and, while that is a block, what the thread asks for inside of it."""
+        """Run the first job and, while that is a block, the thread's jobs inside of it."""
         try:
             await self._run(first)
         finally:
@@ -139,36 +131,35 @@ class ThreadProxyTask:
                 job.fail(self._why_cancelled(job))
 
     def post(self, job: ThreadJob[Any]) -> None:
-        """The thread asks for something."""
         self._jobs.append(job)
         self.wake()
 
     def wake(self) -> None:
-        """The thread has left a block."""
+        """Look for what has changed: a job, or a block that was left."""
         if self._news is not None:
             self._news.set()
 
     def abandon(self, job: ThreadJob[Any]) -> None:
-        """The thread no longer waits for a job: undo it."""
+        """Undo a job for which the thread no longer waits."""
         job.cancel()
         self.wake()
 
     def dismiss(self) -> None:
-        """The client is closed: end everything, whether or not the thread has left its blocks."""
+        """End everything, whether or not the thread has left its blocks: the client is closed."""
         self._is_dismissed = True
         for job in self._running:
             job.cancel()
         self.wake()
 
     async def serve(self, block: BlockJob[Any]) -> None:
-        """Run what the thread asks for inside a block, until it leaves the block."""
+        """Run the thread's jobs inside a block, until it leaves the block."""
         while not (block.is_left or block.is_abandoned or self._is_dismissed):
             if self._jobs:
                 await self._run(self._jobs.popleft())
                 continue
             self._news = anyio.Event()
-            # Even after a loss: the thread is still in the body, and the znode must outlast that.
-            # It ends with the client at the latest, by `dismiss`.
+            # Also after a loss: the thread is still in the body, and the znode must outlast that.
+            # The wait ends with the client at the latest, by `dismiss`.
             with anyio.CancelScope(shield=True):
                 await self._news.wait()
 
@@ -183,7 +174,7 @@ class ThreadProxyTask:
                 await job.run(self)
             job.fail(self._why_cancelled(job))  # unless it is done
         except anyio.get_cancelled_exc_class():
-            # A block around it was cancelled. The task goes on until the thread leaves that.
+            # A block around it was cancelled. The task goes on until the thread leaves that block.
             job.fail(self._why_cancelled(job))
         except BaseException as error:  # it belongs to the thread
             job.fail(error)
