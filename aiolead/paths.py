@@ -66,7 +66,7 @@ def _is_valid(path: str) -> bool:
 
 
 def validate(path: object, *, name: str = "path") -> str:
-    """Returns the path if a server would accept it, or has listed it (`ListedPath`).
+    """Return the path if a server would accept it, or has listed it (`ListedPath`).
 
     Args:
         path: an absolute path, such as `/app/leader`.

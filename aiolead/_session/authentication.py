@@ -112,7 +112,6 @@ class Authentication:
         return self._on_challenge is not None or bool(self._waiting)
 
     def begin(self, now: float) -> None:
-        """Start the login, after the handshake."""
         if self._on_challenge is None:
             self._on_complete(now)
         else:
@@ -212,7 +211,6 @@ class Authentication:
                 )
 
     def fail_all(self) -> None:
-        """Fail all calls: there will be no connection any more."""
         self._is_over = True
         waiting = [call for calls in self._waiting.values() for call in calls]
         self._waiting.clear()

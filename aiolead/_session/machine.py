@@ -94,7 +94,6 @@ class SessionMachine(SessionLife):
     ) -> None:
         super().__init__(resume, on_state)
         self.last_contact: float = -inf
-        """When the servers last sent anything."""
         self.can_move = False
         """Whether there is another server, so that it is worth leaving one early."""
         self.max_body: int = max_request - HEADER
@@ -188,7 +187,6 @@ class SessionMachine(SessionLife):
     # --- the connection ------------------------------------------------------------------------
 
     def connection_made(self, now: float) -> None:
-        """Start a connection, with the handshake."""
         self._reset_connection()
         self._is_connected = True
         self._handshake_sent = now
@@ -265,7 +263,6 @@ class SessionMachine(SessionLife):
 
     @property
     def has_output(self) -> bool:
-        """Whether `data_to_send` may return something."""
         return bool(self._out) or self.requests.has_queued
 
     def data_to_send(self, now: float) -> bytes:
@@ -398,7 +395,6 @@ class SessionMachine(SessionLife):
         return min(self._liveness.last_answer, self.leases.confirmed_at)
 
     def next_deadline(self) -> float:
-        """When `tick` has something to do next, if nothing happens before."""
         leases = self.leases
         due = min(leases.deadline if leases.is_held else inf, leases.settle_due())
         if self._established:

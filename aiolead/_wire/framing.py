@@ -42,7 +42,6 @@ class FrameReader:
 
     @property
     def buffered(self) -> int:
-        """The bytes held of an unfinished frame."""
         return len(self._kept)
 
     @property

@@ -18,7 +18,7 @@ from .records import ACLS, BLOB, FLAG, I32, NULLABLE_BLOB, TEXT, Record, RecordL
 _pack_int = struct.Struct(">i").pack
 
 _is_number = re.compile(r"-?[0-9]{9,10}").fullmatch
-"""Whether it is what servers append to the path of a sequential znode: `%010d`."""
+"""Matches what servers append to the path of a sequential znode: `%010d`."""
 
 _OPEN = Writer()
 _OPEN.acls(OPEN_ACL_UNSAFE)

@@ -156,7 +156,6 @@ class LoopThread:
         self._over.set(None)
 
     def _refuse(self) -> None:
-        """Refuse everything from now on."""
         self._has_ended = True
         self._take()
 
@@ -164,7 +163,6 @@ class LoopThread:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the event loop's process."""
         return os.getpid() != self._pid
 
     def _is_here(self) -> bool:

@@ -113,7 +113,6 @@ def class_for(kind: type) -> type[Proxy] | None:
 
 
 def name_for(kind: type) -> str | None:
-    """The name of that class."""
     ours = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == "aiolead"]
     for base in ours:
         if base.__name__ in NAMES:

@@ -264,7 +264,7 @@ class HoldBase(Proxy):
 
     @property
     def is_held(self) -> bool:
-        """Whether it is held now: by the clock, at this very call."""
+        """Whether it is held at this call, by the clock."""
         return self.remaining() > 0.0
 
     def remaining(self) -> float:

@@ -84,7 +84,6 @@ class ThreadResult(Generic[T]):
         return True
 
     def set_from(self, act: Callable[[], T]) -> None:
-        """Set what a call returns or raises."""
         try:
             self.set(act())
         except BaseException as error:  # it belongs to the waiting thread

@@ -47,7 +47,6 @@ class ThreadJob(Generic[T]):
             self.scope.cancel()
 
     def fail(self, error: BaseException) -> None:
-        """Set an error, unless there is a result."""
         self.done.fail(error)
 
     @property

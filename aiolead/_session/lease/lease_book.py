@@ -99,7 +99,6 @@ class LeaseBook:
         self.on_renewed: Callable[[float, float], object] | None = None
 
     def retime(self, timing: Timing) -> None:
-        """Adopt a newly negotiated session timeout."""
         self._timing = timing
 
     @property
@@ -188,7 +187,6 @@ class LeaseBook:
         return next(iter(self._fresh.values()), inf)
 
     def settle(self, now: float) -> None:
-        """Settle the holds that are old enough."""
         for held in [held for held, due in self._fresh.items() if due <= now]:
             if self._fresh.pop(held, None) is None:
                 continue  # released by the callback of the previous one

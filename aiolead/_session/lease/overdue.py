@@ -69,7 +69,6 @@ class Overdue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every hold has ended."""
         return not self._holds
 
     # --- the event loop's thread ---------------------------------------------------------------

@@ -48,7 +48,6 @@ WRITE = CallKind(is_write=True, is_proof=True, is_led=True)
 UNPROVEN_WRITE = CallKind(is_write=True)
 """A write whose success may be something else than a committed transaction."""
 WATCH_CHANGE = CallKind(is_write=True, is_bound=True)
-"""Sets or removes watches of the current connection."""
 RENEWAL = CallKind(is_write=True, is_proof=True, is_led=True, is_bound=True, is_counted=False)
 CONFIRMATION = CallKind(is_led=True, is_bound=True, is_counted=False)
 """The `sync` that makes a renewal count."""
@@ -207,7 +206,6 @@ def _name(op: int) -> str:
 
 
 def retried_in_vain(took: float) -> ConnectionLossError:
-    """The error of a read that was sent again for `took` seconds."""
     return ConnectionLossError(
         f"each connection was lost before the answer came, for {took:g} seconds",
         outcome=Outcome.NOT_APPLIED,
@@ -215,7 +213,6 @@ def retried_in_vain(took: float) -> ConnectionLossError:
 
 
 def unreached(patience: float) -> ConnectionLossError:
-    """The error of a request that has waited `patience` seconds for a server."""
     return ConnectionLossError(
         f"no server was reached for {patience:g} seconds", outcome=Outcome.NOT_APPLIED
     )

@@ -69,7 +69,6 @@ class RequestQueue:
 
     @property
     def oldest(self) -> Call[object] | None:
-        """The oldest request in flight."""
         return self._inflight[0] if self._inflight else None
 
     @property
@@ -79,7 +78,6 @@ class RequestQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every request is answered."""
         return not (self._inflight or self.has_queued)
 
     @property
@@ -198,7 +196,6 @@ class RequestQueue:
             call._fail(error)
 
     def withdraw(self, ops: Collection[int]) -> list[Call[object]]:
-        """Remove the calls of these operations from the queue."""
         calls = [call for call in self._queue if call.op in ops]
         if calls:
             self._queue = deque(call for call in self._queue if call.op not in ops)

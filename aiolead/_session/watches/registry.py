@@ -129,7 +129,6 @@ class WatchRegistry:
             self._dropped.popleft().close()
 
     def drop(self, slot: WatchSlot) -> None:
-        """The slot was closed by its owner."""
         path, kind = slot.path, slot.kind
         self._discard(slot)
         if path is not None and kind is not None:
