@@ -47,7 +47,6 @@ MAX_SERIAL = 1 << 62
 
 
 def _log_failure(error: AioleadError | None) -> None:
-    """Handles the end of a job without `on_end`."""
     # Every job ends with the client, and an `InternalError` has been logged.
     if error is not None and not isinstance(error, (ClientClosedError, InternalError)):
         logger.warning("a background job of the client failed: %s", error)
@@ -87,7 +86,6 @@ class Core:
         self._holders_gone = anyio.Event()
         self._jobs: set[anyio.CancelScope] = set()
         self.spawned: int = 0
-        """How many jobs of `spawn` have not ended."""
         self._affinity: LoopAffinity | None = None
         self.check_home: Callable[[], None] = _ignore
         """Raises `UsageError` unless called where the client belongs; see `LoopAffinity`."""
@@ -95,7 +93,6 @@ class Core:
         self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
 
     def submit(self, call: C, *, limited: bool = True) -> C:
-        """Hands a call to the machine, and returns it; see `SessionMachine.submit`."""
         self.check_home()
         self.machine.submit(call, self.clock(), limited=limited)
         return call
@@ -126,7 +123,6 @@ class Core:
         return unsubscribe
 
     def report(self, state: SessionState, session_id: int) -> None:
-        """Reports a change of state, in the order of subscription."""
         self.reporting.session(state, session_id)
         for on_state in list(self._subscribers.values()):
             call_back(on_state, state, session_id)

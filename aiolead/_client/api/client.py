@@ -274,19 +274,16 @@ class Client(SessionSide):
         return await get_quota(self._core, self._scope, path)
 
     async def set_quota(self, path: str, quota: Quota) -> None:
-        """Set the quota on a znode's tree, in place of the present one.
+        """Set the quota on a znode's tree, in place of the present one: at least one limit.
 
-        Written where ZooKeeper's `setquota` writes it, for all servers and clients alike. What
-        exceeds a limit already stays. On connection loss, the quota may have been set; it is safe
-        to set it again.
-
-        Args:
-            path: the top of the tree, which must exist: not the root, nor `/zookeeper`.
-            quota: the limits, at least one. Hard ones need a server that reports ZooKeeper 3.7.
+        The znode must exist, and be neither the root nor in `/zookeeper`. The quota is written
+        where ZooKeeper's `setquota` writes it, for all servers and clients alike. What exceeds a
+        limit already stays. On connection loss, the quota may have been set; it is safe to set it
+        again.
 
         Raises:
             NodeExistsError: a znode above or below has a quota; quotas cannot be nested.
-            UnsupportedError: the server does not have the hard limits.
+            UnsupportedError: hard limits need a server that reports ZooKeeper 3.7.
         """
         await set_quota(self._core, self._scope, path, quota)
 

@@ -39,7 +39,6 @@ class _AwaitedSlot(WatchSlot):
             self._fired = None
 
     async def changed(self) -> None:
-        """Waits until the watch has fired or was closed."""
         if self._fired is None:
             self._fired = anyio.Event()
         await self._fired.wait()

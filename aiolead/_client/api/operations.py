@@ -67,7 +67,6 @@ class Scope:
         self.prefix: str = prefix
 
     def full(self, path: str) -> str:
-        """The path on the server."""
         validate(path)
         return (self.prefix + path if path != "/" else self.prefix) or "/"
 

@@ -35,7 +35,6 @@ LIMITS = "zookeeper_limits"
 STATS = "zookeeper_stats"
 
 MOST = 0x7FFF_FFFF_FFFF_FFFF
-"""The largest number of Java."""
 
 BEYOND = 10**19
 """A limit up to this, with as many digits as `MOST`, counts as `MOST`."""
@@ -53,7 +52,6 @@ _PAIR = re.compile(r"(\w+)=(-?[0-9]{1,19})=?")
 
 
 async def get_quota(core: Core, scope: Scope, path: str) -> tuple[Quota, QuotaUsage] | None:
-    """See `Client.get_quota`."""
     place = _place(scope, path)
     limits = core.submit(TREE.get(core, join(place, LIMITS), None))
     stats = core.submit(TREE.get(core, join(place, STATS), None))
@@ -64,7 +62,6 @@ async def get_quota(core: Core, scope: Scope, path: str) -> tuple[Quota, QuotaUs
 
 
 async def set_quota(core: Core, scope: Scope, path: str, quota: Quota) -> None:
-    """See `Client.set_quota`."""
     place = _place(scope, path)
     if not isinstance(quota, Quota) or not quota.has_limit:
         raise ConfigurationError(f"quota: must be a Quota with a limit, not {quota!r}")
@@ -95,7 +92,6 @@ async def set_quota(core: Core, scope: Scope, path: str, quota: Quota) -> None:
 
 
 async def delete_quota(core: Core, scope: Scope, path: str) -> None:
-    """See `Client.delete_quota`."""
     place = _place(scope, path)
 
     async def attempt() -> Transaction:
@@ -119,7 +115,6 @@ async def delete_quota(core: Core, scope: Scope, path: str) -> None:
 
 
 def encode_limits(quota: Quota) -> bytes:
-    """The limits as servers and `listquota` read them."""
     text = f"count={_number(quota.count)},bytes={_number(quota.bytes)}"
     if quota.is_hard:
         # The "=" makes servers before 3.7 stop reading there.
@@ -143,7 +138,6 @@ def decode_usage(data: bytes) -> QuotaUsage:
 
 
 def _place(scope: Scope, path: str) -> str:
-    """Where the quota of a path is stored."""
     full = scope.full(path)
     if full == "/" or full == "/zookeeper" or full.startswith("/zookeeper/"):
         raise InvalidPathError(f"path: there can be no quota on {full}")

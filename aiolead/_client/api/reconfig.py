@@ -43,7 +43,6 @@ def _config(r: Reader) -> EnsembleConfig:
 
 
 def get_config(core: Core, watch: Watch | None) -> PendingReply[EnsembleConfig]:
-    """See `Client.get_config`."""
     reading = Scope("").get(core, CONFIG_PATH, watch)
     return PendingReply(
         OpCode.GET_DATA, reading.body, _config, path=CONFIG_PATH, arming=reading.arming
@@ -56,7 +55,6 @@ def reconfig(
     members: Sequence[ServerSpec | str] | None,
     version: int,
 ) -> PendingReply[EnsembleConfig]:
-    """See `Client.reconfig`."""
     coming = _checked_servers("joining", joining)
     going = _checked_ids(leaving)
     whole = None if members is None else _checked_servers("members", members)

@@ -34,7 +34,7 @@ class Kerberos:
         self.is_complete = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Returns the next token; raises `ConnectionEnded` (no ticket), `AuthFailedError`."""
+        """Returns the next token for the server; `ConnectionEnded` without a ticket."""
         gssapi = find_gssapi()
         if self._context is None:
             try:

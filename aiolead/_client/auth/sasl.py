@@ -23,9 +23,7 @@ class Mechanism(Protocol):
     """The client's side of one login: takes and makes tokens."""
 
     @property
-    def blocks(self) -> bool:
-        """Whether a step may block, and needs a thread."""
-        ...
+    def blocks(self) -> bool: ...
 
     @property
     def is_complete(self) -> bool: ...
@@ -76,16 +74,14 @@ class SASL:
         looks.
 
         Tickets are not renewed here (`k5start` or `KRB5_CLIENT_KTNAME` do that). Without a ticket
-        the client keeps trying, as when no server answers.
+        the client keeps trying, as when no server answers. Raises `ConfigurationError` for an
+        invalid argument, or without the package `gssapi`.
 
         Args:
             service: of the servers' principals, `service/host@REALM`.
             host: of the servers' principals; defaults to each server's name in the connect string.
             principal: the user, if there are tickets of several; defaults to the default ticket's
                 owner.
-
-        Raises:
-            ConfigurationError: an argument is invalid, or the package `gssapi` is missing.
         """
         for name, value in (("service", service), ("host", host), ("principal", principal)):
             if value is not None and not (isinstance(value, str) and value):
@@ -94,7 +90,6 @@ class SASL:
         return cls("GSSAPI", principal, "", service, host)
 
     def _mechanism_for(self, host: str) -> Mechanism:
-        """Returns the mechanism to log in to a server of that name."""
         if self.mechanism == "GSSAPI":
             return Kerberos(self.service, self.host or host, self.user)
         from ..._wire.digest_md5 import DigestMD5
@@ -142,8 +137,6 @@ class Login:
 
 @final
 class Logins:
-    """The logins of a client, one for each connection."""
-
     def __init__(self, sasl: SASL) -> None:
         self._sasl = sasl
         # Our own limiter: steps that hang without a KDC must not use up everybody's threads.

@@ -26,8 +26,6 @@ async def dial_loop(address: str, port: int) -> LoopCarrier:
 
 @final
 class LoopCarrier(asyncio.BufferedProtocol):
-    """See `Carrier`."""
-
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport

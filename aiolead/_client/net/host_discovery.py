@@ -41,7 +41,6 @@ class Discovery:
         self._wanted.set()
 
     async def begin(self) -> None:
-        """Asks until there is an answer."""
         while True:
             if await self._ask():
                 return

@@ -30,7 +30,6 @@ class HostList:
         return len(self._hosts)
 
     def __iter__(self) -> Iterator[str]:
-        """As `host:port`, in the order given."""
         return (format_host(host, port) for host, port in self._hosts)
 
     def round(self) -> list[Server]:

@@ -17,7 +17,6 @@ from .tls import ContextSource
 from .trio_carrier import dial_trio
 
 Dial = Callable[[str, int], Awaitable[ByteStream]]
-"""Opens a byte stream to an address and port."""
 
 
 class ConnectionEnded(TransportError):
@@ -104,8 +103,6 @@ def _reason(error: Exception) -> str:
 
 
 class _OverStream(ByteStream):
-    """A byte stream over another one."""
-
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
 

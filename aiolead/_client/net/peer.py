@@ -21,7 +21,7 @@ MAX_ANSWER = 4096
 
 
 class Peer:
-    """A server, while a session is connected to it. `open_stream` connects to its address again."""
+    """A server, while a session is connected to it; `open_stream` opens one more connection."""
 
     __slots__ = ("_asking", "_is_known", "_open_stream", "_version", "name")
 

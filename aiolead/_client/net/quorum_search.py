@@ -29,7 +29,6 @@ PATIENCE = 1.0
 LONGEST_ANSWER = 64
 
 Open = Callable[[Server, str], Awaitable[ByteStream]]
-"""Opens a byte stream to one address of a server."""
 
 
 async def find_full_server(hosts: HostList, open_stream: Open) -> Server:

@@ -28,7 +28,7 @@ from .rebalance import Server
 logger = get_logger("aiolead.connection")
 
 LONGEST_SLEEP = 1.0
-"""In seconds, while anything is held: the sleep's clock stops in suspend, the lease's not."""
+"""The longest sleep of a holder, in seconds: its clock stops in suspend, the lease's does not."""
 
 LASTING = 0.1
 """A connection that lasted for so many seconds is replaced at once when it is lost; a server that
@@ -127,7 +127,6 @@ class Supervisor:
             self._due.set()
 
     def end(self, error: InternalError) -> None:
-        """Closes the client with an internal error."""
         self._machine.failed(error)
         self._cut(error)
 
@@ -176,7 +175,6 @@ class Supervisor:
     # --- time ----------------------------------------------------------------------------------
 
     async def keep_time(self) -> None:
-        """Calls the machine's `tick` whenever something is due."""
         machine, clock = self._machine, self._core.clock
         was_woken = False
         while True:
@@ -246,7 +244,6 @@ class Supervisor:
         return age > self._machine.timing.session_timeout
 
     async def _should_read_only(self, server: Server) -> bool:
-        """Whether to give up the session for a read-only server."""
         may = self._read_only and not self._machine.is_resuming
         return (
             may
@@ -261,7 +258,6 @@ class Supervisor:
         self.move("a full server was found")
 
     async def _open_aside(self, server: Server, address: str) -> ByteStream:
-        """Opens a connection beside the session's."""
         host, port = server
         return await self._opener.open(host, address, port)
 
@@ -280,7 +276,6 @@ class Supervisor:
         return patience
 
     async def _try_host(self, server: Server) -> str:
-        """Tries the addresses of one server until one of them serves us."""
         outcome = "failed"
         host, port = server
         name = format_host(host, port)

@@ -168,7 +168,7 @@ class ContextSource:
         return host.partition("%")[0].removesuffix(".")
 
     async def current(self) -> ssl.SSLContext:
-        """Returns the context, made again if a file has changed. Cancellation does not wait."""
+        """Returns the context, made again if a file has changed; cancelling leaves a slow disk."""
         if self._tls is not None:
             # Files may be on a network: the event loop must not wait for them.
             refresh = partial(_refresh, self._tls, self._seen)

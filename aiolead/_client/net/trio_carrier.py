@@ -20,8 +20,6 @@ async def dial_trio(address: str, port: int) -> TrioCarrier:
 
 @final
 class TrioCarrier(StreamCarrier):
-    """See `Carrier`."""
-
     def __init__(self, stream: anyio.abc.SocketStream) -> None:
         super().__init__(stream)
         self._socket = self.raw_socket

@@ -17,7 +17,7 @@ from ..._session.machine import SessionMachine
 from .settings import OverdueHold, Overrun, Watchdog, within
 
 LONGEST_SLEEP = 0.25
-"""In seconds, while anything is held: the sleep's clock stops in suspend, the lease's not."""
+"""The longest sleep of a holder, in seconds: its clock stops in suspend, the lease's does not."""
 
 ENDS_WITHIN = 1.0
 """How long closing waits for an idle thread to end, in seconds."""

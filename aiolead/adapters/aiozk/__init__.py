@@ -31,14 +31,11 @@ def adapt(
     Leaving ends what is held and gives the session back to aiozk, with its ephemeral znodes. If
     something of ours is left in it, such as a task that still waits for a lock, the session is
     closed instead, since aiozk would keep a contender alive that nobody owns; aiozk then opens a
-    new one. One adaptation for the life of the program is best.
+    new one. One adaptation for the life of the program is best. Entering and leaving are bounded,
+    and may be cancelled; the client is then aiozk's again.
 
-    Args:
-        zk: the client, started, on this event loop.
-        connect_timeout: how long entering may take, in seconds; defaults to the session timeout.
-        grace_period: as for `aiolead.connect`.
-        tick_time: as for `aiolead.connect`.
-        watchdog: as for `aiolead.connect`.
+    `zk` is started and on this event loop. The other arguments are those of `aiolead.connect`;
+    times are in seconds, and `connect_timeout` defaults to the session timeout.
 
     Raises (at the call):
         ConfigurationError: it is no `aiozk.ZKClient`, or one of an unknown version.
@@ -48,9 +45,6 @@ def adapt(
             this is trio. Nothing was sent.
         ConfigurationError: one of the times is invalid.
         ConnectFailed: no server was reached in time. The client is aiozk's again.
-
-    Cancellation: entering and leaving are bounded, and may be cancelled; the client is then aiozk's
-    again.
     """
     if connect_timeout == 0:
         raise ConfigurationError("connect_timeout: entering has to wait for the session to move")

@@ -43,7 +43,6 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
     is_over: bool
 
     async def start(self) -> None:
-        """Waits until it is connected."""
         if self.is_over:
             raise exc.SessionLost("the client was closed: leave its adaptation first")
         await self.is_bridged.wait()
@@ -85,7 +84,6 @@ class AdaptedSession(Session):  # type: ignore[misc]  # aiozk has no types
 
 
 def credentials_of(session: Any) -> SessionCredentials | None:
-    """Returns the session's credentials; None if it has none at the moment."""
     if not session.session_id:
         return None
     return SessionCredentials(
@@ -100,7 +98,6 @@ def patience_of(session: Any) -> float:
 
 
 def connect_string(session: Any) -> str:
-    """The servers that aiozk was given."""
     return ",".join(format_host(host, int(port)) for host, port in session.hosts)
 
 

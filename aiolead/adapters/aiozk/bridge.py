@@ -120,7 +120,6 @@ class Bridge:
         return call
 
     def _translated(self, error: AioleadError) -> Exception:
-        """Aiozk's error for one of ours."""
         found: Exception = error
         if isinstance(error, ServerError):
             found = exc.get_response_error(error.code)
@@ -136,7 +135,6 @@ class Bridge:
 
     @property
     def watching(self) -> int:
-        """How many of the session's watches are aiozk's."""
         return sum(self._slot(*key).kind is not None for key in self._watches)
 
     def take_watches(self) -> None:

@@ -30,7 +30,6 @@ def check_version(zk: object) -> None:
 
 
 def check_ready(session: Any, plain: type, adapted: type) -> None:
-    """Raises `UsageError` unless the session can be taken over here and now."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
