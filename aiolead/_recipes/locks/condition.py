@@ -54,7 +54,7 @@ class ConditionHeld(Held):
     # --- waiting -------------------------------------------------------------------------------
 
     async def wait(self, *, timeout: float | None = None) -> bool:
-        """Release the lock, wait for `notify`, and acquire the lock again. False after a timeout.
+        """Release the lock, wait for `notify`, acquire it again; return False after a timeout.
 
             while not await is_ready():
                 await held.wait()
@@ -194,8 +194,8 @@ class ConditionHeld(Held):
             UsageError: the lock is not held.
             ServerError: the servers refused the write, by `NoAuthError` for instance.
 
-        Cancellation: some may have been woken. On connection loss: finds out who was, and
-        continues.
+        Cancellation: some may have been woken. On connection loss: finds out which ones,
+        and continues.
         """
         return await self._notify(count)
 
@@ -282,7 +282,7 @@ class Condition(QueuedLock[ConditionHeld]):
 
     Its lock is a `Lock` at `lock` below the path: a `Lock` of that path contends with it.
 
-    Args: as for `Lock`, except `layout`.
+    Args: as for `Lock`, without `layout`. A malformed one raises `ConfigurationError`.
     """
 
     _role = Role.LOCK

@@ -37,7 +37,8 @@ class ExclusiveLock(HeldRecipe[Held]):
     then create a znode at the path before we are notified; until then `held.fenced()` checks only
     the path, so guard exact writes by `held.token`.
 
-    Args: as for `Lock`, except `layout`. `path` is the znode; missing parents become containers.
+    Args: as for `Lock`, without `layout`. `path` is the znode; missing parents become containers. A
+    malformed one raises `ConfigurationError`.
     """
 
     _tenure = Held

@@ -138,7 +138,8 @@ class ReadWriteLock:
     writes becomes a reader with `downgrade`.
 
     Args: as for `Lock`. By its `layout` it contends with Curator's `InterProcessReadWriteLock`,
-    kazoo's `ReadLock` and `WriteLock`, or aiozk's `SharedLock`.
+    kazoo's `ReadLock` and `WriteLock`, or aiozk's `SharedLock`. A malformed argument raises
+    `ConfigurationError`.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class UniqueNames(HoldingRecipe[HeldName]):
     the body is cancelled before others could claim it. Any number of tasks may use one object, and
     a task may hold any number of names.
 
-    Args: as for `Lock`, except `layout`.
+    Args: as for `Lock`, without `layout`. A malformed one raises `ConfigurationError`.
     """
 
     _tenure = HeldName

@@ -146,7 +146,7 @@ class Group(Recipe):
     Membership is not exclusive, and not under the lease: a member that has lost its connection
     stays listed until its session expires.
 
-    Args: as for `Lock`: `client`, `path` and `acl`.
+    Args: `client`, `path` and `acl`, as for `Lock`. A malformed one raises `ConfigurationError`.
     """
 
     def __init__(

@@ -47,8 +47,8 @@ class Semaphore(HeldRecipe[Held]):
     together; `held.token` and `held.path` are those of the last created. No token is used twice,
     but several holders are valid at once, not only the one with the greatest token.
 
-    A task that holds permits may try for more, or wait with a timeout, but not forever: others may
-    wait for its permits.
+    A task that holds permits may try for more, or wait with a timeout, but not forever
+    (`AlreadyHeldError`): others may wait for its permits.
 
     Args:
         limit: the number of permits until `set_limit` is used. All processes should agree on it.
