@@ -172,9 +172,9 @@ class MultiLock(Enterable[MultiHeld]):
             if held is not None: ...
 
     Locks are acquired in the order of their full paths on the servers, regardless of argument order
-    and chroots, and released in reverse. So two `MultiLock`s with common locks never deadlock. Each
-    lock may belong to another client. Locks of equal full paths on different ensembles are acquired
-    in argument order: use the same order everywhere.
+    and chroots, and released in reverse. So two of them with common locks never deadlock. Each lock
+    may belong to another client. Locks of equal full paths on different ensembles are acquired in
+    argument order: use the same order everywhere.
 
     If one is lost, the body is cancelled and awaited, the others are released, and leaving raises
     that loss. If one is lost while we wait for the next, acquiring starts again.

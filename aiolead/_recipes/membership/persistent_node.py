@@ -49,9 +49,9 @@ class PersistentNode(AsyncIterable[NodeState]):
     moment ago, entering waits for its end, and never deletes it. (A persistent znode has no owner:
     it is adopted, and deleted by any process that leaves.)
 
-    A sequential znode keeps its number, unless another client has taken it meanwhile. `async for
-    state in node` yields the latest `NodeState` until the block ends; a slow reader may skip
-    states, never the last one.
+    A sequential znode keeps its number, unless another client has taken it meanwhile. Iterating,
+    `async for state in node`, yields the latest `NodeState` until the block ends; a slow reader may
+    skip states, never the last one.
 
     Args:
         client: the session.
