@@ -100,7 +100,7 @@ class Contender:
             if self._role.recipe == "aiozk-election":
                 await recipe.resign()
             else:
-                await recipe.resign()
+                await recipe.release()
 
     async def _hold(self) -> None:
         role, loop = self._role, asyncio.get_running_loop()
