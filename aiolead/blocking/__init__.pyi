@@ -28,7 +28,7 @@ class Barrier:
     def __init__(self, client: Client, path: str, *, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     def set(self) -> None:
         """Set the barrier."""
     def remove(self) -> None:
@@ -41,24 +41,24 @@ class Barrier:
 class BarrierMember(Tenure):
     """One unbroken time inside a double barrier."""
     def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Registers a callback for the loss, called synchronously; at once if it is lost already."""
+        """Register a callback for the loss, called synchronously; at once if it is lost already."""
     @property
     def round(self) -> int:
-        """The number of the round: the same for all who are in it, and greater for later ones."""
+        """The number of the round: the same for all its members, and greater for later rounds."""
 
 @final
 class BoardView(View[Mapping[str, TaskState]]):
-    """A view of all tasks with their states, by name, in the order of submission."""
+    """All tasks with their states, by name, in the order of submission."""
 
 @final
 class Campaign:
-    """The state of our contending: `with election.campaign() as view`."""
+    """A view of a campaign's states: `with election.campaign() as view`."""
     def __iter__(self) -> Iterator[CampaignState]: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def value(self) -> CampaignState:
-        """The latest value."""
+        """The latest value; `UsageError` if the view is not open yet."""
     @property
     def is_live(self) -> bool:
         """Whether a change of the value would be reported now."""
@@ -67,10 +67,10 @@ class CampaignState:
     """A state of a campaign."""
     @property
     def is_next(self) -> bool:
-        """Whether we lead as soon as one contender before us leaves."""
+        """Whether this contender leads as soon as one before it leaves."""
     @property
     def token(self) -> int | None:
-        """The fencing token of the term."""
+        """The fencing token of the term; None while following."""
     @property
     def phase(self) -> Phase:
         """See `CampaignState`."""
@@ -92,9 +92,9 @@ class ChildrenView(View[list[str] | None]):
     """The latest children of a znode, sorted; None while it does not exist."""
 
 class Claimed(Tenure):
-    """An item that is held under a claim: a `QueueItem`, or a `Task`."""
+    """An item held under a claim: a `QueueItem`, or a `Task`."""
     def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Registers a callback for the loss, called synchronously; at once if it is lost already."""
+        """Register a callback for the loss, called synchronously; at once if it is lost already."""
     @property
     def name(self) -> str:
         """The name of the item, and of its claim, on the servers."""
@@ -107,83 +107,83 @@ class Client:
         """The current session; 0 while there is none."""
     @property
     def session_timeout(self) -> float:
-        """What was asked for or what the servers granted, whichever is less, in seconds."""
+        """The timeout asked for or the one granted, whichever is less, in seconds."""
     @property
     def state(self) -> SessionState:
         """The state of the session."""
     @property
     def credentials(self) -> SessionCredentials:
-        """What another client, maybe in another process, needs to go on with the session."""
+        """What another client, in any process, needs to continue the session."""
     def detach(self) -> SessionCredentials:
-        """Lets the present session outlive the client: leaving does not close it."""
+        """Let the present session outlive the client, and return its `credentials`."""
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
-        """Whether the servers have confirmed recently that this client is well: for health probes."""
+        """Return whether the servers have confirmed recently that this client is well."""
     def statistics(self) -> ClientStatistics:
-        """The client's session, connections, requests and lease, without asking a server."""
+        """Return the state of session, connections, requests and lease; asks no server."""
     def observe(self) -> SessionStates:
-        """The states of the session, from the present one on, as an iterator."""
+        """Return the session's states, from the present one on, as an iterator."""
     def update_hosts(self, hosts: str | Sequence[str]) -> None:
-        """Replaces the list of servers."""
+        """Replace the list of servers, by a connect string or a list of its parts."""
     def ready(self) -> None:
-        """Waits until the session is connected."""
+        """Wait until the session is connected."""
     def add_auth(self, auth: Auth) -> None:
-        """Presents more credentials: to the present server, and on every later connection."""
+        """Present more credentials: to the present server, and on every later connection."""
     def chroot(self, path: str) -> Client:
-        """A view of what lies under `path`, over the same session."""
+        """Return a view of what lies under `path`, over the same session."""
     def create(self, path: str, data: bytes = b'', *, mode: CreateMode = ..., acl: Sequence[ACL] | None = None, ttl: float | None = None) -> Created:
-        """Creates a znode."""
+        """Create a znode."""
     def delete(self, path: str, *, version: int = -1) -> None:
-        """Deletes a znode without children, if it has the version (-1: any)."""
+        """Delete a znode, if it has the version; with children it raises `NotEmptyError`."""
     def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:
-        """Replaces a znode's data, if it has the version (-1: any); returns its new `Stat`."""
+        """Replace a znode's data, if it has the version; return its new `Stat`."""
     def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> Stat:
-        """Replaces a znode's ACL, if its ACL has the version (-1: any); returns its new `Stat`."""
+        """Replace a znode's ACL, if that has the version; return the znode's new `Stat`."""
     def transaction(self) -> Transaction:
-        """Several writes that are applied together or not at all."""
+        """Return a transaction: several writes, applied together or not at all."""
     def check(self, path: str, *, version: int = -1) -> None:
-        """Asks the quorum, by a transaction, whether a znode exists and has the version."""
+        """Ask the quorum, by a transaction, whether a znode exists and has the version."""
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
-        """Writes that are applied only while the znode `guard` exists, and in this session only."""
+        """Return writes for as long as `guard` exists; see `CoordinationClient.fenced`."""
     def ensure_path(self, path: str, *, mode: CreateMode = ..., acl: Sequence[ACL] | None = None) -> None:
-        """Creates a znode and its missing parents (the chroot included), unless it is there."""
+        """Create a znode and its missing parents (the chroot included), if it does not exist."""
     def delete_all(self, path: str) -> int:
-        """Deletes a znode with everything below it, whatever the versions."""
+        """Delete a znode with everything below it, whatever the versions."""
     def exists(self, path: str) -> Stat | None:
-        """A znode's `Stat`, or None if there is no such znode."""
+        """Return a znode's `Stat`, or None if it does not exist."""
     def get(self, path: str) -> tuple[bytes, Stat]:
-        """A znode's data and `Stat`."""
+        """Return a znode's data and `Stat`."""
     def get_children(self, path: str) -> list[str]:
-        """The names of a znode's children, in no particular order."""
+        """Return the names of a znode's children, in no particular order."""
     def get_children_and_stat(self, path: str) -> tuple[list[str], Stat]:
-        """The names of a znode's children, in no particular order, and its `Stat`."""
+        """Return the names of a znode's children and its `Stat`; else like `get_children`."""
     def get_acl(self, path: str) -> tuple[list[ACL], Stat]:
-        """A znode's ACL and `Stat`."""
+        """Return a znode's ACL and `Stat`."""
     def sync(self, path: str = '/') -> None:
-        """Makes the connected server catch up with the leader before it answers later requests."""
+        """Make the connected server catch up with the leader before it answers later requests."""
     def get_all_children_number(self, path: str = '/') -> int:
-        """How many znodes there are below a path, at any depth (ZooKeeper 3.6)."""
+        """Return the number of znodes below a path, at any depth (ZooKeeper 3.6)."""
     def get_ephemerals(self, prefix: str = '/') -> list[str]:
-        """The paths of this session's ephemeral znodes, in no particular order (ZooKeeper 3.6)."""
+        """Return the paths of this session's ephemeral znodes, in no particular order (ZooKeeper 3.6)."""
     def reads(self) -> Reads:
-        """Several reads in one request, answered from one moment (ZooKeeper 3.6)."""
+        """Return several reads in one request, answered as of one moment (ZooKeeper 3.6)."""
     def whoami(self) -> list[Identity]:
-        """The identities of this client for the server: address and credentials (ZooKeeper 3.7)."""
+        """Return this client's identities for the server: address, credentials (ZooKeeper 3.7)."""
     def get_quota(self, path: str) -> tuple[Quota, QuotaUsage] | None:
-        """The quota on a znode's tree, and its usage; None if there is no quota."""
+        """Return the quota on a znode's tree and its usage; None if there is no quota."""
     def set_quota(self, path: str, quota: Quota) -> None:
-        """Sets the quota on a znode's tree, in place of the present one."""
+        """Set the quota on a znode's tree, in place of the present one: at least one limit."""
     def delete_quota(self, path: str) -> None:
-        """Removes the quota on a znode's tree."""
+        """Remove the quota on a znode's tree; raise `NoNodeError` if there is none."""
     def get_config(self) -> EnsembleConfig:
-        """The servers of the ensemble, whatever the chroot; none if it has no such configuration."""
+        """Return the ensemble's servers, whatever the chroot; none if it has no such configuration."""
     def reconfig(self, *, joining: Sequence[ServerSpec | str] = ..., leaving: Sequence[int] = ..., members: Sequence[ServerSpec | str] | None = None, version: int = -1) -> EnsembleConfig:
-        """Changes the servers of the ensemble: some of them, or all."""
+        """Change the servers of the ensemble: some of them, or all."""
     def watch(self, path: str, *, recursive: bool = False, max_events: int = 10000) -> WatchStream:
-        """The events of a znode, as they happen: `with client.watch(path) as events:`."""
+        """Return a znode's events as a stream: `with client.watch(path) as events:`."""
     def observe_data(self, path: str) -> DataView:
-        """A znode's latest data: `with client.observe_data(path) as view:`."""
+        """Return a view of a znode's latest data: `with client.observe_data(path) as view:`."""
     def observe_children(self, path: str) -> ChildrenView:
-        """A znode's latest children: `with client.observe_children(path) as view:`."""
+        """Return a view of a znode's children: `with client.observe_children(path) as view:`."""
     def call(self, act: Callable[[aiolead.Client], Awaitable[T]]) -> T:
         """Await anything in the event loop of the client; return its result."""
 
@@ -195,65 +195,65 @@ class Condition:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path of the condition."""
+        """The path of the condition; its lock is at `lock` below it."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[ConditionHeld]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[ConditionHeld | None]:
         """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
-        """Who holds the lock."""
+        """Return the holders."""
     def contenders(self) -> list[Participant]:
-        """Who holds the lock and who waits for it, in order."""
+        """Return the holders and the waiters, in queue order."""
     def revoke(self) -> list[Participant]:
-        """Ask the present holders to release the lock, from any process."""
+        """Ask the present holders to release; return those that were not asked before."""
     def waiters(self) -> list[Participant]:
-        """Who waits to be notified, first come first, those already notified included."""
+        """Return the waiters, first come first, including notified ones."""
 
 class ConditionHeld(Held):
-    """The lock of a condition, held by the body of a `with`, except while it waits."""
+    """The hold of a condition's lock by the body of a `with`, interrupted by `wait`."""
     def wait(self, *, timeout: float | None = None) -> bool:
-        """Release the lock, wait for `notify`, and acquire the lock again."""
+        """Release the lock, wait for `notify`, acquire it again; return False after a timeout."""
     def notify(self, count: int = 1) -> int:
-        """Wake the first `count` waiters, or as many as there are."""
+        """Wake the first `count` waiters, or all if there are fewer; return how many were woken."""
     def notify_all(self) -> int:
-        """Wake all waiters."""
+        """Wake all waiters; otherwise as `notify`."""
 
 @final
 class Config(Generic[T]):
-    """A configuration: several keys, published together, followed as one value."""
+    """A configuration: several keys, published together and observed as one value."""
     @overload
     def __init__(self: Config[dict[str, bytes]], client: Client, path: str, *, keep: int = 10, identity: str | None = None, on_invalid: Callable[[InvalidDataError], object] | None = None, max_size: int = 262144, rng: random.Random | None = None, acl: Sequence[ACL] | None = None) -> None: ...
     @overload
     def __init__(self, client: Client, path: str, *, parse: Callable[[dict[str, bytes]], T], keep: int = 10, identity: str | None = None, on_invalid: Callable[[InvalidDataError], object] | None = None, max_size: int = 262144, rng: random.Random | None = None, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     def get(self) -> Published[T]:
-        """The present configuration, as the connected server has it, maybe a moment behind."""
+        """Return the configuration."""
     def observe(self) -> ConfigView[T]:
-        """A view of the current configuration: `with config.observe() as view`."""
+        """Return a view of the current configuration: `with config.observe() as view`."""
     def publish(self, changes: Mapping[str, bytes | None], *, version: int | None = None) -> int:
         """Change some keys, all at once; return the number of the new version."""
     def rollback(self, version: int) -> int:
-        """Publish an earlier version as a new one; return the number of the new one."""
+        """Publish a version of the history as a new one; return the number of the new one."""
     def history(self) -> list[ConfigVersion]:
-        """The versions in the history, the latest first."""
+        """Return the versions in the history, the latest first."""
 
 @final
 class ConfigView(View[T]):
     """A view of the current configuration, which is always valid."""
     @property
     def version(self) -> int:
-        """The number of the version that `value` is; 0 before anything was published."""
+        """The version number of `value`; 0 before anything was published."""
     @property
     def published(self) -> Published[T]:
         """The configuration with its version."""
     @property
     def invalid(self) -> InvalidDataError | None:
-        """What is wrong with the latest version; None if it is valid, and so is `value`."""
+        """The error of the latest version; None if that is valid, and therefore `value`."""
 
 class Consumption(Generic[C]):
     """Items, claimed one after the other: `with queue.consume() as items`."""
@@ -268,15 +268,15 @@ class Counter:
     def __init__(self, client: Client, path: str, *, codec: Codec[int] | None = None, lock: str | None = None, promote_after: int = 5, rng: random.Random | None = None, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     def get(self) -> int:
-        """The number, as the connected server has it, which may be a moment behind."""
+        """Return the number; `InvalidDataError` if malformed."""
     def add(self, n: int = 1) -> int:
-        """Add to the number; return the new one."""
+        """Add `n`, which may be negative, to the number; return the new one."""
     def compare_and_set(self, old: int, new: int) -> bool:
         """Set the number if it is `old`; return whether it was."""
     def set(self, value: int) -> None:
-        """Set the number, whatever it was; concurrent additions may be lost."""
+        """Set the number unconditionally; concurrent additions may be lost."""
 
 @final
 class DataView(View[tuple[bytes, Stat] | None]):
@@ -288,18 +288,18 @@ class DelayQueue:
     def __init__(self, client: Client, path: str, *, claims: str | None = None, max_items: int = 10000, clock: Callable[[], float] = ..., identity: str | None = None, on_invalid: Callable[[InvalidDataError], object] | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def consume(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> Consumption[QueueItem]:
-        """Claim one after the other: `with ..."""
+        """Claim items one after the other, as an iterator: see `Consumption`."""
     def get(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem]:
         """Claim the next item for the body of a `with`."""
     def try_get(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem | None]:
-        """As `get`, but yields None, at once, if there is no item to be had."""
+        """As `get`, but yields None at once if no item is free."""
     def size(self) -> int:
-        """How many items there are, claimed ones included."""
+        """The number of items, claimed ones included."""
     def put(self, data: bytes, *, delay: float | None = None, at: float | None = None) -> str:
         """Add an item; return its name."""
     def put_many(self, items: Iterable[bytes], *, delay: float | None = None, at: float | None = None) -> list[str]:
@@ -313,14 +313,14 @@ class DoubleBarrier:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def enter(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[BarrierMember]:
         """Enter for the body of a `with`."""
     def members(self) -> list[Participant]:
-        """Who is there, first come first; `is_holder` are those who are inside."""
+        """The members, first come first; `is_holder` are those that are inside."""
 
 @final
 class Election:
@@ -328,61 +328,61 @@ class Election:
     def __init__(self, client: Client, path: str, *, identity: str | None = None, leaders: int = 1, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def leadership(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Term]:
         """Lead for the body of a `with`."""
     def campaign(self) -> Campaign:
-        """Contend in the background, and observe what becomes of it."""
+        """Contend in the background, and observe the states."""
     def observe(self) -> ElectionObserver:
-        """Who leads, and each change of it, without contending."""
+        """Observe who leads, without contending."""
     def revoke(self) -> list[Participant]:
-        """Ask the present leaders to resign, from any process."""
+        """Ask the present leaders, from any process, to resign."""
     def leader(self) -> Participant | None:
-        """Who leads, the first of them where several do; None if nobody does."""
+        """The leader, the first one if there are several; None if there is none."""
     def contenders(self) -> list[Participant]:
-        """Who leads and who waits to, in order."""
+        """The leaders and the waiters, in order."""
     def run(self, worker: Callable[[Term], object], *, pause: float = 1.0, on_lost: Callable[[TenureLost], object] | None = None) -> NoReturn:
         """Contend forever, and call `worker(term)` in this thread once per term."""
 
 @final
 class ElectionObserver(View[ElectionState]):
-    """Who leads, and each change of it: `with election.observe() as view`."""
+    """The leaders, and each change of them: `with election.observe() as view`."""
 
 @final
 class ExclusiveLock:
-    """A lock that is one ephemeral znode: whoever creates it has it."""
+    """A lock that is one ephemeral znode: the client that creates it holds the lock."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     def __enter__(self) -> Held: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
         """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
-        """Who holds the lock: one participant, or none."""
+        """Return the holder, or an empty list."""
 
 class Fence:
     """See `aiolead.abc.FencedClient`."""
     def transaction(self) -> FencedTransaction:
-        """Several writes under one check; see `Client.transaction`."""
+        """See `Client.transaction`."""
     def create(self, path: str, data: bytes = b'', *, mode: CreateMode = ..., acl: Sequence[ACL] | None = None, ttl: float | None = None) -> str:
-        """Creates a znode and returns its path; see `Client.create`."""
+        """See `Client.create`; returns the znode's path."""
     def set(self, path: str, data: bytes, *, version: int = -1) -> Stat:
-        """Sets a znode's data; see `Client.set`."""
+        """See `Client.set`."""
     def delete(self, path: str, *, version: int = -1) -> None:
-        """Deletes a znode; see `Client.delete`."""
+        """See `Client.delete`."""
 
 class FencedTransaction(Transaction):
-    """A transaction that is applied only while the guard exists."""
+    """A transaction that begins with the guard's check; raises `Fenced` without the guard."""
 
 @final
 class Group:
@@ -390,22 +390,22 @@ class Group:
     def __init__(self, client: Client, path: str, *, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     def join(self, data: bytes = b'', *, identity: str | None = None, timeout: float | None = None) -> Membership:
         """Be a member for the body of a `with`."""
     def observe(self) -> MembersView:
         """Observe the members: the latest ones, and their changes."""
     def members(self) -> dict[str, Member]:
-        """The present members, by identity, in two round trips."""
+        """Return the members by identity, in two round trips."""
 
 class Held(Tenure):
     """One unbroken time of holding a lock."""
     def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Registers a callback for the loss, called synchronously; at once if it is lost already."""
+        """Register a callback for the loss, called synchronously; at once if it is lost already."""
 
 @final
 class HeldName(Held):
-    """One unbroken time of having a name."""
+    """A hold of a name; otherwise as `Held`."""
     @property
     def name(self) -> str:
         """The name: its kind, a dash, and its number."""
@@ -421,26 +421,26 @@ class Lock:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
         """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
-        """Who holds the lock."""
+        """Return the holders."""
     def contenders(self) -> list[Participant]:
-        """Who holds the lock and who waits for it, in order."""
+        """Return the holders and the waiters, in queue order."""
     def revoke(self) -> list[Participant]:
-        """Ask the present holders to release the lock, from any process."""
+        """Ask the present holders to release; return those that were not asked before."""
 
 @final
 class MembersView(View[Mapping[str, Member]]):
     """A view of the members of a group, by identity."""
     def changes(self) -> Iterator[MemberChange]:
-        """Who joins, changes and leaves, one after the other; at first, everybody who is there."""
+        """Iterate over changes one by one; the first ones are the present members."""
 
 @final
 class Membership(PersistentNode):
@@ -450,32 +450,32 @@ class Membership(PersistentNode):
         """The member's name in the group."""
 
 class MultiHeld:
-    """One unbroken time of holding something."""
+    """One uninterrupted hold."""
     @property
     def holds(self) -> tuple[Tenure, ...]:
-        """The tenure of each, in the order in which they were acquired."""
+        """The tenures, in the order of acquisition."""
     def verify(self) -> None:
-        """Returns if the quorum confirms that all are held: in one round trip for each."""
+        """Return if the quorum confirms that all are held: one round trip for each."""
     def release(self) -> None:
         """Release all of them before the body has ended; see `Tenure.release`."""
     lost: threading.Event
     @property
     def is_held(self) -> bool:
-        """Whether it is held now: by the clock, at this very call."""
+        """Whether it is held at this call, by the clock."""
     def remaining(self) -> float:
-        """Seconds until the holder must have begun to stop, unless the lease is renewed before."""
+        """Seconds until the holder must begin to stop, unless the lease is renewed before."""
     def check(self) -> None:
         """Return if it is held now, by the clock."""
 
 @final
 class MultiLock:
-    """Several locks as one: all of them are held, or none."""
+    """Several locks as one: all are held, or none."""
     def __init__(self, *recipes: Condition | ExclusiveLock | Lock | ReadLock | ReentrantLock | Semaphore | WriteLock) -> None: ...
     def __enter__(self) -> MultiHeld: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def recipes(self) -> tuple[Condition | ExclusiveLock | Lock | ReadLock | ReentrantLock | Semaphore | WriteLock, ...]:
-        """What it is made of, in the order in which they are taken."""
+        """The parts, in the order of acquisition."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld]:
         """Acquire all of them for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[MultiHeld | None]:
@@ -487,47 +487,47 @@ class PersistentNode:
     def __iter__(self) -> Iterator[NodeState]: ...
     @property
     def path(self) -> str:
-        """The znode."""
+        """The znode's path; `UsageError` while a sequential one has no number."""
     @property
     def is_present(self) -> bool:
-        """Whether the znode exists, as far as we know: False while the connection is lost."""
+        """Whether the znode exists, as far as we know; False while the connection is lost."""
     @property
     def state(self) -> NodeState:
         """The present state."""
     def set(self, data: bytes) -> None:
-        """Set the data: when this returns, the servers have confirmed these, or later ones."""
+        """Set the data; return once the servers have confirmed them, or later ones."""
     def __enter__(self) -> Self: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
 @final
 class Picker:
-    """Picks an instance for each request, of those that are registered at that moment."""
+    """Picks one of the currently registered instances for each request."""
     def __init__(self, view: ServiceView, strategy: Strategy, *, down: DownPolicy | None = None, clock: Callable[[], float] = ...) -> None: ...
     def pick(self, key: str | None = None) -> ServiceInstance | None:
-        """Pick an instance; None if there is none to be asked now."""
+        """Pick an instance; None if none is available."""
     def report_error(self, instance: ServiceInstance) -> None:
-        """Report that a request to an instance has failed; see `DownPolicy`."""
+        """Report a failed request to an instance; see `DownPolicy`."""
     def is_down(self, instance: ServiceInstance) -> bool:
         """Whether an instance is left out because it has failed."""
 
 @final
 class PriorityQueue:
-    """A queue whose items have priorities: smaller ones first, equal ones first come first served."""
+    """A queue with priorities: the smallest first, equal ones first come, first served."""
     def __init__(self, client: Client, path: str, *, claims: str | None = None, max_items: int = 10000, identity: str | None = None, on_invalid: Callable[[InvalidDataError], object] | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def consume(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> Consumption[QueueItem]:
-        """Claim one after the other: `with ..."""
+        """Claim items one after the other, as an iterator: see `Consumption`."""
     def get(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem]:
         """Claim the next item for the body of a `with`."""
     def try_get(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem | None]:
-        """As `get`, but yields None, at once, if there is no item to be had."""
+        """As `get`, but yields None at once if no item is free."""
     def size(self) -> int:
-        """How many items there are, claimed ones included."""
+        """The number of items, claimed ones included."""
     def put(self, data: bytes, *, priority: int = 0) -> str:
         """Add an item; return its name."""
     def put_many(self, items: Iterable[bytes], *, priority: int = 0) -> list[str]:
@@ -535,63 +535,63 @@ class PriorityQueue:
 
 @final
 class Queue:
-    """A queue: items persist until a consumer has acknowledged them; first come, first served."""
+    """A queue: items persist until a consumer acknowledges them; first come, first served."""
     def __init__(self, client: Client, path: str, *, claims: str | None = None, max_items: int = 10000, identity: str | None = None, on_invalid: Callable[[InvalidDataError], object] | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def consume(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> Consumption[QueueItem]:
-        """Claim one after the other: `with ..."""
+        """Claim items one after the other, as an iterator: see `Consumption`."""
     def get(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem]:
         """Claim the next item for the body of a `with`."""
     def try_get(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[QueueItem | None]:
-        """As `get`, but yields None, at once, if there is no item to be had."""
+        """As `get`, but yields None at once if no item is free."""
     def size(self) -> int:
-        """How many items there are, claimed ones included."""
+        """The number of items, claimed ones included."""
     def put(self, data: bytes) -> str:
         """Add an item; return its name."""
     def put_many(self, items: Iterable[bytes]) -> list[str]:
-        """Add several items, all or none, one behind the other; return their names in order."""
+        """Add separate items, all or none, one behind the other; return their names in order."""
 
 class QueueItem(Claimed):
     """An item of a queue, held for the body of a `with`."""
     @property
     def parts(self) -> tuple[bytes, ...]:
-        """The parts of the item: one, unless Curator's `putMulti` has put it."""
+        """The parts of the item: one, unless Curator's `putMulti` wrote it."""
     @property
     def data(self) -> bytes:
-        """The data of the item."""
+        """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
     def ack(self) -> None:
-        """Acknowledge the item: remove it from the queue."""
+        """Acknowledge the item: delete it from the queue."""
 
 @final
 class ReadLock:
-    """A read/write lock, for reading: any number of readers hold it at once."""
+    """The read side of a `ReadWriteLock`, shared by readers."""
     def __enter__(self) -> Held: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
         """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
-        """Who holds the lock."""
+        """Return the holders."""
     def contenders(self) -> list[Participant]:
-        """Who holds the lock and who waits for it, in order."""
+        """Return the holders and the waiters, in queue order."""
     def revoke(self) -> list[Participant]:
-        """Ask the present holders to release the lock, from any process."""
+        """Ask the present holders to release; return those that were not asked before."""
 
 @final
 class ReadWriteLock:
-    """A lock that readers share, and that a writer has alone; first come first served."""
+    """A lock that readers share and a writer holds alone; first come first served."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def read(self) -> ReadLock:
@@ -601,110 +601,110 @@ class ReadWriteLock:
         """The lock for writing."""
     @property
     def path(self) -> str:
-        """The path that is contended for."""
+        """The contended path."""
     @property
     def identity(self) -> str:
         """What others see as the holder or contender."""
     def holders(self) -> list[Participant]:
-        """Who holds the lock: readers, or one writer."""
+        """Return the holders: readers, or one writer."""
     def contenders(self) -> list[Participant]:
-        """Who holds the lock and who waits for it, in order."""
+        """Return the holders and the waiters, in queue order."""
     def revoke(self) -> list[Participant]:
         """Ask the present holders, readers or a writer, to release."""
 
 class Reads:
-    """Collects reads, then sends them as one (ZooKeeper 3.6)."""
+    """Several reads, sent as one request (ZooKeeper 3.6)."""
     def get(self, path: str) -> Self:
-        """Adds a read of a znode's data and `Stat`."""
+        """Add a read of a znode's data and `Stat`."""
     def get_children(self, path: str) -> Self:
-        """Adds a read of the names of a znode's children."""
+        """Add a read of the names of a znode's children."""
     def result(self) -> list[tuple[bytes, Stat] | list[str] | ServerError]:
         """Send the reads; return their results, in order."""
 
 @final
 class ReentrantLock:
-    """A lock that the task that holds it may take again."""
+    """A `Lock` that the task that holds it may acquire again."""
     def __init__(self, client: Client, path: str, *, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     def __enter__(self) -> Held: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
         """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
-        """Who holds the lock."""
+        """Return the holders."""
     def contenders(self) -> list[Participant]:
-        """Who holds the lock and who waits for it, in order."""
+        """Return the holders and the waiters, in queue order."""
     def revoke(self) -> list[Participant]:
-        """Ask the present holders to release the lock, from any process."""
+        """Ask the present holders to release; return those that were not asked before."""
     @property
     def hold_count(self) -> int:
-        """How often the current task has entered it, and not left."""
+        """How many blocks of the current task hold it."""
 
 @final
 class Registration(PersistentNode):
     """A registered instance, for the body of a `with`."""
     @property
     def instance(self) -> ServiceInstance:
-        """The instance as others see it, or are about to."""
+        """The instance as others see it, or soon will."""
     def update(self, instance: ServiceInstance) -> None:
-        """Change the instance: when this returns, the servers have confirmed it, or a later one."""
+        """Change the instance; return once the servers have confirmed this change or a later one."""
     def drain(self) -> None:
-        """Ask for no more requests: set `enabled` to false, which clients of Curator respect, too."""
+        """Stop new requests: set `enabled` to false, which clients of Curator respect, too."""
     def resume(self) -> None:
-        """Ask for requests again."""
+        """Accept requests again."""
     def report_load(self, load: float) -> None:
-        """Publish the load, at most once per `load_interval`: the latest counts."""
+        """Publish the load, at most once per `load_interval`; the latest value wins."""
 
 @final
 class Semaphore:
-    """A number of permits that any number of tasks and processes share, first come first served."""
+    """Permits that tasks and processes share, first come first served."""
     def __init__(self, client: Client, path: str, limit: int, *, identity: str | None = None, layout: Layout = ..., on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     def __enter__(self) -> Held: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def acquire(self, *, permits: int = 1, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held]:
         """Acquire permits for the body of a `with`: all of them, or none."""
     def try_acquire(self, *, permits: int = 1, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Held | None]:
         """As `acquire`, but gives None at once if they are not free or others wait for permits."""
     def set_limit(self, limit: int) -> None:
-        """Publish how many permits there are, for everybody, from now on and for good."""
+        """Publish the number of permits, for all processes and permanently."""
     def limit(self) -> int:
-        """How many permits there are: what was published, else the argument."""
+        """Return the published limit, else the argument; `InvalidDataError` if invalid."""
     def available(self) -> int:
-        """How many permits are free; 0 while somebody waits for them."""
+        """Return how many permits are free; 0 while others wait for them."""
     def holders(self) -> list[Participant]:
-        """One participant for each permit that is held, in the order in which they were created."""
+        """Return one participant for each held permit, in order of creation."""
     def contenders(self) -> list[Participant]:
-        """One participant for each permit that is held, then one for each who waits, in order."""
+        """Return `holders`, then one participant for each waiter, in queue order."""
 
 @final
 class SequenceAllocator:
-    """Numbers that are handed out once, in all processes together."""
+    """Allocates numbers that are unique across all processes."""
     def __init__(self, client: Client, path: str, *, block: int = 1, last: int = 9223372036854775807, rng: random.Random | None = None, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def at_hand(self) -> int:
-        """How many numbers can be handed out without a request."""
+        """How many numbers are available without a request."""
     def next(self) -> int:
-        """A number that nobody else gets."""
+        """Return a number that no other caller gets."""
     def take(self, count: int) -> range:
-        """`count` numbers in a row that nobody else gets."""
+        """Return `count` consecutive numbers; those at hand stay there."""
     def stamp(self) -> int:
-        """A number that no path of the ensemble ever hands out again: one request."""
+        """Return a number that no path of the ensemble ever returns again, by one request."""
 
 @final
 class ServiceRegistry:
@@ -712,11 +712,11 @@ class ServiceRegistry:
     def __init__(self, client: Client, path: str, *, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     def register(self, instance: ServiceInstance, *, load_interval: float = 1.0, timeout: float | None = None) -> Registration:
         """Register an instance for the body of a `with`."""
     def observe(self, service: str) -> ServiceView:
-        """Observe the instances of a service, disabled ones included; a `Picker` omits those."""
+        """Observe a service's instances, including disabled ones, which a `Picker` omits."""
     def services(self) -> list[str]:
         """The names of all services, sorted."""
     def instances(self, service: str) -> list[ServiceInstance]:
@@ -735,7 +735,7 @@ class SessionStates:
     def __next__(self) -> SessionChange: ...
     @property
     def current(self) -> SessionChange:
-        """The state now, whatever has been iterated over."""
+        """The state now, independent of the iteration."""
     def __enter__(self) -> Self: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
@@ -748,21 +748,21 @@ class SharedValue(Generic[T]):
     def __init__(self, client: Client, path: str, default: T, *, codec: Codec[T], on_invalid: Callable[[InvalidDataError], object] | None = None, rng: random.Random | None = None, acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     def get(self) -> Versioned[T]:
-        """The value, as the connected server has it, which may be a moment behind."""
+        """Return the value."""
     def set(self, value: T) -> Versioned[T]:
-        """Set the value, whatever it was."""
+        """Set the value unconditionally."""
     def compare_and_set(self, expected: Versioned[T], value: T) -> Versioned[T] | None:
         """Set the value if nobody has changed it since; return None if somebody has."""
     def update(self, change: Callable[[T], T]) -> Versioned[T]:
-        """Read the value, change it and set it, until nobody else has written in between."""
+        """Read the value, change it and set it, until no other client has written in between."""
     def observe(self) -> SharedValueView[T]:
-        """A view of the latest value: `with value.observe() as view`."""
+        """Return a view of the latest value: `with value.observe() as view`."""
 
 @final
 class SharedValueView(View[T]):
-    """A view of a `SharedValue`."""
+    """A view of a `SharedValue`: a write of an equal value counts as a change."""
     @property
     def versioned(self) -> Versioned[T]:
         """The latest value, with its version."""
@@ -776,7 +776,7 @@ class Task(Claimed):
     def report(self, progress: float | None = None, note: str = '') -> None:
         """Report progress to observers of the board."""
     def finish(self, data: bytes = b'') -> None:
-        """Finish the task: delete it and write its result, in one transaction."""
+        """Finish the task: delete it and write its result, `data`, in one transaction."""
     def fail(self, note: str, data: bytes = b'') -> None:
         """Finish the task as failed: no other worker gets it."""
 
@@ -786,62 +786,62 @@ class TaskBoard:
     def __init__(self, client: Client, path: str, *, max_tasks: int = 10000, keep_results: int = 1000, report_every: float = 0.5, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def consume(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> Consumption[Task]:
-        """Claim one after the other: `with ..."""
+        """Claim items one after the other, as an iterator: see `Consumption`."""
     def submit(self, data: bytes) -> str:
         """Add a task; return its name, for `result` and `observe`."""
     def claim(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Task]:
         """Claim the next task for the body of a `with`."""
     def try_claim(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[Task | None]:
-        """As `claim`, but yields None, at once, if there is no task to be had."""
+        """As `claim`, but yields None at once if no task is free."""
     def result(self, task: str) -> TaskResult:
-        """Wait for the result of a task."""
+        """Wait for the result of a task, given its name."""
     def observe(self) -> BoardView:
         """Observe all tasks with their states: `with board.observe() as view`."""
 
 class Tenure:
-    """One unbroken time of holding something."""
+    """One uninterrupted hold."""
     @property
     def path(self) -> str:
-        """Our znode."""
+        """The holder's znode."""
     @property
     def token(self) -> int:
         """The fencing token: rises with every tenure, and is never used twice."""
     @property
     def identity(self) -> str:
-        """What others see as the holder."""
+        """The holder's name, as others see it."""
     @property
     def session_id(self) -> int:
-        """The session that owns our znode."""
+        """The session that owns the holder's znode."""
     @property
     def is_released(self) -> bool:
         """Whether it was released (`release`, `resign`) before its body had ended."""
     @property
     def loss(self) -> LossReason | None:
-        """Why it was lost; None while it is held, and if it was released."""
+        """Why it was lost; None while it is held, and after a release."""
     def verify(self) -> None:
-        """Returns if the quorum confirms, in one round trip, that it is held."""
+        """Return if the quorum confirms, in one round trip, that it is held."""
     def fenced(self) -> Fence:
-        """Writes that the ensemble itself refuses (`Fenced`) once our znode is gone."""
+        """A client whose writes the ensemble refuses (`Fenced`) once the holder's znode is gone."""
     def release(self) -> None:
         """Release it before the body has ended."""
     @property
     def is_revocation_requested(self) -> bool:
         """Whether others ask for a release (`revoke`)."""
     def revocation_requested(self) -> None:
-        """Wait until others ask for a release; forever, where the recipe has no `revoke`."""
+        """Wait until others ask for a release; forever, if the recipe has no `revoke`."""
     def statistics(self) -> TenureStatistics:
-        """The state of the tenure, as it is known here, without asking a server."""
+        """The state of the tenure, as known here, without asking a server."""
     lost: threading.Event
     @property
     def is_held(self) -> bool:
-        """Whether it is held now: by the clock, at this very call."""
+        """Whether it is held at this call, by the clock."""
     def remaining(self) -> float:
-        """Seconds until the holder must have begun to stop, unless the lease is renewed before."""
+        """Seconds until the holder must begin to stop, unless the lease is renewed before."""
     def check(self) -> None:
         """Return if it is held now, by the clock."""
 
@@ -853,22 +853,22 @@ class TenureContext(Generic[R_co]):
 class Term(Tenure):
     """One unbroken time of leadership."""
     def add_lost_callback(self, callback: Callable[[], object]) -> None:
-        """Registers a callback for the loss, called synchronously; at once if it is lost already."""
+        """Register a callback for the loss, called synchronously; at once if it is lost already."""
     def resign(self) -> None:
         """Resign: `release`, by its name for leadership."""
 
 class Transaction:
-    """Collects operations, then sends them as one."""
+    """Several writes, sent as one and applied together or not at all."""
     def create(self, path: str, data: bytes = b'', *, mode: CreateMode = ..., acl: Sequence[ACL] | None = None, ttl: float | None = None) -> Self:
-        """Adds a create; see `Client.create`."""
+        """Add a create; see `Client.create`."""
     def delete(self, path: str, *, version: int = -1) -> Self:
-        """Adds a delete; see `Client.delete`."""
+        """Add a delete; see `Client.delete`."""
     def set(self, path: str, data: bytes, *, version: int = -1) -> Self:
-        """Adds a set; see `Client.set`."""
+        """Add a set; see `Client.set`."""
     def check(self, path: str, *, version: int = -1) -> Self:
-        """Adds the condition that a znode exists, and has the version, unless that is -1."""
+        """Add the condition that a znode exists and has the version (-1: any)."""
     def commit(self) -> list[str | Stat | None]:
-        """Sends the transaction."""
+        """Send the transaction."""
 
 @final
 class TreeCache:
@@ -885,7 +885,7 @@ class TreeCache:
     def get(self, path: str) -> TreeNode | None:
         """A znode of the copy; None if it does not exist."""
     def children(self, path: str) -> list[str] | None:
-        """The names of a znode's children, sorted; None if the znode does not exist."""
+        """A znode's child names, sorted; None if it does not exist."""
     def __len__(self) -> int: ...
     def __contains__(self, path: object) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
@@ -904,32 +904,32 @@ class UniqueNames:
     def __init__(self, client: Client, path: str, *, identity: str | None = None, on_disconnect: Literal['keep', 'resign'] = 'keep', acl: Sequence[ACL] | None = None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def claim(self, kind: str, *, most: int = 100000, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[HeldName]:
         """Claim the lowest free name of a kind for the body of a `with`."""
     def try_claim(self, kind: str, *, most: int = 100000, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[HeldName | None]:
         """As `claim`, but does not wait: gives None if no name is free."""
     def holders(self) -> dict[str, Participant]:
-        """Which names are taken, of all kinds, and by whom."""
+        """Return the holders of all kinds, by name."""
 
 class View(Generic[T]):
-    """The latest value of something on the servers, and an iterator over what it becomes."""
+    """The latest value of something on the servers, and an iterator over its changes."""
     def __iter__(self) -> Iterator[T]: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def value(self) -> T:
-        """The latest value."""
+        """The latest value; `UsageError` if the view is not open yet."""
     @property
     def is_live(self) -> bool:
         """Whether a server watches now, and so would report a change of the value."""
 
 @final
 class WatchStream:
-    """Every event of a persistent watch, in order, and `Missed` where there may be a gap."""
+    """Every event of a persistent watch, in order, with `Missed` where some may be missing."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> WatchEvent | Missed: ...
     @property
@@ -937,39 +937,39 @@ class WatchStream:
         """How many events, gaps included, are unread."""
     @property
     def is_live(self) -> bool:
-        """Whether a server watches now: not while the connection is down."""
+        """Whether a server watches now; false while the connection is down."""
     def __enter__(self) -> Self: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
 class WriteHeld(Held):
-    """One unbroken time of holding a lock for writing, or, after `downgrade`, for reading."""
+    """A hold for writing, or, after `downgrade`, for reading."""
     @property
     def is_downgraded(self) -> bool:
         """Whether it has become a hold for reading."""
     def downgrade(self) -> None:
-        """Go on to hold the lock for reading: readers come in, and no writer in between."""
+        """Continue to hold the lock for reading: readers come in, and no writer in between."""
 
 @final
 class WriteLock:
-    """A read/write lock, for writing: nobody else holds it meanwhile."""
+    """The write side of a `ReadWriteLock`, held by one writer alone."""
     def __enter__(self) -> WriteHeld: ...
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
     @property
     def path(self) -> str:
-        """The path that was given."""
+        """The path, as it was passed."""
     @property
     def identity(self) -> str:
-        """What others see as the holder or contender."""
+        """The holder's or contender's name, as others see it."""
     def acquire(self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[WriteHeld]:
         """Acquire it for the body of a `with`."""
     def try_acquire(self, *, on_lost: Callable[[TenureLost], object] | None = None) -> TenureContext[WriteHeld | None]:
         """As `acquire`, but does not wait: gives None if it is not free."""
     def holders(self) -> list[Participant]:
-        """Who holds the lock."""
+        """Return the holders."""
     def contenders(self) -> list[Participant]:
-        """Who holds the lock and who waits for it, in order."""
+        """Return the holders and the waiters, in queue order."""
     def revoke(self) -> list[Participant]:
-        """Ask the present holders to release the lock, from any process."""
+        """Ask the present holders to release; return those that were not asked before."""
 
 @final
 class Connection:
@@ -978,4 +978,4 @@ class Connection:
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None) -> None: ...
 
 def connect(hosts: str | Sequence[str] | Hosts | None = None, *, session_timeout: float = 10.0, connect_timeout: float | None = None, auth: Sequence[Auth] = ..., tls: ssl.SSLContext | TLS | None = None, sasl: SASL | None = None, grace_period: float | None = None, tick_time: float | None = None, watchdog: Watchdog | bool | None = None, observe_config: bool = False, read_only: bool = False, resume: SessionCredentials | None = None, server_version: str | None = None, limits: Limits | None = None, on_event: EventSink | Sequence[EventSink] | None = None, hooks: Hooks | None = None, backend: Literal["asyncio", "trio"] = 'asyncio', backend_options: dict[str, Any] | None = None) -> Connection:
-    """A session with a ZooKeeper ensemble: `with blocking.connect(...) as client:`."""
+    """Connect to a ZooKeeper ensemble: `with blocking.connect(...) as client:`."""
