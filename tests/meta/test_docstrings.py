@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pydoc
 import re
 import textwrap
 from collections.abc import Iterator
@@ -198,3 +199,9 @@ def test_there_is_something_to_look_up() -> None:
             check(wrong, None)
     with pytest.raises(SyntaxError):
         check("async with lock as held", None)
+
+
+def test_help_on_an_election_names_all_that_a_term_has() -> None:
+    shown = pydoc.plain(pydoc.render_doc(aiolead.Election))
+    has = [name for name in dir(aiolead.Term) if not name.startswith("_")]
+    assert [name for name in has if f"`{name}" not in shown] == []

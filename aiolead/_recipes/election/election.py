@@ -87,6 +87,11 @@ class Election(QueuedRecipe[Term]):
     def leadership(self, *, timeout: float | None = None) -> TenureContext[Term]:
         """Lead for the body of an `async with`. Leaving resigns.
 
+        It gives a `Term`: `token`, `path`, `identity`, `session_id`, `is_held`, `remaining()`,
+        `check()`, `verify()`, `fenced()`, `resign()` (`release()`, `is_released`), `loss`,
+        `add_lost_callback()`, `revocation_requested()` (`is_revocation_requested`) and
+        `statistics()`.
+
         Args:
             timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
 
