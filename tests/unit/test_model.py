@@ -64,6 +64,16 @@ VALUES = [
 ]
 
 
+def test_all_names_every_value() -> None:
+    constants = {name for name in vars(model) if name.isupper() and not name.startswith("_")}
+    types = {
+        name
+        for name, value in vars(model).items()
+        if isinstance(value, type) and value.__module__ == model.__name__
+    }
+    assert set(model.__all__) == types | constants
+
+
 # --- the numbers of the wire -------------------------------------------------------------------
 
 
