@@ -34,6 +34,17 @@ LONGEST_SLEEP = 10.0
 class Reserved(set[str]):
     """The names of items that this client's consumers have claimed, or are about to claim."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.users: list[AvailableItems] = []
+        """Those on the same path that have consumers."""
+
+    def release(self, name: str) -> None:
+        """Let any consumer of this client claim the item again."""
+        self.discard(name)
+        for available in tuple(self.users):
+            available.unreserved(name)
+
 
 class _Listing:
     """The children of a path, valid until their watch fires."""
@@ -103,6 +114,8 @@ class AvailableItems:
         self._on_invalid = on_invalid
         self._reserved = client.backend.shared(claims_path, Reserved)
         self._heap: list[tuple[Key, str]] = []
+        self._passed_over: set[str] = set()
+        """Listed and free, but reserved: so not in the heap."""
         self._invalid: set[str] = set()
         self._look: _Look | None = None
         self._claimed = _Listing(claims_path, CreateMode.CONTAINER)
@@ -116,31 +129,60 @@ class AvailableItems:
 
     def enter(self) -> None:
         """Register a consumer: watches may exist until it leaves."""
+        if not self._users:
+            self._reserved.users.append(self)
         self._users += 1
 
     def leave(self) -> None:
         """Unregister a consumer; the last one closes the watches."""
         self._users -= 1
         if not self._users:
+            self._reserved.users.remove(self)
             self._close_watches()
 
     # --- taking ----------------------------------------------------------------------------------
 
     def pop(self) -> str | None:
-        """Reserve the first item that may be free, if any, until `free`, `vanished` or `taken`."""
+        """Reserve the first item that may be free, if any, until `free` or `gone`."""
         while self._heap:
             key, name = self._heap[0]
             if self._until_due(key) > 0:
                 return None
             heapq.heappop(self._heap)
-            if name not in self._reserved and name not in self._invalid:
+            if name in self._invalid:
+                continue
+            self._passed_over.add(name)
+            if name not in self._reserved:
                 self._reserved.add(name)
                 return name
         return None
 
+    def taken(self, name: str) -> None:
+        """The servers have refused our claim. If the item is free again, a watch fires."""
+        self._passed_over.discard(name)
+        self.is_contended = True
+
     def free(self, name: str) -> None:
         """Our claim on an item is gone: any consumer may claim it."""
-        self._reserved.discard(name)
+        self._passed_over.discard(name)
+        self._reserved.release(name)
+        self._offer(name)
+
+    def gone(self, name: str) -> None:
+        """No claim of ours is there, nor may come; the item may be claimed by others, or gone."""
+        self._reserved.release(name)
+
+    def unreserved(self, name: str) -> None:
+        """An item is not reserved any more. A list that is valid may have passed it over.
+
+        No watch fires if our claim was never created, or if others have released the item while it
+        was still reserved.
+        """
+        if name in self._passed_over and not self.is_stale:
+            self._offer(name)
+
+    def _offer(self, name: str) -> None:
+        self._passed_over.discard(name)
         key = self._key(name)
         if key is not None:
             heapq.heappush(self._heap, (key, name))
@@ -149,15 +191,6 @@ class AvailableItems:
     def _key(self, name: str) -> Key | None:
         """Sort key of an item; None for a foreign child."""
         return None if isinstance(name, ListedPath) else self.names.key(name)
-
-    def vanished(self, name: str) -> None:
-        """An item that we had reserved no longer exists."""
-        self._reserved.discard(name)
-
-    def taken(self, name: str) -> None:
-        """An item is gone, or claimed by others. If it is released, a watch fires."""
-        self._reserved.discard(name)
-        self.is_contended = True
 
     def invalid(self, name: str, version: int, why: ValueError) -> None:
         """Report an invalid item, and skip it from now on."""
@@ -240,8 +273,11 @@ class AvailableItems:
         items, claimed = self._present.names or [], set(self._claimed.names or [])
         self._invalid.intersection_update(items)
         self.is_contended = not claimed <= self._reserved
-        free = [name for name in items if name not in claimed and name not in self._reserved]
-        self._heap = [(key, name) for name in free if (key := self._key(name)) is not None]
+        free = set(items) - claimed
+        self._passed_over = free & self._reserved
+        self._heap = [
+            (key, name) for name in free - self._passed_over if (key := self._key(name)) is not None
+        ]
         heapq.heapify(self._heap)
         if not self._users:
             self._close_watches()

@@ -182,7 +182,8 @@ class ItemClaim(NodeAcquirable):
                 if is_path_missing or not isinstance(error.cause, (NodeExistsError, NoNodeError)):
                     raise error.cause from None
                 if not is_taken or not own.take_if_ours(await look):
-                    self._end(available.taken)
+                    available.taken(own.name)
+                    self._end(available.gone)
                     return False
         own.shown(await look, key[1])
         try:
@@ -213,7 +214,7 @@ class ItemClaim(NodeAcquirable):
         """Our own transaction has deleted the item and our claim together."""
         if self._own is not None:
             self._own.seen_gone()
-            self._end(self.available.vanished)
+            self._end(self.available.gone)
 
     def discard(self) -> Departure | None:
         """Release the item, if any. Synchronous: the client deletes the claim in the background."""

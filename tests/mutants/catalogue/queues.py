@@ -119,6 +119,34 @@ MUTANTS = (
         simulated=False,
     ),
     Mutant(
+        number="162b",
+        name="passed-over-items-are-forgotten",
+        wrong="An item that was reserved when it was listed is not offered when that ends.",
+        changes=(
+            Change(
+                "_recipes/queues/available_items.py",
+                "if name in self._passed_over and not self.is_stale:",
+                "if name in self._passed_over and not self._users:",
+            ),
+        ),
+        tests=(FAULTS, "-k", "reserve and trio"),
+        simulated=False,
+    ),
+    Mutant(
+        number="162c",
+        name="only-its-own-queue-gets-it",
+        wrong="An item that is not reserved any more is offered by one queue object alone.",
+        changes=(
+            Change(
+                "_recipes/queues/available_items.py",
+                "for available in tuple(self.users):",
+                "for available in ():",
+            ),
+        ),
+        tests=("tests/simulation/test_found.py", "-k", "reserved and trio"),
+        simulated=False,
+    ),
+    Mutant(
         number="163",
         name="negative-priorities-last",
         wrong="A negative priority is named as if it were a great one.",

@@ -89,6 +89,63 @@ def test_the_answer_to_a_claim_is_lost_and_nobody_wants_it_any_more(
     on_virtual_time(backend, play)
 
 
+def test_an_item_is_released_by_others_while_a_lost_claim_reserves_it(backend: Backend) -> None:
+    """No watch fires when the reservation ends: who waits gets the item all the same."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link, got = Link(server), anyio.Event()
+        async with (
+            link.connect() as client,
+            connect(server) as other,
+            anyio.create_task_group() as tasks,
+        ):
+            queue = await with_items(client, 1)
+
+            async def consume() -> None:
+                async with queue.get():
+                    got.set()
+
+            link.room = 0
+            server.drop_request(OpCode.MULTI)
+            tasks.start_soon(consume)
+            await passes(1.0)
+            assert client.state is SessionState.SUSPENDED
+            async with Queue(other, PATH).get():
+                link.restore()
+                await passes(1.0)  # the item is refused, since it is taken
+                assert not got.is_set()
+            await passes(2 * SESSION)
+            assert got.is_set()
+
+    on_virtual_time(backend, play)
+
+
+@answers
+def test_an_item_that_a_cancelled_consumer_has_reserved(backend: Backend, drop: Drop) -> None:
+    """Another queue object of the same client gets it, though nothing changes on the servers."""
+
+    async def play(server: EmbeddedServer) -> None:
+        link, got = Link(server), anyio.Event()
+        async with link.connect() as client, anyio.create_task_group() as tasks:
+            queue = await with_items(client, 1)
+
+            async def consume() -> None:
+                async with Queue(client, PATH).get():
+                    got.set()
+
+            link.room = 0
+            drop(server, OpCode.MULTI)
+            with anyio.move_on_after(1.0):
+                async with queue.get():
+                    raise AssertionError("nobody told it that it is ours")
+            tasks.start_soon(consume)
+            link.restore()
+            await passes(2 * SESSION)
+            assert got.is_set()
+
+    on_virtual_time(backend, play)
+
+
 def test_the_session_ends_while_an_item_is_claimed(backend: Backend) -> None:
     async def play(server: EmbeddedServer) -> None:
         link = Link(server)

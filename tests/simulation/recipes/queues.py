@@ -4,6 +4,8 @@
   others, and are killed with them.
 * `delay`: the same with items that are due at some time of day. Every process has a clock for that
   of its own; those of some runs do not agree.
+* `turns`: consumers hold one item in turn, which nobody acknowledges. No other item comes and wakes
+  a consumer that waits for it.
 
 What has to hold, besides the invariants of everything that is held (a line for each claim):
 
@@ -11,7 +13,8 @@ What has to hold, besides the invariants of everything that is held (a line for 
     queue-again   what was acknowledged is not handed out again
     queue-order   items are claimed for the first time in the order of their numbers
     queue-early   no item is handed out before it is due, by the clock of who gets it
-    queue-stuck   in the end everything is consumed, by consumers that only wait
+    queue-stuck   in the end everything is consumed, by consumers that only wait; or in `turns`,
+                  every consumer gets the item
 """
 
 from __future__ import annotations
@@ -30,10 +33,12 @@ from aiolead.errors import (
     AcquireTimeout,
     ConnectFailed,
     ConnectionLossError,
+    NodeExistsError,
     Outcome,
     SessionError,
     TenureLost,
 )
+from aiolead.model import CreateMode
 from aiolead.paths import sequence_of
 from aiolead.testing.history.events import NodeCreated, Revoked, Session
 from aiolead.testing.simulation import Process, World, told
@@ -46,6 +51,9 @@ EPOCH = 1e6
 IN_TIME = "handed out as it came due, to somebody who was waiting"
 OVERTAKEN = "an item was due before one that was put earlier"
 AGAIN = "given back, and handed out again"
+
+ITEM = b"\x00\x01\x00\x01" + b"\x01\x00\x00\x00\x01x" + b"\x02"
+"""An item with one part, as queues encode it."""
 
 AnyQueue = aiolead.Queue | aiolead.PriorityQueue | aiolead.DelayQueue
 
@@ -102,6 +110,102 @@ def begin(plan: Plan, rng: Random) -> None:
         if world.start(f"q{number}", partial(producer, plan)):
             plan.producing.add(f"q{number}")
     world.start("auditor", partial(auditor, plan))
+
+
+# --- one item in turn ----------------------------------------------------------------------------
+
+
+async def turns(world: World) -> None:
+    """Two or three processes with one or two consumers each."""
+    rng = world.rng("turns")
+    kind = rng.choice((aiolead.Queue, aiolead.PriorityQueue))
+    plan = Plan(world, kind, tasks=rng.choice((1, 2)))
+    for number in range(rng.choice((2, 3))):
+        world.start(f"p{number}", partial(take_turns, plan))
+
+
+async def take_turns(plan: Plan, process: Process) -> None:
+    """Takes turns over any number of clients; after the healing one more by each consumer."""
+    name = process.name
+    left = {name} if plan.tasks == 1 else {f"{name}/{n}" for n in range(plan.tasks)}
+    while left:
+        # The consumers are around the client, so that it may be closed under them.
+        async with anyio.create_task_group() as consumers:
+            with suppress(ConnectFailed):
+                await turns_over_one_client(plan, process, left, consumers)
+            await anyio.sleep(process.rng.uniform(0.0, 0.1))
+
+
+async def turns_over_one_client(
+    plan: Plan, process: Process, left: set[str], consumers: TaskGroup
+) -> None:
+    async with plan.world.client(process) as client:
+        with anyio.CancelScope() as online:
+            shared = plan.queue(client, process.name, process.clock)
+            busy = set(left)
+
+            async def consume(who: str) -> None:
+                try:
+                    await put_the_item(plan, client)
+                    while not await take_turn(plan, process, client, shared, who):
+                        pass
+                    left.discard(who)
+                except SessionError:
+                    pass  # the client was closed
+                finally:
+                    busy.discard(who)
+                    if not busy:
+                        online.cancel()
+
+            for who in sorted(left):
+                consumers.start_soon(consume, who)
+            await plan.world.asked_to_close(process)
+
+
+async def put_the_item(plan: Plan, client: aiolead.Client) -> None:
+    """Under a fixed name: there is never another one."""
+    name = {
+        aiolead.Queue: "queue-0000000000",
+        aiolead.PriorityQueue: "queue-1000000010000000000",
+    }[plan.kind]
+    while True:
+        with suppress(ConnectionLossError):
+            await client.ensure_path(QUEUE)
+            with suppress(NodeExistsError):
+                await client.create(f"{QUEUE}/{name}", ITEM, mode=CreateMode.PERSISTENT)
+            return
+        await client.ready()
+
+
+async def take_turn(
+    plan: Plan, process: Process, client: aiolead.Client, shared: AnyQueue, who: str
+) -> bool:
+    """Returns whether it was after the healing, and successful."""
+    world, rng, tau = plan.world, process.rng, client.session_timeout
+    # Several objects of a client at one path share nothing but their registry.
+    queue = rng.choice((shared, plan.queue(client, who, process.clock)))
+    was_healed, held = world.is_healed, False
+    with (
+        world.may_be_cancelled(process, QUEUE, who),
+        suppress(AcquireTimeout, TenureLost, ConnectionLossError),
+    ):
+        wait = None if was_healed or rng.random() < 0.5 else rng.uniform(0.01, 1.0) * tau
+        async with queue.get(timeout=wait) as item:
+            world.history.joined(item.path, who)
+            if any(isinstance(e, Revoked) and e.line == item.path for e in world.history.events):
+                world.history.revoked(item.path, who)
+            signal = item._on_lost
+            told(world.history, item.path, who, item)
+            try:
+                await anyio.sleep(rng.uniform(0.0, 0.2) * tau)
+            finally:
+                item._on_lost = signal
+                world.history.left(item.path, who, item.token, was_lost=item.loss is not None)
+            held = True
+    if client.state.is_final:
+        await client.ready()  # raises what became of it
+    await anyio.sleep((0.001 if world.is_healed else rng.uniform(0.0, 0.1)) * tau)
+    return was_healed and held
 
 
 # --- putting -------------------------------------------------------------------------------------
