@@ -20,6 +20,28 @@ class OwnerConnection(enum.Enum):
     """No session owns the znode: it never vanishes by itself."""
 
 
+class QueueState(enum.Enum):
+    """What matters most about a queue: of several that apply, the first of these."""
+
+    MIXED = "mixed"
+    """Its contenders do not all exclude each other."""
+    SILENT = "silent"
+    """The session of a holder has no connection to any server."""
+    UNOWNED = "unowned"
+    """No session owns the znode of a holder: it never vanishes by itself."""
+    VACANT = "vacant"
+    """Nobody leads."""
+    HELD = "held"
+    FREE = "free"
+    """Nobody holds, which is normal for anything but an election."""
+    UNUSED = "unused"
+    """Nobody has ever contended."""
+
+    @property
+    def is_problem(self) -> bool:
+        return self not in (QueueState.HELD, QueueState.FREE, QueueState.UNUSED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedTerm:
     """One term of one holder: of leadership, a lock, a permit. Times are those of the scene.
@@ -84,6 +106,21 @@ class ContenderQueue:
     def waiting(self) -> tuple[QueuedContender, ...]:
         """The waiters, the next one first."""
         return tuple(one for one in self.contenders if not one.place.holds)
+
+    @property
+    def state(self) -> QueueState:
+        """The state that both views show."""
+        if len(self.families) > 1:
+            return QueueState.MIXED
+        if any(term.silent_since is not None for term in self.terms):
+            return QueueState.SILENT
+        if any(not term.session_id for term in self.terms):
+            return QueueState.UNOWNED
+        if self.terms:
+            return QueueState.HELD
+        if not self.kind:
+            return QueueState.UNUSED
+        return QueueState.VACANT if self.kind == "election" else QueueState.FREE
 
     @property
     def families(self) -> list[str]:

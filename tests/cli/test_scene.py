@@ -8,7 +8,13 @@ import pytest
 
 from aiolead.cli import scene_text
 from aiolead.cli.scene import Scene
-from aiolead.cli.scene_values import ContenderQueue, OwnerConnection, SceneEvent, SceneEventType
+from aiolead.cli.scene_values import (
+    ContenderQueue,
+    OwnerConnection,
+    QueueState,
+    SceneEvent,
+    SceneEventType,
+)
 from aiolead.model import SessionState, Stat
 
 NOTHING = Stat(**dict.fromkeys(Stat.__slots__, 0))
@@ -377,4 +383,36 @@ def test_as_json() -> None:
         "token": 2,
         "is_exact": True,
         "gap": 0,
+    }
+
+
+def test_the_state_of_a_queue_is_what_matters_most() -> None:
+    stage = Stage("/nobody")
+    stage.enter("/e", 1)
+    stage.enter("/l", 2, mark="lock-")
+    stage.scene.put("/p/_c_x-lock-0000000003", replace(NOTHING, czxid=3), b"")
+    stage.enter("/m", 4)
+    stage.enter("/m", 5, mark="lock-")
+    stage.news(1)
+
+    def states() -> dict[str, QueueState]:
+        return {queue.path: queue.state for queue in stage.scene.queues}
+
+    assert states() == {
+        "/e": QueueState.HELD,
+        "/l": QueueState.HELD,
+        "/m": QueueState.MIXED,
+        "/nobody": QueueState.UNUSED,
+        "/p": QueueState.UNOWNED,
+    }
+    for at in (2, 3):
+        stage.scene.set_connected({4: "", 5: ""}, at)
+    assert states()["/e"] is states()["/l"] is QueueState.SILENT
+    assert states()["/m"] is QueueState.MIXED
+    stage.leave("/e", 1)
+    stage.leave("/l", 2, mark="lock-")
+    stage.news(4)
+    assert (states()["/e"], states()["/l"]) == (QueueState.VACANT, QueueState.FREE)
+    assert {each for each in QueueState if each.is_problem} == {
+        *(QueueState.MIXED, QueueState.SILENT, QueueState.UNOWNED, QueueState.VACANT)
     }
