@@ -53,9 +53,9 @@ docs: $(VENV)/.dev ## Builds the site from the pages and the docstrings, into bu
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
 	@echo "file://$(CURDIR)/build/site/index.html"
 
-picture: $(VENV)/.dev ## Draws anew what the demo shows, docs/demo.svg, and the dashboard, docs/dashboard.png.
-	$(BIN)/python docs/_site/demo_picture.py docs/demo.svg
-	$(BIN)/python docs/_site/dashboard_picture.py docs/dashboard.png
+picture: $(VENV)/.dev ## Draws anew what the demo shows, docs/pictures/demo.svg, and the dashboard, docs/pictures/dashboard.png.
+	$(BIN)/python docs/_site/demo_picture.py docs/pictures/demo.svg
+	$(BIN)/python docs/_site/dashboard_picture.py docs/pictures/dashboard.png
 
 zookeeper: $(VENV)/.dev ## Sees to it that there is a real ZooKeeper, or says how to get one.
 	tests/tools/install-zookeeper $(BIN)/python

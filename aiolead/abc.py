@@ -235,7 +235,7 @@ class FencedClient(Protocol):
 
 @runtime_checkable
 class EventHook(Protocol):
-    """Where recipes emit events; see `aiolead.events` and `docs/observability.md`."""
+    """Where recipes emit events; see `aiolead.events` and `docs/how-to/observability.md`."""
 
     def wants(self, level: int) -> bool:
         """Return whether anyone wants events of that `logging` level. Cheap: called before each."""

@@ -1,7 +1,7 @@
 """Events of a client and of its recipes, as values of one type with stable names.
 
-A client emits them to the log, and to the sinks of `connect(on_event=)`. `docs/observability.md`
-describes each event and its fields.
+A client emits them to the log, and to the sinks of `connect(on_event=)`.
+`docs/how-to/observability.md` describes each event and its fields.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ get_logger("aiolead").addHandler(logging.NullHandler())
 
 
 class EventName(enum.StrEnum):
-    """The stable names of events; `docs/observability.md` describes each."""
+    """The stable names of events; `docs/how-to/observability.md` describes each."""
 
     SESSION_CONNECTING = "session.connecting"
     SESSION_CONNECTED = "session.connected"

@@ -2,7 +2,7 @@
 
 A real ensemble, all on this machine. In each trial the server that leads is killed, or frozen with
 its connections open; one client holds a term all the while, another one tries to write. See
-docs/ensembles.md, which quotes the numbers.
+docs/explanation/ensembles.md, which quotes the numbers.
 """
 
 from __future__ import annotations

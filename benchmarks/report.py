@@ -1,4 +1,4 @@
-"""What a run has found, as Markdown; and the page in docs/ that shows it."""
+"""What a run has found, as Markdown; and the page in docs/reports that shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .results import Results
 from .site import ALL_SETTINGS
 from .workloads import WORKLOADS, Column, Workload
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "reports"
 PAGE = DOCS / "performance.md"
 DATA = DOCS / "performance.json"
 """What the page shows, without the single latencies."""

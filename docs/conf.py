@@ -26,7 +26,8 @@ extensions = [
     "names",
     "reference",
 ]
-exclude_patterns = ["_site"]
+# Generated reports stay in the repository, out of the reading path and of the search.
+exclude_patterns = ["_site", "reports"]
 nitpicky = True
 html_theme = "furo"
 html_title = f"aiolead {release}"

@@ -1,8 +1,8 @@
 """`RateGate`: do something at most once per period, whichever process comes first.
 
-The recipe that docs/adding-a-recipe.md writes step by step, on what the recipes inside the package
-are built on: unlike all other examples it imports private modules. As a program it makes one report
-a minute, however many processes run it:
+The recipe that docs/contributing/adding-a-recipe.md writes step by step, on what the recipes inside
+the package are built on: unlike all other examples it imports private modules. As a program it
+makes one report a minute, however many processes run it:
 
 AIOLEAD_HOSTS=127.0.0.1:2181 python examples/rate_gate.py
 """

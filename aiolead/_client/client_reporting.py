@@ -1,4 +1,4 @@
-"""Emits and counts the events of a client; `docs/observability.md` says what each event means."""
+"""Emits and counts the events of a client; their meanings: docs/how-to/observability.md."""
 
 from __future__ import annotations
 

@@ -78,9 +78,9 @@ def connect(
             `Hosts`. Defaults to the environment variable `AIOLEAD_HOSTS`.
         session_timeout: how long the servers keep the session of a silent client, in seconds
             (Java's client has milliseconds), 0.1 to 3600. Servers have limits, 40 seconds by
-            default, and may grant another timeout: the lease counts with that (`docs/client.md` has
-            the bounds), but no wait is longer than asked for. A server that grants less than 0.1
-            seconds is not used.
+            default, and may grant another timeout: the lease counts with that (bounds:
+            `docs/how-to/client.md`), but no wait is longer than asked for. A server that grants
+            less than 0.1 seconds is not used.
         connect_timeout: how long entering may take, in seconds; defaults to the session timeout.
             With 0, entering does not wait, so that a service starts without ZooKeeper: each
             operation waits for a server, for the session timeout at most, and reads leave with the

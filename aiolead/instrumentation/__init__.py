@@ -6,7 +6,7 @@
         ...
 
 A sink is any function that takes an `Event`; the log needs none. One sink may serve any number of
-clients. `docs/observability.md` has the events and the metrics.
+clients. `docs/how-to/observability.md` has the events and the metrics.
 """
 
 from ..events import Event as Event

@@ -1,6 +1,6 @@
 """Plays a minute of an election and a lock, and takes a picture of the dashboard meanwhile.
 
-    dashboard_picture.py docs/dashboard.png
+    dashboard_picture.py docs/pictures/dashboard.png
 
 Needs Chromium, as the tests of the dashboard do. The contenders, the page and the browser are real.
 """

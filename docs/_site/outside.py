@@ -1,11 +1,12 @@
-"""Links out of `docs`, to examples and tests: the site leads to where the source is.
+"""Links out of the site (to examples, tests and generated reports) point at the repository.
 
-`AIOLEAD_SOURCE_URL` says where, such as `https://github.com/OWNER/NAME/blob/main`; by default it is
-the checkout that the site was built from.
+The address is that of `[project.urls]` in pyproject.toml; `AIOLEAD_SOURCE_URL` names another one,
+such as that of one commit: `https://github.com/OWNER/NAME/blob/COMMIT`.
 """
 
 import os
 import re
+import tomllib
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -16,16 +17,27 @@ ROOT = DOCS.parent
 _LINK = re.compile(r"\]\(((?:\.\./)+[^)#\s]*)")
 
 
+def source_url() -> str:
+    """The address of the repository's files, without a slash at its end."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    default = f"{project['urls']['Source']}/blob/main"
+    return os.environ.get("AIOLEAD_SOURCE_URL", default).rstrip("/")
+
+
+def _is_in_the_site(target: Path) -> bool:
+    return target.is_relative_to(DOCS) and not target.is_relative_to(DOCS / "reports")
+
+
 def _lead_outside(app: Sphinx, docname: str, source: list[str]) -> None:
     page = Path(app.env.doc2path(docname))
-    base = os.environ.get("AIOLEAD_SOURCE_URL", ROOT.as_uri()).rstrip("/")
+    base = source_url()
 
     def rewrite(match: re.Match[str]) -> str:
         target = (page.parent / match[1]).resolve()
-        if target.is_relative_to(DOCS):
+        # Sphinx reports a link whose target does not exist.
+        if _is_in_the_site(target) or not target.exists():
             return match[0]
-        # Where there is nothing, Sphinx is to say so.
-        return f"]({base}/{target.relative_to(ROOT)}" if target.exists() else match[0]
+        return f"]({base}/{target.relative_to(ROOT)}"
 
     source[0] = _LINK.sub(rewrite, source[0])
 

@@ -15,7 +15,7 @@ from aiolead.cli import exits, main
 from aiolead.cli.app import app
 from aiolead.cli.options import COMMON_OPTIONS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command.md").read_text()
 COMMANDS = [name for name in app if not name.startswith("-")]
 
 

@@ -58,7 +58,7 @@ def unordered(*items: Any) -> Unordered:
 
 @dataclass(frozen=True)
 class Differing:
-    """What servers of different kinds give, for a reason: see docs/testing-your-code.md."""
+    """What servers of different kinds give, for a reason: see docs/how-to/testing-your-code.md."""
 
     by_kind: dict[str, Any]
 

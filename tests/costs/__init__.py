@@ -4,5 +4,5 @@ python -m tests.costs           measures, and says what it has found
 python -m tests.costs --write   writes it into the pages of docs/
 
 A page has the table of a group between `<!-- costs: GROUP -->` and `<!-- end of costs -->`;
-docs/costs.md has those of all.
+docs/reference/costs.md has those of all.
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 from support.costs import Cost, Operation, measure
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "costs.md"
+PAGE = DOCS / "reference" / "costs.md"
 END = "<!-- end of costs -->"
 ALL = "all"
 """The name that stands for every group, one after the other."""
@@ -80,4 +80,4 @@ def rendered(text: str, costs: Mapping[str, Mapping[Operation, Cost]]) -> str:
 
 def pages() -> list[Path]:
     """The pages that have such tables."""
-    return [page for page in sorted(DOCS.glob("*.md")) if _BLOCK.search(page.read_text("utf-8"))]
+    return [page for page in sorted(DOCS.rglob("*.md")) if _BLOCK.search(page.read_text("utf-8"))]

@@ -1,4 +1,4 @@
-"""The recipe of docs/adding-a-recipe.md: on every server, with lost answers, cancelled anywhere."""
+"""The recipe of adding-a-recipe.md: on every server, with lost answers, cancelled anywhere."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_as_a_program(hosts: str) -> None:
 
 def test_the_page_shows_what_the_example_is() -> None:
     """Each excerpt of the recipe on the page stands in the example, line by line."""
-    page = (ROOT / "docs" / "adding-a-recipe.md").read_text()
+    page = (ROOT / "docs" / "contributing" / "adding-a-recipe.md").read_text()
     source = (ROOT / "examples" / "rate_gate.py").read_text()
     excerpts = re.findall(r"<!-- excerpt -->\n\n((?:(?: {4}.*)?\n)+)", page)
     assert len(excerpts) >= 3

@@ -11,7 +11,7 @@ from aiolead._session.lease.timing import Timing
 from aiolead.testing.simulation.ensemble.election import quorum_size
 from aiolead.testing.simulation.ensemble.rehearsal import rehearse
 
-PAGE = (ROOT / "docs" / "ensembles.md").read_text()
+PAGE = (ROOT / "docs" / "explanation" / "ensembles.md").read_text()
 SIZES = range(1, 8)
 
 
@@ -68,7 +68,7 @@ def test_the_worked_example() -> None:
 
 def test_what_is_in_hand_of_a_lease() -> None:
     timing = Timing.derive(1.0, tick_time=None, grace_period=None)
-    # The lease counts from the renewal before the one that was answered (docs/safety.md).
+    # The lease counts from the renewal before the answered one (docs/explanation/safety.md).
     just_renewed = timing.session_timeout - timing.margin - timing.renew_every
     assert f"between {just_renewed - timing.renew_every:.2f} tau and {just_renewed:.2f} tau" in PAGE
     assert f"\n    {just_renewed - timing.renew_every:.2f} tau\n" in PAGE

@@ -121,8 +121,8 @@ def _lines_of_a_picture(file: Path) -> list[str]:
 
 
 def test_the_demo_says_what_the_readme_shows() -> None:
-    assert "](docs/demo.svg)" in (ROOT / "README.md").read_text()
-    lines = _lines_of_a_picture(ROOT / "docs" / "demo.svg")
+    assert "](docs/pictures/demo.svg)" in (ROOT / "README.md").read_text()
+    lines = _lines_of_a_picture(ROOT / "docs" / "pictures" / "demo.svg")
     head = lines.index("process pid state fencing token led for")
     processes, told = lines[head + 1 : head + 4], lines[head + 4 :]
     assert {line.split()[0] for line in processes} == {"anna", "ben", "cleo"}

@@ -35,8 +35,9 @@ MODULES = (
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    """A new one: put it on its page in docs/reference, below a `<!-- reference: MODULE -->`."""
-    pages = "\n".join(page.read_text() for page in sorted((DOCS / "reference").glob("*.md")))
+    """A new one: put it on its page in docs/reference/api, below a `<!-- reference: MODULE -->`."""
+    folder = DOCS / "reference" / "api"
+    pages = "\n".join(page.read_text() for page in sorted(folder.glob("*.md")))
     parts = re.findall(r"^<!-- reference: ([\w.]+) -->\n((?:.+\n)+)", pages, re.MULTILINE)
     documented = Counter(
         f"{module}.{name}" for module, names in parts for name in re.findall(r"`(\w+)`", names)

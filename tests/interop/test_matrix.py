@@ -1,5 +1,5 @@
 """Every recipe that another library has, too, on one path with that library: the table in
-docs/interop.md.
+docs/reference/interop.md.
 
 The others are processes: a Java one with Curator and ZooKeeper's `WriteLock`, one with kazoo, one
 with aiozk. What holds is said by the test's own order of events: nobody is told to let go before

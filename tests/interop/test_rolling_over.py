@@ -1,8 +1,8 @@
 """A fleet that moves to aiolead one process at a time: old and new ones contend for one path.
 
-What docs/rolling-over.md says step by step, with processes. They all have their turns, one at a
-time, by what each of them has written down; and no update of a file that they share is lost, which
-no library is asked about.
+What docs/how-to/moving-a-fleet.md says step by step, with processes. They all have their turns, one
+at a time, by what each of them has written down; and no update of a file that they share is lost,
+which no library is asked about.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiolead
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "interop.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "reference" / "interop.md").read_text("utf-8")
 
 
 def test_the_page_names_the_tests_that_there_are() -> None:

@@ -10,7 +10,7 @@ from interop.test_matrix import CELLS, CONTENDING
 from support.docs import ROOT
 from support.every_recipe import DONE, FOLLOWED, HELD, KEPT
 
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 NAMED = re.compile(r"`[\w/.:]*?\b(test_\w+(?:\.py)?)`")
 THE_READERS = re.compile(r"\b[Ss]ave this as\s+`(test_\w+\.py)`")
 
@@ -47,9 +47,11 @@ def recipes_in(cell: str) -> set[str]:
 
 
 def test_every_recipe_says_what_shows_how_it_breaks() -> None:
-    table = rows("recipes.md", "When something breaks")
+    table = rows("reference/recipes.md", "When something breaks")
     shown = set().union(*(recipes_in(cells[0]) for cells in table))
-    every = set().union(*(recipes_in(cells[0]) for cells in rows("recipes.md", "What there is")))
+    every = set().union(
+        *(recipes_in(cells[0]) for cells in rows("reference/recipes.md", "What there is"))
+    )
     assert shown == every
     played = {name.partition(".")[0] for name in (*HELD, *KEPT, *FOLLOWED, *DONE)}
     assert played | {"Barrier"} == every
@@ -57,7 +59,7 @@ def test_every_recipe_says_what_shows_how_it_breaks() -> None:
 
 
 def test_what_is_said_of_curator_is_shown_with_the_real_one(tests: dict[str, set[str]]) -> None:
-    table = [cells for cells in rows("interop.md", "Curator") if len(cells) == 4]
+    table = [cells for cells in rows("reference/interop.md", "Curator") if len(cells) == 4]
     assert len(table) > 20
     for ours, theirs, _, names in table:
         shown = NAMED.findall(names)
@@ -69,7 +71,7 @@ def test_what_is_said_of_curator_is_shown_with_the_real_one(tests: dict[str, set
 
 def test_every_cell_of_the_matrix_of_libraries_is_a_test() -> None:
     said: list[set[str]] = [set(), set(), set()]
-    for _, _, *cells in rows("interop.md", "Taking turns"):
+    for _, _, *cells in rows("reference/interop.md", "Taking turns"):
         for column, cell in zip(said, cells, strict=True):
             column.update(re.findall(r"`([\w-]+)`", cell))
     every = {cell.name for cell in CELLS}

@@ -9,7 +9,7 @@ from pathlib import Path
 import aiolead
 from aiolead import Client
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "operations.md").read_text()
 COLUMNS = ["operation", "needs", "cancellation", "on connection loss", "raises"]
 
 

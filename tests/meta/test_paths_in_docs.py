@@ -95,11 +95,11 @@ def test_what_a_page_names_exists(page: Path) -> None:
 FOR_CONTRIBUTORS = [
     ROOT / "docs" / f"{name}.md"
     for name in (
-        "adding-a-recipe",
-        "architecture",
-        "contention",
-        "ephemeral-znodes",
-        "error-policy",
+        "contributing/adding-a-recipe",
+        "contributing/architecture",
+        "explanation/contention",
+        "explanation/ephemeral-znodes",
+        "reference/error-policy",
     )
 ]
 
@@ -120,7 +120,7 @@ def test_what_a_page_calls_things_is_what_they_are_called(page: Path) -> None:
 
 def test_the_tree_of_the_architecture_is_the_real_one() -> None:
     """Each name in it exists in the package that it stands under; no package is left out."""
-    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    text = (ROOT / "docs" / "contributing" / "architecture.md").read_text("utf-8")
     block = text.split("    aiolead/\n", 1)[1].split("\n\n", 1)[0]
     parents = [ROOT / "aiolead"]
     seen: set[Path] = set()

@@ -4,5 +4,5 @@ has, and a command that plants them one by one and finds out who notices.
     python -m tests.mutants --list
     python -m tests.mutants ping-is-proof --backend trio --seeds 200
 
-The results are published in docs/planted-bugs.md.
+The results are published in docs/reports/planted-bugs.md.
 """

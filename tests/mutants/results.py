@@ -13,7 +13,7 @@ from .model import Mutant
 from .plant import ROOT
 
 FILE = Path(__file__).with_name("results.json")
-PAGE = ROOT / "docs" / "planted-bugs.md"
+PAGE = ROOT / "docs" / "reports" / "planted-bugs.md"
 BEGIN, END = "<!-- the table: written by `make mutants` -->", "<!-- end of the table -->"
 
 BACKENDS = ("asyncio", "trio")

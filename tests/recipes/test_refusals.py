@@ -1,4 +1,4 @@
-"""What every recipe does about the errors of servers: see `docs/error-policy.md`.
+"""What every recipe does about the errors of servers: see `docs/reference/error-policy.md`.
 
 On virtual time and an embedded server; the same refusals by real servers are at the end.
 """

@@ -166,7 +166,7 @@ def test_it_acknowledges_nothing_that_needs_the_leader(act: str) -> None:
 @pytest.mark.parametrize("fault", ["killed", "cut off"])
 @pytest.mark.parametrize("act", ["set", "check"])
 def test_a_lease_from_the_renewal_before_the_acknowledged_one_holds(act: str, fault: str) -> None:
-    """The rule of docs/safety.md. Counted from the acknowledged one itself it would not hold."""
+    """The rule of safety.md. Counted from the acknowledged one itself it would not hold."""
     h, before, latest = 0.375, [], []
     for delay in instants(12):
         stage = Stage(tick=TICK, sync_limit=10)

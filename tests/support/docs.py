@@ -23,10 +23,10 @@ PATIENCE = 30.0
 """How long a program may take for its next step, in seconds. Every wait ends as soon as the step
 is done; this is for machines that are busy with other things."""
 
-MIGRATING = ROOT / "docs" / "migrating"
+MIGRATING = ROOT / "docs" / "how-to" / "migrating"
 """The pages whose programs are tested together: what was before, and what comes after."""
 
-TUTORIAL = ROOT / "docs" / "tutorial.md"
+TUTORIAL = ROOT / "docs" / "tutorial" / "first-worker.md"
 """The page that is followed as a whole: its programs are processes that are killed and frozen."""
 
 SHOWN_ADDRESS = "127.0.0.1:2181"

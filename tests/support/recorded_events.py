@@ -12,7 +12,7 @@ _ROW = re.compile(r"^\| `(\w+\.\w+)` \| (\w+) \| ((?:`\w+` ?)*) \| ", re.MULTILI
 
 
 def _events() -> dict[EventName, tuple[int, tuple[str, ...]]]:
-    page = (ROOT / "docs" / "observability.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "observability.md").read_text("utf-8")
     rows = [(EventName(name), level, fields) for name, level, fields in _ROW.findall(page)]
     assert len({name for name, _, _ in rows}) == len(rows)
     return {

@@ -37,7 +37,7 @@ from aiolead.instrumentation.structlog import StructlogSink
 from aiolead.model import SessionState
 
 ROOT = Path(aiolead.__file__).parents[1]
-PAGE = (ROOT / "docs" / "observability.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "observability.md").read_text("utf-8")
 FOLDER = ROOT / "examples" / "observability"
 
 SAMPLES: dict[str, str | int | float] = {

@@ -89,7 +89,7 @@ class SessionSide:
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
         """Return whether the servers have confirmed recently that this client is well.
 
-        For health probes (`docs/frameworks.md`); asks no server. What has to be recent:
+        For health probes (`docs/how-to/frameworks.md`); asks no server. What has to be recent:
 
         * While something is held: the quorum's confirmation, which stops, for instance, when our
           server is partitioned from the others.

@@ -8,9 +8,9 @@ The znode exists exactly as long as its owner wants it, whatever is cancelled or
   of the client; it ends with the znode, with the session, or with a reported refusal.
 * The znode may be watched: the owner is notified when others delete it.
 
-docs/ephemeral-znodes.md has the table of states. `error_policy` decides about errors of servers. A
-znode's name (`serial`) or czxid (`fixed`) proves that it is ours, never the session alone: see
-`znode_registry`.
+docs/explanation/ephemeral-znodes.md has the table of states. `error_policy` decides about errors
+of servers. A znode's name (`serial`) or czxid (`fixed`) proves that it is ours, never the session
+alone: see `znode_registry`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NodeGone(Exception):
 
 
 class ZnodeState(enum.Enum):
-    """What is known of our znode; docs/ephemeral-znodes.md has the transitions."""
+    """What is known of our znode; docs/explanation/ephemeral-znodes.md has the transitions."""
 
     ABSENT = "absent"
     CREATING = "creating"

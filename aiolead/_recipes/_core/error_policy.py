@@ -1,4 +1,4 @@
-"""What a recipe does about an error: one table for all recipes; docs/error-policy.md has reasons.
+"""What a recipe does about an error: one table for all; reasons: docs/reference/error-policy.md.
 
 A recipe handles the errors that it expects before it asks this table: it creates a missing parent,
 and begins with another znode when its own is missing.

@@ -1,4 +1,4 @@
-"""Events of recipes: acquisitions and tenures. See `docs/observability.md`."""
+"""Events of recipes: acquisitions and tenures. See `docs/how-to/observability.md`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A contender in a queue: joins it, waits until it is in front, and holds.
 
 When the session is over, or others delete its znode, it joins again. Its znode is that of a
-`QueueNode`, the loop that of an `Acquirable`; docs/contention.md explains both.
+`QueueNode`, the loop that of an `Acquirable`; docs/explanation/contention.md explains both.
 """
 
 from __future__ import annotations
@@ -344,8 +344,8 @@ class Contender(QueueNode, Acquirable):
     def _is_unclaimed(self, name: str) -> bool:
         """Whether this session's recipes have given the name, and nobody claims it.
 
-        Others may have znodes in our session (docs/aiozk.md), but none whose name begins with our
-        session and a number that its client gives once.
+        Others may have znodes in our session (docs/how-to/aiozk-client.md), but none whose name
+        begins with our session and a number that its client gives once.
         """
         return not self._local.is_wanted(name) and self._layout._is_of(
             self._role, self._client.session_id, name

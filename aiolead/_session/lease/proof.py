@@ -1,6 +1,6 @@
 """What acknowledged requests prove about how long the session lives.
 
-`docs/safety.md` derives this from ZooKeeper's source, and has measurements. In short:
+`docs/explanation/safety.md` derives this from ZooKeeper's source, and has measurements. In short:
 
 * A server *touches* the session with every request. The leader ends a session no earlier than its
   timeout after the last touch that reached the leader. A follower's touches reach the leader with

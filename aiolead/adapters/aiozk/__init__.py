@@ -1,4 +1,4 @@
-"""Recipes on an application's aiozk client; see docs/aiozk.md. Importing this needs no aiozk."""
+"""Recipes on an application's aiozk client: docs/how-to/aiozk-client.md. Imports without aiozk."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whether what servers say of themselves is safe. Pure.
 
-`docs/safety.md` and `docs/ensembles.md` explain the limits.
+`docs/explanation/safety.md` and `docs/explanation/ensembles.md` explain the limits.
 """
 
 from __future__ import annotations

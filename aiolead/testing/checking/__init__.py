@@ -1,4 +1,4 @@
-"""What a client has to promise so that every recipe runs on it; see docs/testing-your-code.md."""
+"""What a client must promise so that every recipe runs on it: docs/how-to/testing-your-code.md."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MOST_CLOCKS = 8
 """How many processes, and how many servers, have clock rates of their own."""
 
 DRIFT = 500e-6
-"""The bound on how much faster or slower than real time a clock may run; see docs/safety.md."""
+"""How much faster or slower than real time a clock may run: docs/explanation/safety.md, A1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Schedule:
         grace_periods = (0.0, 0.05, 0.1, 0.1, 0.25)
         if latency == timeout / 200:
             # A quarter, and round trips of up to a twelfth of the session timeout: with that, and
-            # a tick that is not told, there is no lease left to renew (docs/safety.md).
+            # a tick that is not told, there is no lease left to renew (docs/explanation/safety.md).
             grace_periods = (0.0, 0.05, 0.1, 0.1, 0.15)
         return cls(
             seed=seed,

@@ -1,4 +1,4 @@
-"""All planted bugs, by what they break. The numbers are those of docs/planted-bugs.md."""
+"""All planted bugs, by what they break. The numbers are those of docs/reports/planted-bugs.md."""
 
 from __future__ import annotations
 
