@@ -31,10 +31,13 @@ test: lint types zookeeper ## Everything that CI checks: style, types, all tests
 	$(OVER_AIOZK) --ignore-glob='*cancel*' --ignore-glob='*bad_input*'
 	$(MAKE) wheel
 
-lint: $(VENV)/.dev ## Style, format, and who may import whom.
+lint: $(VENV)/.dev ## Style, format, imports; spelling, prose and links of the pages.
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
+	$(BIN)/codespell aiolead docs examples tests benchmarks *.md
+	$(BIN)/python tests/tools/check_prose.py
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/docs/test_pages.py -k "links or fence"
 
 types: $(VENV)/.dev ## mypy and pyright, for the oldest and the newest Python that is supported.
 	$(BIN)/mypy --python-version 3.11
