@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from .plant import ROOT
 
 FILE = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs" / "reports" / "planted-bugs.md"
+SUMMARY = ROOT / "docs" / "contributing" / "planted-bugs.md"
+SUMS_BEGIN, SUMS_END = "<!-- the sums: written by `make mutants` -->", "<!-- end of the sums -->"
 BEGIN, END = "<!-- the table: written by `make mutants` -->", "<!-- end of the table -->"
 
 BACKENDS = ("asyncio", "trio")
@@ -103,11 +107,19 @@ class Results:
         return tests is not None and bool(tests.caught)
 
     def publish(self, page: Path = PAGE) -> None:
-        """Puts the table into the page."""
-        text = page.read_text("utf-8")
-        head, _, rest = text.partition(BEGIN)
-        _, _, tail = rest.partition(END)
-        page.write_text(f"{head}{BEGIN}\n\n{self.table()}\n\n{END}{tail}", "utf-8")
+        """Puts the table into the page; and its sums, dated, into the summary of the real page."""
+        _replace(page, BEGIN, END, self.table())
+        if page == PAGE:
+            sums = " ".join(self._sums())
+            dated = textwrap.fill(f"{date.today()}: {sums}", 100, break_on_hyphens=False)
+            _replace(SUMMARY, SUMS_BEGIN, SUMS_END, dated)
+
+
+def _replace(page: Path, begin: str, end: str, text: str) -> None:
+    """Replaces what is between two marks of a page."""
+    head, _, rest = page.read_text("utf-8").partition(begin)
+    _, _, tail = rest.partition(end)
+    page.write_text(f"{head}{begin}\n\n{text}\n\n{end}{tail}", "utf-8")
 
 
 def _order(mutant: Mutant) -> tuple[int, str]:
