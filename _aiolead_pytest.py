@@ -35,6 +35,7 @@ __all__ = [
     "zookeeper_server",
 ]
 
+_VERSION = "the version of ZooKeeper, such as 3.9.3, of the embedded server and the real ensemble"
 _URL = "a ZooKeeper to run the tests against, as HOST:PORT,...[/CHROOT]; by default an embedded one"
 
 
@@ -42,15 +43,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("zookeeper", "ZooKeeper (aiolead)")
     group.addoption("--zookeeper-url", metavar="HOSTS", help=_URL)
     parser.addini("zookeeper_url", _URL, default="")
+    group.addoption("--zookeeper-version", metavar="VERSION", help=_VERSION)
+    parser.addini("zookeeper_version", _VERSION, default="")
 
 
 def _given(config: pytest.Config) -> str:
     return config.getoption("--zookeeper-url") or str(config.getini("zookeeper_url"))
 
 
+def _version(config: pytest.Config) -> str:
+    return config.getoption("--zookeeper-version") or str(config.getini("zookeeper_version"))
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
-    hosts = _given(config)
-    return f"zookeeper: {hosts}" if hosts else None
+    hosts, version = _given(config), _version(config)
+    return f"zookeeper: {hosts or version}" if hosts or version else None
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +72,8 @@ def zookeeper_server(pytestconfig: pytest.Config) -> Iterator[ThreadedServer | G
     if hosts:
         yield GivenServer(hosts)
     else:
-        with EmbeddedServer.in_thread() as server:
+        version, embedded = _version(pytestconfig), EmbeddedServer.in_thread
+        with embedded(version=version) if version else embedded() as server:
             yield server
 
 
@@ -98,15 +106,16 @@ def zookeeper_proxy(zookeeper: Sandbox) -> FaultProxy:
 
 
 @pytest.fixture(scope="session")
-def zookeeper_ensemble_servers() -> Iterator[BlockingEnsemble]:
+def zookeeper_ensemble_servers(pytestconfig: pytest.Config) -> Iterator[BlockingEnsemble]:
     """The real ensemble of the whole run: three servers, which can be cut off from each other.
 
-    Needs Java and ZooKeeper; without them it is an error that says what to install. Override it for
-    another one.
+    Needs Java and ZooKeeper, of the version that `--zookeeper-version` names; without them it is an
+    error that says what to install. Override it for another one.
     """
     from aiolead.testing import BlockingEnsemble
 
-    with BlockingEnsemble(3, partitionable=True) as ensemble:
+    version = _version(pytestconfig) or None
+    with BlockingEnsemble(3, partitionable=True, version=version) as ensemble:
         yield ensemble
 
 

@@ -8,7 +8,10 @@ from .embedded import EmbeddedServer as EmbeddedServer
 from .embedded import SessionInfo as SessionInfo
 from .ensemble import BlockingEnsemble as BlockingEnsemble
 from .ensemble import Ensemble as Ensemble
+from .installation import Installation as Installation
 from .installation import ZooKeeperNotFoundError as ZooKeeperNotFoundError
+from .installation import find_installation as find_installation
+from .installation import find_installations as find_installations
 from .launch import LaunchError as LaunchError
 from .proxy import FaultProxy as FaultProxy
 from .proxy import HeldReply as HeldReply
@@ -30,6 +33,7 @@ __all__ = [
     "GivenServer",
     "HeldReply",
     "Hooks",
+    "Installation",
     "LaunchError",
     "OpCode",
     "Sandbox",
@@ -38,4 +42,6 @@ __all__ = [
     "ZooKeeperNotFoundError",
     "ZooKeeperServer",
     "check_client",
+    "find_installation",
+    "find_installations",
 ]

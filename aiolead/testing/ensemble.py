@@ -36,12 +36,13 @@ class BlockingEnsemble:
         force_sync: see `BlockingServer`.
         extra: more lines for every server's configuration file.
         java_options: more options for the Java runtimes.
+        version: see `BlockingServer`.
         reconfigurable: whether servers may be added and removed (`reconfigEnabled`), by anybody:
             access control is off then. It takes an ensemble that is not `partitionable`.
 
     Raises:
         ConfigurationError: it is to be both `partitionable` and `reconfigurable`.
-        ZooKeeperNotFoundError: ZooKeeper or Java is not installed; says what to install.
+        ZooKeeperNotFoundError: see `BlockingServer`.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class BlockingEnsemble:
         force_sync: bool = False,
         extra: Mapping[str, object] | None = None,
         java_options: Sequence[str] = (),
+        version: str | None = None,
         reconfigurable: bool = False,
     ) -> None:
         if partitionable and reconfigurable:
@@ -80,6 +82,7 @@ class BlockingEnsemble:
                 extra=extra,
                 port=client_ports[i],
                 java_options=java_options,
+                version=version,
                 peers=self._fabric.view(i) if self._fabric else direct,
                 server_id=i + 1,
             )
@@ -259,6 +262,7 @@ class Ensemble:
         force_sync: bool = False,
         extra: Mapping[str, object] | None = None,
         java_options: Sequence[str] = (),
+        version: str | None = None,
         reconfigurable: bool = False,
     ) -> None:
         self._adopt(
@@ -271,6 +275,7 @@ class Ensemble:
                 force_sync=force_sync,
                 extra=extra,
                 java_options=java_options,
+                version=version,
                 reconfigurable=reconfigurable,
             )
         )

@@ -68,11 +68,14 @@ class BlockingServer:
         extra: more lines for the configuration file; they win over those made here.
         port: where clients connect; by default one that is free.
         java_options: more options for the Java runtime.
+        version: which ZooKeeper to run, as "3.9.3" or "3.9": see `find_installation`.
         peers: the members of the ensemble, as `server.N` lines; none for a standalone server.
         server_id: which of them this one is.
 
     Raises:
-        ZooKeeperNotFoundError: ZooKeeper or Java is not installed; says what to install.
+        ConfigurationError: `version` is not a version.
+        ZooKeeperNotFoundError: ZooKeeper, this version of it, or Java is not installed; says which
+            versions were found, and what to install.
     """
 
     def __init__(
@@ -85,10 +88,11 @@ class BlockingServer:
         extra: Mapping[str, object] | None = None,
         port: int | None = None,
         java_options: Sequence[str] = (),
+        version: str | None = None,
         peers: Mapping[str, str] | None = None,
         server_id: int | None = None,
     ) -> None:
-        self._installation = find_installation()
+        self._installation = find_installation(version=version)
         self._java_options = tuple(java_options)
         self._server_id = server_id
         self.port: int = free_ports(1)[0] if port is None else port
@@ -342,6 +346,7 @@ class ZooKeeperServer:
         extra: Mapping[str, object] | None = None,
         port: int | None = None,
         java_options: Sequence[str] = (),
+        version: str | None = None,
     ) -> None:
         self.blocking: BlockingServer = BlockingServer(
             tick_time=tick_time,
@@ -351,6 +356,7 @@ class ZooKeeperServer:
             extra=extra,
             port=port,
             java_options=java_options,
+            version=version,
         )
 
     @classmethod

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
+import aiolead.testing.installation
+from aiolead.errors import ConfigurationError
+from aiolead.testing import BlockingEnsemble, BlockingServer, Ensemble, ZooKeeperServer
+from aiolead.testing.installation import (
+    ZooKeeperNotFoundError,
+    find_installation,
+    find_installations,
+)
+
+
+@pytest.fixture(autouse=True)
+def no_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the packages of this machine would be: an empty folder."""
+    system = tmp_path / "system"
+    system.mkdir()
+    monkeypatch.setattr(aiolead.testing.installation, "_SYSTEM_JARS", system)
+    return system
 
 
 @pytest.fixture
@@ -17,13 +34,35 @@ def java_home(tmp_path: Path) -> Path:
     return tmp_path / "java"
 
 
+def unpack(folder: Path, version: str) -> Path:
+    home = folder / f"apache-zookeeper-{version}-bin"
+    (home / "lib").mkdir(parents=True)
+    jars = (f"zookeeper-{version}.jar", f"zookeeper-jute-{version}.jar", "netty-4.jar")
+    for name in (*jars, "LICENSE.txt"):
+        (home / "lib" / name).touch()
+    return home
+
+
+def install_packages(folder: Path, version: str) -> None:
+    for name in ("slf4j-simple.jar", "netty-codec.jar", "netty-resolver.jar", "zookeeper.jar"):
+        (folder / name).touch()
+    (folder / f"zookeeper-{version}.jar").symlink_to("zookeeper.jar")
+    (folder / f"zookeeper-jute-{version}.jar").touch()
+
+
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    lib = tmp_path / "apache-zookeeper-3.9.4-bin" / "lib"
-    lib.mkdir(parents=True)
-    for name in ("zookeeper-3.9.4.jar", "zookeeper-jute-3.9.4.jar", "netty-4.jar", "LICENSE.txt"):
-        (lib / name).touch()
-    return lib.parent
+    return unpack(tmp_path, "3.9.4")
+
+
+@pytest.fixture
+def several(tmp_path: Path, java_home: Path) -> dict[str, str]:
+    """Two folders of distributions, and one distribution beside them."""
+    for folder, version in (("a", "3.8.4"), ("a", "3.9.10"), ("b", "3.9.4"), ("b", "3.8.0")):
+        unpack(tmp_path / folder, version)
+    alone = unpack(tmp_path, "3.10.1")
+    homes = os.pathsep.join([f"{tmp_path}/a", "", f"{tmp_path}/b", str(alone)])
+    return {"ZOOKEEPER_HOMES": homes, "JAVA_HOME": str(java_home)}
 
 
 @pytest.mark.parametrize("variable", ["ZOOKEEPER_HOME", "ZOOKEEPER_PATH"])
@@ -33,9 +72,10 @@ def test_an_unpacked_release_is_found(release: Path, java_home: Path, variable: 
     assert found.java == java_home / "bin" / "java"
     assert [jar.name for jar in found.jars] == [
         "netty-4.jar",
-        "zookeeper-3.9.4.jar",
         "zookeeper-jute-3.9.4.jar",
+        "zookeeper-3.9.4.jar",
     ]
+    assert found.version == "3.9.4"
 
 
 def test_java_is_found_on_the_path(release: Path, java_home: Path) -> None:
@@ -59,3 +99,78 @@ def test_a_wrong_zookeeper_home_is_not_passed_over(java_home: Path, tmp_path: Pa
     environ = {"ZOOKEEPER_HOME": str(tmp_path), "JAVA_HOME": str(java_home)}
     with pytest.raises(ZooKeeperNotFoundError, match="no zookeeper jar"):
         find_installation(environ)
+
+
+def test_a_wrong_entry_of_several_homes_is_not_passed_over(
+    several: dict[str, str], tmp_path: Path
+) -> None:
+    several["ZOOKEEPER_HOMES"] += os.pathsep + str(tmp_path / "nothing")
+    with pytest.raises(ZooKeeperNotFoundError, match=r"ZOOKEEPER_HOMES names \S+/nothing, but"):
+        find_installations(several)
+
+
+def test_packages_are_found_with_their_version(no_packages: Path, java_home: Path) -> None:
+    install_packages(no_packages, "3.8.0")
+    found = find_installation({"JAVA_HOME": str(java_home)})
+    assert (found.home, found.version) == (no_packages, "3.8.0")
+    assert found.jars[-1] == no_packages / "zookeeper.jar"
+
+
+def test_without_zookeeper_it_says_where_it_looked(no_packages: Path, java_home: Path) -> None:
+    (no_packages / "zookeeper.jar").touch()
+    with pytest.raises(ZooKeeperNotFoundError) as caught:
+        find_installation({"JAVA_HOME": str(java_home)})
+    said = str(caught.value)
+    assert "ZOOKEEPER_HOME (not set)" in said
+    assert f"{no_packages} (no slf4j-simple.jar, netty-codec.jar, netty-resolver.jar)" in said
+    assert "apt-get install" in said
+
+
+def test_all_versions_are_listed_oldest_first(several: dict[str, str], no_packages: Path) -> None:
+    install_packages(no_packages, "3.8.0")
+    found = find_installations(several)
+    assert [one.version for one in found] == ["3.8.0", "3.8.4", "3.9.4", "3.9.10", "3.10.1"]
+    assert found[0].home == no_packages  # preferred to the unpacked 3.8.0
+
+
+@pytest.mark.parametrize(
+    ("version", "chosen"),
+    [("3.8.4", "3.8.4"), ("3.9.4", "3.9.4"), ("3.9", "3.9.10"), ("3.8", "3.8.4")],
+)
+def test_a_version_picks_its_distribution(
+    several: dict[str, str], version: str, chosen: str
+) -> None:
+    assert find_installation(several, version=version).version == chosen
+
+
+def test_without_a_version_the_preferred_one_is_chosen(
+    several: dict[str, str], no_packages: Path, release: Path
+) -> None:
+    assert find_installation(several).version == "3.10.1"  # the newest
+    install_packages(no_packages, "3.8.0")
+    assert find_installation(several).version == "3.8.0"
+    assert find_installation(several | {"ZOOKEEPER_HOME": str(release)}).home == release
+
+
+def test_a_version_that_is_not_there_is_an_error_that_lists_what_is(
+    several: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ZooKeeperNotFoundError) as caught:
+        find_installation(several, version="3.9.3")
+    said = str(caught.value)
+    assert said.startswith("There is no ZooKeeper 3.9.3: found 3.8.0 in ")
+    assert f"3.9.4 in {tmp_path}/b/apache-zookeeper-3.9.4-bin" in said
+    assert f"ZOOKEEPER_HOMES ({tmp_path}/a{os.pathsep}{tmp_path}/b" in said
+    for name in ("ZOOKEEPER_HOME", "ZOOKEEPER_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in several.items():
+        monkeypatch.setenv(name, value)
+    for make in (BlockingServer, ZooKeeperServer, BlockingEnsemble, Ensemble):
+        with pytest.raises(ZooKeeperNotFoundError, match=r"no ZooKeeper 3\.9\.3: found"):
+            make(version="3.9.3")
+    assert BlockingServer(version="3.9").installation.version == "3.9.10"
+
+
+def test_what_is_no_version_is_refused(several: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="version: must be a version"):
+        find_installation(several, version="latest")

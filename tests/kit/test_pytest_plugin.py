@@ -185,6 +185,33 @@ def test_an_address_that_makes_no_sense_is_told_by_name(pytester: pytest.Pyteste
     result.stdout.fnmatch_lines(["*InvalidConnectStringError: *'port' is no port*"])
 
 
+@pytest.mark.parametrize("by", ["option", "setting"])
+def test_a_version_is_that_of_the_embedded_server(pytester: pytest.Pytester, by: str) -> None:
+    pytester.makepyfile(
+        """
+        import socket
+
+        def test_it(zookeeper):
+            address = ("127.0.0.1", zookeeper.server.port)
+            with socket.create_connection(address, 10) as link:
+                link.sendall(b"srvr")
+                assert link.makefile("rb").read().startswith(b"Zookeeper version: 3.9.3-")
+        """
+    )
+    if by == "setting":
+        pytester.makeini("[pytest]\nzookeeper_version = 3.9.3\n")
+    result = _run(pytester, *["--zookeeper-version=3.9.3"] * (by == "option"))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["zookeeper: 3.9.3"])
+
+
+def test_a_version_that_is_not_there_is_told_by_name(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(zookeeper_ensemble): pass")
+    result = _run(pytester, "--zookeeper-version=3.0.99")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*ZooKeeperNotFoundError: *"])
+
+
 # --- what the fixtures give --------------------------------------------------------------------
 
 
