@@ -1,5 +1,5 @@
 # What needs to be there: python3 (3.11 or newer) with its venv module, make and git. All else comes
-# from PyPI, and for `make test` on Debian and Ubuntu from the distribution.
+# from PyPI, and for the tests on Debian and Ubuntu from the distribution.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,11 +12,12 @@ SECONDS ?= 60
 # Of the tests, at the same time.
 WORKERS ?= 2
 SOURCES := aiolead _aiolead_pytest.py tests examples benchmarks docs/conf.py docs/_site noxfile.py
-OVER_AIOZK := AIOLEAD_CLIENT=aiozk $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/recipes
+# In the order of their names, so that the many small files of tests/unit are the last ones.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo every-loop test lint types unit docs picture soak chaos aiozk mutants fuzz bench bench-quick zookeeper wheel clean
+.PHONY: help demo test test-all lint mypy types unit docs picture soak chaos aiozk mutants fuzz bench bench-quick zookeeper peers wheel clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,20 +25,23 @@ help: ## Lists the targets.
 demo: $(VENV)/.demo ## Elects a leader on the embedded server, and another one when that dies.
 	$(BIN)/aiolead demo
 
-test: lint types zookeeper ## Everything that CI checks: style, types, all tests, the wheel.
-	@# In the order of their names, so that the many small files of tests/unit are the last ones.
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 --durations-min 5
-	@# Cancelling at every point takes as long again, and is left to `make aiozk`.
-	$(OVER_AIOZK) --ignore-glob='*cancel*' --ignore-glob='*bad_input*'
-	$(MAKE) wheel
+test: zookeeper lint mypy ## The promises, in less than five minutes: style, types, each test once, a real ZooKeeper.
+	$(PYTEST) --promises --durations 20 --durations-min 2
 
-lint: $(VENV)/.dev ## Style, format, imports; spelling, prose and links of the pages.
+test-all: peers lint types ## Everything else: each test on every event loop and server, peers, browsers, frameworks, the wheel.
+	$(PYTEST) --every-combination --durations 20 --durations-min 5
+	$(MAKE) aiozk wheel
+
+lint: $(VENV)/.test ## Style, format, imports; spelling, prose and links of the pages.
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
 	$(BIN)/codespell aiolead docs examples tests benchmarks *.md
 	$(BIN)/python tests/tools/check_prose.py
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/docs/test_pages.py -k "links or fence"
+
+mypy: $(VENV)/.test ## The types alone, for the oldest Python that is supported.
+	$(BIN)/mypy --python-version 3.11
 
 types: $(VENV)/.dev ## mypy and pyright, for the oldest and the newest Python that is supported.
 	$(BIN)/mypy --python-version 3.11
@@ -49,7 +53,7 @@ types: $(VENV)/.dev ## mypy and pyright, for the oldest and the newest Python th
 	PATH="$(abspath $(BIN)):$$PATH" pyright --verifytypes aiolead --ignoreexternal >build/types.txt \
 		|| { grep -B 1 -A 2 error build/types.txt; exit 1; }
 
-unit: $(VENV)/.dev ## Only the tests that need neither sockets nor Java.
+unit: $(VENV)/.test ## Only the tests that need neither sockets nor Java.
 	$(BIN)/python -m pytest tests/unit
 
 docs: $(VENV)/.dev ## Builds the site from the pages and the docstrings, into build/site.
@@ -60,8 +64,11 @@ picture: $(VENV)/.dev ## Draws anew what the demo shows, docs/pictures/demo.svg,
 	$(BIN)/python docs/_site/demo_picture.py docs/pictures/demo.svg
 	$(BIN)/python docs/_site/dashboard_picture.py docs/pictures/dashboard.png
 
-zookeeper: $(VENV)/.dev ## Sees to it that there is a real ZooKeeper, or says how to get one.
+zookeeper: $(VENV)/.test ## Sees to it that there is a real ZooKeeper, or says how to get one.
 	tests/tools/install-zookeeper $(BIN)/python
+
+peers: $(VENV)/.dev ## The same for all that `make test-all` uses: Curator, Kerberos, Redis, tmux, Chromium.
+	tests/tools/install-zookeeper $(BIN)/python everything
 
 wheel: $(VENV)/.dev ## Builds the wheel and tries it in an environment with nothing else.
 	tests/tools/try-wheel $(BIN)/python
@@ -71,15 +78,11 @@ soak: $(VENV)/.soak ## Simulates many schedules of faults: SEEDS=10000, MINUTES=
 		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(FIRST),--first $(FIRST)) --report $(REPORT)
 
-chaos: zookeeper ## Processes and real servers under faults: SEEDS=5, RECIPES=aiolead,kazoo,curator.
+chaos: peers ## Processes and real servers under faults: SEEDS=5, RECIPES=aiolead,kazoo,curator.
 	$(BIN)/python -m tests.chaos $(if $(SEEDS),--seeds $(SEEDS)) $(if $(RECIPES),--recipes $(RECIPES))
 
-every-loop: zookeeper ## All tests that run on a real ZooKeeper, on every event loop: a job of CI.
-	AIOLEAD_EVERY_LOOP=1 AIOLEAD_REQUIRE_ZOOKEEPER=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m real \
-		tests/client tests/recipes tests/conformance tests/adapters
-
 aiozk: $(VENV)/.dev ## All tests of the recipes, over the adapter for aiozk's client.
-	$(OVER_AIOZK)
+	AIOLEAD_CLIENT=aiozk $(PYTEST) tests/recipes
 
 mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices (an hour or two).
 	$(BIN)/python -m tests.mutants
@@ -87,10 +90,10 @@ mutants: $(VENV)/.dev ## Plants known bugs one by one, and publishes who notices
 fuzz: $(VENV)/.fuzz ## Feeds what reads the network with a coverage-guided fuzzer's bytes: SECONDS=600, TARGET=machine.
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
-bench: zookeeper $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (some hours).
+bench: peers $(VENV)/.bench ## Measures everything beside its peers, on a quiet machine (some hours).
 	$(BIN)/python -m benchmarks run
 
-bench-quick: zookeeper $(VENV)/.bench ## Measures the core of it, in less than four minutes.
+bench-quick: peers $(VENV)/.bench ## Measures the core of it, in less than four minutes.
 	$(BIN)/python -m benchmarks run --scale quick
 
 clean: ## Removes the environment and what tools left behind.
@@ -109,9 +112,15 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/.base
 	$(PIP) install --editable '.[cli,trio]'
 	touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/.base
-	$(PIP) install --editable '.[cli,trio]' --group dev
+$(VENV)/.test: pyproject.toml | $(VENV)/.base
+	@echo "Installing into $(VENV): aiolead, pytest and what the tests of 'make test' import, ruff, mypy"
+	$(PIP) install --editable '.[cli,trio]' --group check
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.base
+	@echo "Installing into $(VENV): all that 'make test-all' uses (frameworks, browsers, pyright, Sphinx)"
+	$(PIP) install --editable '.[cli,trio]' --group dev
+	touch $@ $(VENV)/.test $(VENV)/.demo
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/.dev
 	$(PIP) install --group bench

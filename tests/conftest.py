@@ -1,8 +1,8 @@
 """The backends, the servers and the guards that all tests share.
 
 A coroutine test runs once for each event loop. One that takes `server` runs, in addition, once for
-each kind of server: the embedded one, a real ZooKeeper, a real ensemble of three; on each of the
-real ones on one of the loops only, unless AIOLEAD_EVERY_LOOP=1.
+each kind of server: the embedded one, a real ZooKeeper, a real ensemble of three.
+`support/selection.py` says which of these combinations `make test` runs.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import inspect
 import logging
 import os
 import signal
+import sys
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import hypothesis
 import pytest
@@ -28,6 +28,7 @@ from support.margins import report_margins
 from support.over_aiozk import choose
 from support.raw_client import RawClient
 from support.recipes import OVER_AIOZK
+from support.selection import SERVERS, add_options, configure, reaches_real_server
 
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
@@ -47,7 +48,18 @@ hypothesis.settings.load_profile("aiolead")
 # the copies that bugs are planted in, which change faster than bytecode is known to be old.
 _ROOT = Path(__file__).parents[1]
 if (_ROOT / ".git").exists() and os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-    os.environ["PYTHONPYCACHEPREFIX"] = str(_ROOT / ".pytest_cache" / "bytecode")
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(_ROOT / ".pytest_cache/bytecode")
+    # The test modules, too: to rewrite their assertions is more than half of what collecting takes.
+    sys.dont_write_bytecode = False
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    configure(config)
+
 
 # --- event loops -------------------------------------------------------------------------------
 
@@ -113,19 +125,8 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: Any) -> 
 
 # --- servers -----------------------------------------------------------------------------------
 
-_REAL = {"zookeeper_installed", "real_server", "real_ensemble"}
-# What a parameter of a test says that gets its real server by name, while it runs.
-_REAL_KINDS = ("standalone", "ensemble")
 _REQUIRED = "AIOLEAD_REQUIRE_ZOOKEEPER"
 _SKIPPED = "needs a real ZooKeeper"
-
-
-def _reaches_real_server(item: pytest.Item) -> bool:
-    # Not by marks on the parameters of fixtures: an indirect `parametrize` replaces those.
-    spec = getattr(item, "callspec", None)
-    kinds = [value for value in spec.params.values() if isinstance(value, str)] if spec else []
-    names = getattr(item, "fixturenames", ())
-    return not (_REAL.isdisjoint(names) and set(_REAL_KINDS).isdisjoint(kinds))
 
 
 def _ensure_marked(request: pytest.FixtureRequest) -> None:
@@ -216,7 +217,7 @@ def chroot() -> str:
     return f"/test-{uuid.uuid4().hex}"
 
 
-@pytest.fixture(params=["embedded", *_REAL_KINDS][: 1 if OVER_AIOZK else None])
+@pytest.fixture(params=SERVERS[: 1 if OVER_AIOZK else None])
 def server(request: pytest.FixtureRequest, chroot: str) -> ServerUnderTest:
     """A server of each kind in turn, with an empty chroot of the test's own."""
     match request.param:
@@ -231,62 +232,13 @@ def server(request: pytest.FixtureRequest, chroot: str) -> ServerUnderTest:
     return ServerUnderTest(request.param, hosts, chroot)
 
 
-_EVERY_LOOP = "AIOLEAD_EVERY_LOOP"
-
-
-def _matrix(items: Iterable[pytest.Item]) -> Iterator[tuple[pytest.Item, str, str, str]]:
-    """Those that run on several servers and event loops: the test, and on which of both."""
-    for item in items:
-        spec = getattr(item, "callspec", None)
-        if spec and "server" in spec.params and "anyio_backend" in spec.params:
-            kind = str(spec.params["server"])
-            loop, _, options = spec.id.partition("-")
-            others = "-".join(part for part in options.split("-") if part != kind)
-            yield item, f"{item.nodeid.partition('[')[0]}[{others}]", kind, loop
-
-
-def _on_other_loops(items: list[pytest.Item]) -> set[pytest.Item]:
-    """Tests against real servers that run on another event loop already.
-
-    What is special to real servers, and to an ensemble, does not depend on the loop, and what is
-    special to a loop does not depend on who is at the other end of the socket. So a test that runs
-    on all loops against the embedded server has, in a normal run, one loop with a standalone
-    ZooKeeper, and another one with an ensemble; which ones goes by its name. One that does not take
-    the embedded server has all loops on the standalone one.
-    """
-    loops: dict[tuple[str, str], dict[str, list[pytest.Item]]] = {}
-    for item, test, kind, loop in _matrix(items):
-        loops.setdefault((test, kind), {}).setdefault(loop, []).append(item)
-    left: set[pytest.Item] = set()
-    for (test, kind), found in loops.items():
-        embedded = loops.get((test, "embedded"), {})
-        if kind == "ensemble" or (kind == "standalone" and embedded.keys() >= found.keys()):
-            number = crc32(test.encode()) + (kind == "ensemble")
-            chosen = sorted(found)[number % len(found)]
-            left.update(item for loop in found if loop != chosen for item in found[loop])
-    assert _met(item for item in items if item not in left) == _met(items)
-    return left
-
-
-def _met(items: Iterable[pytest.Item]) -> dict[str, set[str]]:
-    """On which event loops, and with which servers, each test runs at all."""
-    met: dict[str, set[str]] = {}
-    for _, test, kind, loop in _matrix(items):
-        met.setdefault(test, set()).update((kind, loop))
-    return met
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if OVER_AIOZK:
         others = choose(items)
         config.hook.pytest_deselected(items=others)
-    elif os.environ.get(_EVERY_LOOP) != "1":
-        others = _on_other_loops(items)
-        items[:] = [item for item in items if item not in others]
-        config.hook.pytest_deselected(items=list(others))
     for item in items:
-        if _reaches_real_server(item):
+        if reaches_real_server(item):
             item.add_marker(pytest.mark.real)
 
 

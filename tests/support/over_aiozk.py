@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 
 from . import recipes
-
-REAL = frozenset({"zookeeper_installed", "real_server", "real_ensemble"})
-"""What tests take that run on real servers."""
+from .selection import reaches_real_server
 
 IN_MEMORY = "holds back, or counts, the bytes of a client in memory, which no adapted one is"
 
@@ -57,10 +55,8 @@ def _is_meant(item: Any) -> bool:
     """Whether the test's clients come from where they can be adapted, on asyncio."""
     params = item.callspec.params if hasattr(item, "callspec") else {}
     loop, options = params.get("anyio_backend", ("asyncio", {}))
-    if loop != "asyncio" or "loop_factory" in options or not REAL.isdisjoint(item.fixturenames):
+    if loop != "asyncio" or "loop_factory" in options or reaches_real_server(item):
         return False  # it has chosen for itself where it runs
-    if {"standalone", "ensemble"} & {value for value in params.values() if isinstance(value, str)}:
-        return False
     openers = {recipes.connect, recipes.in_memory, recipes.Wire}
     module = {value for value in vars(item.module).values() if inspect.isroutine(value)}
     module |= {value for value in vars(item.module).values() if inspect.isclass(value)}

@@ -1,0 +1,272 @@
+"""Which tests a run selects, and on which event loop and kind of server each of them runs.
+
+pytest runs whatever it is asked for, on every event loop and every kind of server. Two options
+change that:
+
+* `--promises`, used by `make test`: every behaviour test meets one event loop and one kind of
+  server, which a hash of its node id chooses. Tests below `BOTH_LOOPS` meet asyncio and trio. What
+  `ELSEWHERE` and `SAMPLED` list is left to `make test-all`.
+* `--every-combination`, used by `make test-all`: nothing is left out, and the run fails if a test
+  has not met each combination of its event loops and servers.
+
+The choice depends on names alone: it is the same on every machine and in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.loops import BACKENDS
+
+LOOPS = tuple(str(backend.id) for backend in BACKENDS)
+"""The event loops, by the names that they have in node ids."""
+
+EMBEDDED = "embedded"
+REAL_SERVERS = ("standalone", "ensemble")
+SERVERS = (EMBEDDED, *REAL_SERVERS)
+"""The kinds of servers, by the names that they have in node ids."""
+
+REAL_FIXTURES = frozenset({"zookeeper_installed", "real_server", "real_ensemble"})
+"""What tests take that run on real servers."""
+
+# --- what `make test` selects ------------------------------------------------------------------
+
+BOTH_LOOPS = (
+    "tests/recipes/election/",
+    "tests/recipes/locks/",
+    "tests/recipes/test_cancellation",
+    "tests/recipes/test_every_recipe_cancelled.py",
+    "tests/recipes/test_leaving.py",
+    "tests/recipes/test_left_elsewhere.py",
+    "tests/recipes/queues/test_queue_cancellation.py",
+    "tests/recipes/values/test_values_cancelled.py",
+    "tests/client/test_cancelled_from_outside.py",
+)
+"""How the node ids begin of tests that always meet asyncio and trio: what is lost when these are
+wrong is mutual exclusion, and the loops differ most in how they cancel."""
+
+REAL_TIER = (
+    "tests/conformance/",
+    "tests/recipes/test_every_recipe.py",
+    "tests/recipes/test_faults_servers.py",
+    "tests/recipes/test_margin.py",
+)
+"""How the node ids begin of tests that meet a real server whenever they can; the other tests that
+take any kind of server meet the embedded one half of the time."""
+
+ELSEWHERE: dict[str, str] = {
+    "tests/adapters/test_aiozk_faults.py": "the recipes' promises over a client that is not ours",
+    "tests/adapters/test_aiozk_trio.py": "the recipes' promises over a client that is not ours",
+    "tests/chaos/test_chaos.py": "random faults find new bugs; known ones have tests of their own",
+    "tests/cli/test_dashboard_page.py": "needs a browser",
+    "tests/docs/test_examples.py": "runs each example as a program",
+    "tests/docs/test_frameworks.py": "needs the frameworks of the examples",
+    "tests/docs/test_manifests.py": "needs the frameworks of the examples",
+    "tests/docs/test_migrating.py": "needs Redis and Curator",
+    "tests/docs/test_site.py": "needs Sphinx",
+    "tests/interop/": "needs Curator and a Java compiler",
+    "tests/login/test_kerberos.py": "needs a Kerberos server and its headers",
+    "tests/performance/": "benchmarks measure, and promise nothing",
+    "tests/typing/": "needs pyright",
+}
+"""Folders, files and tests that only `make test-all` runs, and why no promise depends on them."""
+
+SAMPLED: dict[str, tuple[int, str]] = {}
+"""Tests with many cases: `make test` runs one case of so many, and why that is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """On what a test runs.
+
+    Attributes:
+        test: its node id without the event loop and the server.
+        loop: the event loop; empty for a test that is no coroutine.
+        server: the kind of server; empty for a test that does not take `server`.
+    """
+
+    test: str
+    loop: str
+    server: str
+
+    @classmethod
+    def of(cls, item: pytest.Item) -> Combination:
+        test, _, _ = item.nodeid.partition("[")
+        spec = getattr(item, "callspec", None)
+        if spec is None:
+            return cls(test, "", "")
+        parts = spec.id.split("-")
+        loop = _take(parts, LOOPS) if "anyio_backend" in spec.params else ""
+        server = _take(parts, SERVERS) if "server" in spec.params else ""
+        return cls(f"{test}[{'-'.join(parts)}]" if parts else test, loop, server)
+
+    @property
+    def is_rotated(self) -> bool:
+        """Whether there is anything to choose."""
+        return bool(self.loop or self.server)
+
+
+def _take(parts: list[str], names: tuple[str, ...]) -> str:
+    """Takes the first of the names out of the parts of an id."""
+    found = next((part for part in parts if part in names), "")
+    if found:
+        parts.remove(found)
+    return found
+
+
+def reaches_real_server(item: pytest.Item) -> bool:
+    """Whether a test needs a real server.
+
+    Not by marks on the parameters of fixtures: an indirect `parametrize` replaces those.
+    """
+    spec = getattr(item, "callspec", None)
+    kinds = [value for value in spec.params.values() if isinstance(value, str)] if spec else []
+    names = getattr(item, "fixturenames", ())
+    return not (REAL_FIXTURES.isdisjoint(names) and set(REAL_SERVERS).isdisjoint(kinds))
+
+
+def promised(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Those of all tests that `make test` runs."""
+    groups: dict[str, list[tuple[Combination, pytest.Item]]] = {}
+    for item in items:
+        combination = Combination.of(item)
+        if not _is_elsewhere(combination.test):
+            groups.setdefault(combination.test, []).append((combination, item))
+    return {item for test, group in groups.items() for item in _chosen(test, group)}
+
+
+def _is_elsewhere(test: str) -> bool:
+    if any(test.startswith(each) for each in ELSEWHERE):
+        return True
+    share = next((n for each, (n, _) in SAMPLED.items() if test.startswith(each)), 1)
+    return _number(test, "case") % share != 0
+
+
+def _chosen(test: str, group: list[tuple[Combination, pytest.Item]]) -> Iterator[pytest.Item]:
+    loops = [loop for loop in LOOPS if any(each.loop == loop for each, _ in group)] or [""]
+    if {"asyncio", "trio"} <= set(loops) and test.startswith(BOTH_LOOPS):
+        loops = ["asyncio", "trio"]
+    else:
+        loops = [loops[_number(test, "loop") % len(loops)]]
+    for loop in loops:
+        found = {each.server: item for each, item in group if each.loop == loop}
+        real = [server for server in REAL_SERVERS if server in found]
+        number = _number(test, loop)
+        if real and (len(real) == len(found) or number % 2 or test.startswith(REAL_TIER)):
+            yield found[real[number // 2 % len(real)]]
+        else:
+            yield found[EMBEDDED if EMBEDDED in found else ""]
+
+
+def _number(test: str, of: str) -> int:
+    return int.from_bytes(blake2b(f"{of} {test}".encode(), digest_size=8).digest())
+
+
+# --- the options -------------------------------------------------------------------------------
+
+
+def add_options(parser: pytest.Parser) -> None:
+    group = parser.getgroup("aiolead's own tests")
+    group.addoption(
+        "--promises", action="store_true", help="what `make test` runs: see tests/support/selection"
+    )
+    group.addoption(
+        "--every-combination",
+        action="store_true",
+        help="fail if a test has not met each of its event loops and servers, as `make test-all`",
+    )
+
+
+class Promises:
+    """The plugin behind `--promises`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Does not even import what is left to `make test-all` as a whole."""
+        if collection_path.is_relative_to(self._root):
+            name = collection_path.relative_to(self._root).as_posix()
+            if name in ELSEWHERE or f"{name}/" in ELSEWHERE:
+                return True
+        return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        selected = promised(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+        items[:] = [item for item in items if item in selected]
+
+
+class EveryCombination:
+    """The plugin behind `--every-combination`: whether each rotated test met all that it can."""
+
+    _PROPERTY = "combination"
+
+    def __init__(self) -> None:
+        self._met: dict[str, set[tuple[str, str]]] = {}
+        self._expected: dict[str, int] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Has each report say what to expect: where there are workers, they alone collect."""
+        rotated = [(each, item) for item in items if (each := Combination.of(item)).is_rotated]
+        loops: dict[str, set[str]] = {}
+        servers: dict[str, set[str]] = {}
+        for each, _ in rotated:
+            loops.setdefault(each.test, set()).add(each.loop)
+            servers.setdefault(each.test, set()).add(each.server)
+        for each, item in rotated:
+            count = len(loops[each.test]) * len(servers[each.test])
+            told = (each.test, each.loop, each.server, count)
+            item.user_properties.append((self._PROPERTY, told))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, told in report.user_properties:
+            if name == self._PROPERTY:
+                test, loop, server, count = told  # type: ignore[misc]
+                self._expected[test] = count
+                if report.when == "call" or report.skipped:
+                    self._met.setdefault(test, set()).add((loop, server))
+
+    def missing(self) -> list[str]:
+        """The tests that did not run on everything, each with what it ran on."""
+        return [
+            f"{test}: {len(met)} of {count}, {sorted('-'.join(each) for each in met)}"
+            for test, count in sorted(self._expected.items())
+            if len(met := self._met.get(test, set())) != count
+        ]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
+        is_worker = hasattr(session.config, "workerinput")
+        is_green = session.exitstatus == pytest.ExitCode.OK
+        if not is_worker and is_green and self._expected and self.missing():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return (yield)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if missing := self.missing():
+            terminalreporter.section("not on every event loop and every server", red=True)
+            for line in missing:
+                terminalreporter.line(line)
+        elif self._expected:
+            terminalreporter.line(
+                f"{len(self._expected)} tests met each of their event loops and servers: "
+                f"{sum(self._expected.values())} combinations"
+            )
+
+
+def configure(config: pytest.Config) -> None:
+    """Registers what the options ask for."""
+    if config.getoption("promises"):
+        config.pluginmanager.register(Promises(config.rootpath), "aiolead-promises")
+    if config.getoption("every_combination"):
+        config.pluginmanager.register(EveryCombination(), "aiolead-every-combination")
